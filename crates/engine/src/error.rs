@@ -1,0 +1,61 @@
+//! Errors by what the caller can do. "Not found" is an `Option`, never an error.
+
+use sinter_storage::store::StoreError;
+use std::sync::Arc;
+
+/// The result of an engine operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed. Cloneable, because a failure that ends a handle is reported to every later caller.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The request is wrong: a setting, a name, an argument. Change it.
+    #[error("invalid: {0}")]
+    Invalid(String),
+    /// Someone else has it: the database is open elsewhere. Try later.
+    #[error("busy: {0}")]
+    Busy(String),
+    /// Bytes on the medium are not what was written. Restore them or salvage.
+    #[error("corrupt: {file} at offset {offset}: {what}")]
+    Corrupt {
+        /// The damaged file.
+        file: String,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The medium is full. Writing resumes when there is room again.
+    #[error("no space: {0}")]
+    NoSpace(Arc<StoreError>),
+    /// The medium failed.
+    #[error("input/output: {0}")]
+    Io(Arc<StoreError>),
+    /// The handle is closed, or ended by an earlier failure, which is named. Reopen.
+    #[error("closed: {0}")]
+    Closed(String),
+}
+
+impl Error {
+    /// Damage at a place in a file.
+    pub fn corrupt(file: impl ToString, offset: u64, what: impl Into<String>) -> Self {
+        Error::Corrupt { file: file.to_string(), offset, what: what.into() }
+    }
+
+    /// A wrong request.
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Error::Invalid(what.into())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        if error.is_no_space() {
+            Error::NoSpace(Arc::new(error))
+        } else if error.is_locked() {
+            Error::Busy(format!("the database is open elsewhere ({error})"))
+        } else {
+            Error::Io(Arc::new(error))
+        }
+    }
+}

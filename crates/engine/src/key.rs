@@ -1,0 +1,77 @@
+//! Versions of keys. An entry is a user key, a 64-bit *trailer* (sequence number and kind) and a value. Entries are ordered by user
+//! key ascending, then trailer descending, so the newest version of a key comes first.
+
+use std::cmp::Ordering;
+
+/// The number of a write. Every entry of every batch gets its own, in commit order.
+pub type Seq = u64;
+
+/// The largest sequence number: 56 bits, because a trailer keeps 8 bits for the kind.
+pub const MAX_SEQ: Seq = (1 << 56) - 1;
+
+/// What an entry says about its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key is gone.
+    Delete = 0,
+    /// The key has this value.
+    Value = 1,
+    /// An operand for the family's merge operator.
+    Merge = 2,
+    /// All older entries from this key up to (not including) the end key in the value are gone. Never among point entries.
+    RangeDelete = 3,
+    /// Reserved in the format: the value is a reference to bytes kept elsewhere.
+    ValueReference = 4,
+}
+
+impl Kind {
+    /// The kind of a format byte.
+    pub fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            0 => Kind::Delete,
+            1 => Kind::Value,
+            2 => Kind::Merge,
+            3 => Kind::RangeDelete,
+            4 => Kind::ValueReference,
+            _ => return None,
+        })
+    }
+}
+
+/// Sequence number and kind in one word, so that descending trailers are newest first.
+pub fn trailer(seq: Seq, kind: Kind) -> u64 {
+    debug_assert!(seq <= MAX_SEQ);
+    seq << 8 | kind as u64
+}
+
+/// The sequence number of a trailer.
+pub fn seq_of(trailer: u64) -> Seq {
+    trailer >> 8
+}
+
+/// The kind of a trailer; `None` if the byte is unknown (damage, or a newer format).
+pub fn kind_of(trailer: u64) -> Option<Kind> {
+    Kind::from_byte(trailer as u8)
+}
+
+/// The largest trailer a reader at `snapshot` may see: a search from `(key, upper(snapshot))` finds the newest visible version.
+pub fn upper(snapshot: Seq) -> u64 {
+    snapshot << 8 | 0xff
+}
+
+/// The order of entries.
+pub fn compare(a_key: &[u8], a_trailer: u64, b_key: &[u8], b_trailer: u64) -> Ordering {
+    a_key.cmp(b_key).then(b_trailer.cmp(&a_trailer))
+}
+
+/// The first eight bytes of a key as a big-endian number, zero-filled: if two prefixes differ, the keys compare as they do.
+#[inline]
+pub fn prefix(key: &[u8]) -> u64 {
+    if let Some(first) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut bytes = [0u8; 8];
+    bytes[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(bytes)
+}

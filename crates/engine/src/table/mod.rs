@@ -1,0 +1,7 @@
+//! Sorted tables. STUB
+
+mod builder;
+mod reader;
+
+pub use builder::{TableBuilder, TableOptions};
+pub use reader::{ReadOptions, ScanCursor, Table, TableCursor, TableProperties};

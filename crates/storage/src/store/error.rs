@@ -1,0 +1,46 @@
+//! Why an operation on a store failed: which operation, on which file, and the system's own reason.
+
+use super::FileId;
+use std::io;
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A failed store operation.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation}{}: {source}", file.map(|f| format!(" {f}")).unwrap_or_default())]
+pub struct StoreError {
+    /// What was tried, such as `append`.
+    pub operation: &'static str,
+    /// On which file, if on one.
+    pub file: Option<FileId>,
+    /// The system's reason.
+    pub source: io::Error,
+}
+
+impl StoreError {
+    /// An error about one file.
+    pub fn file(operation: &'static str, file: FileId, source: io::Error) -> Self {
+        StoreError { operation, file: Some(file), source }
+    }
+
+    /// An error about the store as a whole.
+    pub fn store(operation: &'static str, source: io::Error) -> Self {
+        StoreError { operation, file: None, source }
+    }
+
+    /// The file does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// The medium is full; room may come back.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// Another process has the store.
+    pub fn is_locked(&self) -> bool {
+        self.operation == "lock" && self.source.kind() == io::ErrorKind::WouldBlock
+    }
+}

@@ -1,0 +1,143 @@
+//! What the writer of a file knows about it. The hint travels with every creation down to the medium, which turns it into a
+//! directory, a write-life hint, a tier or a zone; the meter turns it into a line of the write ledger.
+
+/// Why a compaction ran. Part of the write ledger, so the list only grows at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// Level 0 (or the run count of a universal tree) reached its trigger.
+    RunCount = 0,
+    /// A level outgrew its target size.
+    LevelSize = 1,
+    /// Universal: neighbouring runs of similar size.
+    SizeRatio = 2,
+    /// Universal: dead bytes above the last run exceed the budget.
+    SpaceAmplification = 3,
+    /// Entries outlived the family's time to live.
+    TimeToLive = 4,
+    /// Tombstones are dropped early.
+    Tombstones = 5,
+    /// The user asked (`compact_range`).
+    Manual = 6,
+    /// The shape of the tree changed with the family's style.
+    StyleChange = 7,
+}
+
+impl Reason {
+    /// Every reason, in order.
+    pub const ALL: [Reason; 8] = [
+        Reason::RunCount,
+        Reason::LevelSize,
+        Reason::SizeRatio,
+        Reason::SpaceAmplification,
+        Reason::TimeToLive,
+        Reason::Tombstones,
+        Reason::Manual,
+        Reason::StyleChange,
+    ];
+
+    /// The name used in statistics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::RunCount => "run-count",
+            Reason::LevelSize => "level-size",
+            Reason::SizeRatio => "size-ratio",
+            Reason::SpaceAmplification => "space-amplification",
+            Reason::TimeToLive => "ttl",
+            Reason::Tombstones => "tombstones",
+            Reason::Manual => "manual",
+            Reason::StyleChange => "style-change",
+        }
+    }
+}
+
+/// Who writes a file: the key of the write ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// Version edits.
+    Manifest,
+    /// The write-ahead log, shared by all families.
+    Wal,
+    /// A memtable became a table.
+    Flush,
+    /// A compaction wrote a table on level `to`.
+    Compaction {
+        /// The level written to.
+        to: u8,
+        /// Why it ran.
+        reason: Reason,
+    },
+    /// A copy for a checkpoint on another medium.
+    Checkpoint,
+}
+
+/// How long the file is expected to live, relative to others: the kernel's write-life classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Lifetime {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// Dies within one memtable: logs.
+    Short,
+    /// Level 0 and the base level.
+    Medium,
+    /// One below the base level.
+    Long,
+    /// Deeper.
+    Extreme,
+}
+
+/// How warm the contents are, for tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Temperature {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// Read and written now.
+    Hot,
+    /// Read often.
+    Warm,
+    /// Read seldom.
+    Cool,
+    /// Hardly read.
+    Cold,
+    /// Kept for the record.
+    Ice,
+}
+
+/// The placement hint of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// Who writes it.
+    pub cause: Cause,
+    /// Whose data it is: column family id; 0 for files that all families share.
+    pub family: u32,
+    /// The level it will stand on; 0 for logs and manifests.
+    pub level: u8,
+    /// How long it will probably live.
+    pub lifetime: Lifetime,
+    /// How warm it is.
+    pub temperature: Temperature,
+    /// Smallest and largest user key, where known in advance.
+    pub key_range: Option<(Vec<u8>, Vec<u8>)>,
+    /// Bytes the writer expects to append; 0 if unknown.
+    pub expected_bytes: u64,
+    /// Write past the page cache, where the medium can.
+    pub direct: bool,
+}
+
+impl Hint {
+    /// A hint that says who writes and nothing else.
+    pub fn new(cause: Cause) -> Self {
+        Hint {
+            cause,
+            family: 0,
+            level: 0,
+            lifetime: Lifetime::Unknown,
+            temperature: Temperature::Unknown,
+            key_range: None,
+            expected_bytes: 0,
+            direct: false,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The seam between the engine and its media: files that are created with a placement hint, appended to,
+//! synced, sealed and then only read or deleted.
+//!
+//! Durability contract, which every implementation keeps and the crashable memory store enforces in tests:
+//! * bytes are durable only after [`Appender::sync`] (or [`Appender::seal`]) returned `Ok`;
+//! * a name (a creation or a deletion) is durable only after [`Store::sync_names`] returned `Ok`;
+//! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
+//!   appender refuses further use.
+
+mod error;
+mod hint;
+
+pub use error::{Result, StoreError};
+pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a file holds. The kind is part of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileKind {
+    /// The log of version edits.
+    Manifest,
+    /// A segment of the write-ahead log.
+    Log,
+    /// A sorted table.
+    Table,
+}
+
+impl FileKind {
+    /// Every kind, for listings.
+    pub const ALL: [FileKind; 3] = [FileKind::Manifest, FileKind::Log, FileKind::Table];
+
+    /// The ending of the file's name.
+    pub fn extension(self) -> &'static str {
+        match self {
+            FileKind::Manifest => "manifest",
+            FileKind::Log => "log",
+            FileKind::Table => "sst",
+        }
+    }
+}
+
+/// Names one file of a store. Numbers are never used twice within one database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// What the file holds.
+    pub kind: FileKind,
+    /// Its number, unique among all kinds of one database.
+    pub number: u64,
+}
+
+impl FileId {
+    /// A manifest.
+    pub fn manifest(number: u64) -> Self {
+        FileId { kind: FileKind::Manifest, number }
+    }
+
+    /// A log segment.
+    pub fn log(number: u64) -> Self {
+        FileId { kind: FileKind::Log, number }
+    }
+
+    /// A table.
+    pub fn table(number: u64) -> Self {
+        FileId { kind: FileKind::Table, number }
+    }
+
+    /// Reads a name such as `000012.sst`; `None` for anything that is not ours.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (number, extension) = name.split_once('.')?;
+        let kind = FileKind::ALL.into_iter().find(|k| k.extension() == extension)?;
+        if number.len() < 6 || !number.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let id = FileId { kind, number: number.parse().ok()? };
+        (id.to_string() == name).then_some(id)
+    }
+}
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06}.{}", self.number, self.kind.extension())
+    }
+}
+
+/// Held for as long as a database is open; dropping it lets the next opener in.
+pub trait StoreLock: Send + Sync + fmt::Debug {}
+
+/// How [`Store::share`] put a file into another store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// Both names lead to the same bytes; nothing was written.
+    Linked,
+    /// The bytes were written again.
+    Copied(u64),
+}
+
+/// A place that keeps files.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Creates an empty file, which must not exist. The hint travels with it to the medium.
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>>;
+
+    /// Opens a file for positioned reads. Bytes appended so far are readable, synced or not.
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>>;
+
+    /// Removes a file's name; open readers keep working.
+    fn delete(&self, id: FileId) -> Result<()>;
+
+    /// Every file with its length in bytes, in no particular order.
+    fn list(&self) -> Result<Vec<(FileId, u64)>>;
+
+    /// Makes all creations and deletions so far durable.
+    fn sync_names(&self) -> Result<()>;
+
+    /// Bytes that can still be written, where the medium knows.
+    fn free_bytes(&self) -> Result<Option<u64>>;
+
+    /// Takes the store for one process; [`StoreError::is_locked`] if someone else has it.
+    fn lock(&self) -> Result<Box<dyn StoreLock>>;
+
+    /// The directory behind this store, if there is one.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
+    /// synced; the name is durable after `target.sync_names()`.
+    fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
+        let source = self.open(id)?;
+        let mut out = target.create(id, hint)?;
+        let mut buffer = vec![0u8; 1 << 20];
+        let mut offset = 0;
+        while offset < source.len() {
+            let n = buffer.len().min(usize::try_from(source.len() - offset).unwrap_or(buffer.len()));
+            source.read_at(offset, &mut buffer[..n])?;
+            out.append(&buffer[..n])?;
+            offset += n as u64;
+        }
+        out.seal()?;
+        Ok(Shared::Copied(offset))
+    }
+}
+
+/// The one writer of a file.
+pub trait Appender: Send {
+    /// Adds bytes at the end. In the kernel (or the medium) when it returns, not yet durable.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Makes everything appended so far durable.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+
+    /// True before the first append.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes everything durable and ends writing: the file is immutable from here on.
+    fn seal(self: Box<Self>) -> Result<()>;
+}
+
+/// Positioned reads of one file; any number of threads at once.
+pub trait ReadAt: Send + Sync + fmt::Debug {
+    /// Fills `buffer` from `offset`; a file that ends earlier is an error (`UnexpectedEof`).
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Length in bytes when opened (or, for a file still appended to, now).
+    fn len(&self) -> u64;
+
+    /// True for an empty file.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells the medium that this range will be read soon. A hint: failures are not reported.
+    fn will_need(&self, _offset: u64, _length: u64) {}
+}
