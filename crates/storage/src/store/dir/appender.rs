@@ -154,3 +154,58 @@ impl fmt::Debug for DirectFile {
         f.debug_struct("DirectFile").field("start", &self.start).field("filled", &self.filled).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    /// On /dev/full every write fails with ENOSPC and fdatasync with EINVAL: real errors of the kernel.
+    fn full() -> File {
+        OpenOptions::new().write(true).open("/dev/full").unwrap()
+    }
+
+    fn assert_dead(mut file: DirAppender) {
+        for result in [file.append(b"more"), file.append(b""), file.sync(), Box::new(file).seal()] {
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("earlier append or sync"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_append_ends_the_appender() {
+        let id = FileId::table(1);
+        let mut plain = DirAppender::plain(id, full(), true);
+        let error = plain.append(b"abc").unwrap_err();
+        assert!(error.is_no_space(), "{error}");
+        assert_eq!((plain.len(), error.file), (0, Some(id)));
+        assert_dead(plain);
+
+        let mut direct = DirAppender::direct(id, Arc::new(Mutex::new(DirectFile::new(full()))));
+        direct.append(b"held back").unwrap();
+        assert!(direct.append(&vec![0; PIECE]).unwrap_err().is_no_space());
+        assert_dead(direct);
+    }
+
+    #[test]
+    fn a_failed_sync_ends_the_appender() {
+        let mut plain = DirAppender::plain(FileId::log(1), full(), false);
+        let error = plain.sync().unwrap_err();
+        assert_eq!(error.operation, "sync");
+        assert_dead(plain);
+
+        let mut direct = DirAppender::direct(FileId::table(1), Arc::new(Mutex::new(DirectFile::new(full()))));
+        direct.append(b"abc").unwrap();
+        assert!(direct.sync().unwrap_err().is_no_space());
+        assert_dead(direct);
+    }
+
+    #[test]
+    fn direct_memory_is_aligned() {
+        for _ in 0..20 {
+            let file = DirectFile::new(full());
+            assert_eq!(file.memory[file.skip..].as_ptr() as usize % ALIGN, 0);
+            assert!(file.memory.len() - file.skip >= PIECE);
+        }
+    }
+}
