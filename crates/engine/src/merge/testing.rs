@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// Key, trailer, value.
 pub type Entry = (Vec<u8>, u64, Vec<u8>);
 
+/// Start, end, sequence number of a range tombstone.
+pub type Range = (Vec<u8>, Vec<u8>, Seq);
+
 /// SplitMix64.
 pub struct Rng(pub u64);
 
@@ -150,7 +153,7 @@ pub fn history(rng: &mut Rng, writes: u64, merges: bool, ranges: bool) -> Vec<Wr
 }
 
 /// The point entries and range tombstones of the writes `from..to` of a history.
-pub fn entries(history: &[Write], from: usize, to: usize) -> (Vec<Entry>, Vec<(Vec<u8>, Vec<u8>, Seq)>) {
+pub fn entries(history: &[Write], from: usize, to: usize) -> (Vec<Entry>, Vec<Range>) {
     let (mut points, mut ranges) = (Vec::new(), Vec::new());
     for (i, write) in history.iter().enumerate().take(to).skip(from) {
         let seq = i as Seq + 1;

@@ -33,7 +33,7 @@ fn clipped_pieces_put_together_are_the_whole() {
     for seed in 0..1000 {
         let mut rng = Rng(seed);
         let set = RangeTombstones::new(random(&mut rng));
-        let mut cuts = vec![rng.key(), rng.key(), rng.key()];
+        let mut cuts = [rng.key(), rng.key(), rng.key()];
         cuts.sort();
         let mut pieces = vec![set.clip(None, Some(&cuts[0]))];
         pieces.extend(cuts.windows(2).map(|w| set.clip(Some(&w[0]), Some(&w[1]))));

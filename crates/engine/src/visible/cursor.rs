@@ -111,6 +111,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// To the next visible key. Does nothing if the cursor stands nowhere.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its key and value, an iterator cannot")]
     pub fn next(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(()),
