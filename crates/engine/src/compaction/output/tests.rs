@@ -72,8 +72,12 @@ fn half_full_tables_end_where_those_below_do() {
 fn a_table_overlaps_few_bytes_below() {
     let below: Vec<(u8, u8, u64)> = (0..20).map(|i| (i * 10, i * 10 + 9, 100)).collect();
     let tables = cut((0..200).step_by(5), 1 << 40, 350, &below);
-    assert_eq!(tables.len(), 1, "no size limit reached and no half of it, but overlap: see below");
-    // With a real size limit far away the overlap alone cuts.
+    let three: Vec<(u8, u8, usize)> = (0..6).map(|i| (i * 30, i * 30 + 25, 6)).collect();
+    assert_eq!(tables, [three, vec![(180, 195, 4)]].concat());
+    // Those between two keys of a table count too: it spans them.
+    assert_eq!(cut([0, 39, 40, 41].into_iter(), 1 << 40, 350, &below), [(0, 0, 1), (39, 41, 3)]);
+    // One that is too large alone is no reason for tables of one key.
+    assert_eq!(cut(0..10, 1 << 40, 50, &below), [(0, 9, 10)]);
 }
 
 #[test]
