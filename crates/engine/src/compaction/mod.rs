@@ -1,6 +1,9 @@
 //! Which tables to merge next. Pickers are pure functions from a version to a choice: they see descriptions, never files.
 
+pub mod collapse;
 pub mod job;
+pub mod output;
+pub mod split;
 
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo, Version};
