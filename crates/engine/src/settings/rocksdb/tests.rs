@@ -111,7 +111,7 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
         "frobnicate = 3: unknown option",
         "BlockBasedTable.block_cache = 5: unknown option",
         "compression_opts.shine = 1: unknown option",
-        "line 18: [Extra] a = b: unknown option",
+        "line 19: [Extra] a = b: unknown option",
     ] {
         assert!(report.contains(expected), "{expected} not in\n{report}");
     }
@@ -159,7 +159,7 @@ fn all_mistakes_are_listed_with_lines() {
 
 #[test]
 fn hostile_options_end_in_complaints_or_valid_settings() {
-    mutate(REAL, 3000, |text, seed| match OptionsFile::parse(text) {
+    mutate(REAL, 2000, |text, seed| match OptionsFile::parse(text) {
         Ok(file) => {
             assert_eq!(file.db.validate(), Ok(()), "seed {seed}");
             assert!(file.families.iter().all(|(_, family)| family.validate().is_ok()), "seed {seed}");
@@ -171,7 +171,7 @@ fn hostile_options_end_in_complaints_or_valid_settings() {
     assert!(OptionsFile::parse(&"[DBOptions]\n".repeat(50_000)).unwrap_err().len() <= COMPLAINTS_MAX);
     assert!(OptionsFile::parse(&"x".repeat(2 << 20)).is_err());
     let mut many = String::from("[DBOptions]\n");
-    (0..100_000).for_each(|i| drop(writeln!(many, "{i}=")));
+    (0..100_000).for_each(|i| writeln!(many, "{i}=").unwrap());
     assert!(OptionsFile::parse(&many).unwrap_err()[0].contains("more than 1024 options"));
     let levels = format!("[CFOptions \"default\"]\nnum_levels=18446744073709551615\ncompression_per_level={}", "kZSTD:".repeat(1000));
     assert!(OptionsFile::parse(&levels).is_err());
