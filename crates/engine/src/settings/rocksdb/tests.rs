@@ -10,7 +10,8 @@ const REAL: &str = include_str!("../../../testdata/options/rocksdb-7.8.3.ini");
 
 fn file(db: &str, family: &str, table: &str) -> String {
     format!(
-        "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\n{db}\n[CFOptions \"default\"]\n{family}\n[TableOptions/BlockBasedTable \"default\"]\n{table}\n"
+        "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\n{db}\n[CFOptions \"default\"]\n{family}\n\
+         [TableOptions/BlockBasedTable \"default\"]\n{table}\n"
     )
 }
 
@@ -97,7 +98,8 @@ fn options_that_mean_something_together() {
 fn what_has_no_effect_or_is_unknown_is_reported() {
     let text = file(
         "paranoid_checks=false # by the way\nfrobnicate=3\nBlockBasedTable.block_cache=5",
-        "ttl=60\ncompression=kLZ4HCCompression\nprefix_extractor=rocksdb.FixedPrefix.8\nmerge_operator={id=max;}\ncompression_opts={level=32767;shine=1}",
+        "ttl=60\ncompression=kLZ4HCCompression\nprefix_extractor=rocksdb.FixedPrefix.8\nmerge_operator={id=max;}\n\
+         compression_opts={level=32767;shine=1}",
         "block_size=8192\nformat_version=6\n[TableOptions/PlainTable \"x\"]\nuser_key_len=8\n[Extra]\na=b",
     );
     let report = OptionsFile::parse(&text).unwrap().report().join("\n");
@@ -122,8 +124,8 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
 fn all_mistakes_are_listed_with_lines() {
     let complaints = OptionsFile::parse(&file(
         "max_background_jobs=many",
-        "write_buffer_size=1\ncompaction_style=kCompactionStyleFIFO\ncomparator=rocksdb.ReverseBytewiseComparator\ncompression_opts={level=x;a={}\n\
-         compression=kGzip\nnum_levels\nttl=1\nttl=2\nlevel0_stop_writes_trigger=5",
+        "write_buffer_size=1\ncompaction_style=kCompactionStyleFIFO\ncomparator=rocksdb.ReverseBytewiseComparator\n\
+         compression_opts={level=x;a={}\ncompression=kGzip\nnum_levels\nttl=1\nttl=2\nlevel0_stop_writes_trigger=5",
         "filter_policy=cuckoo:3",
     ));
     let all = complaints.unwrap_err().join("\n");
