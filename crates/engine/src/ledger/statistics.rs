@@ -182,7 +182,8 @@ impl Statistics {
         counted.chain(ledger.tickers()).collect()
     }
 
-    /// The dump that `--statistics` prints, in RocksDB's form: `NAME COUNT : n` and `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : n`.
+    /// The dump that `--statistics` prints, in RocksDB's form: `NAME COUNT : n` and
+    /// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : n`.
     pub fn dump(&self, ledger: &LedgerSnapshot) -> String {
         let mut out = String::new();
         for (name, value) in self.tickers(ledger) {

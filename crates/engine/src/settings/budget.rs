@@ -7,7 +7,8 @@
 //!
 //! **space_amplification** is the allowed size on disk per live byte, at its peak. With slack `s` above one:
 //! * leveled with dynamic level sizes keeps at most `1/(T-1)` of the last level above it, so `T = 1 + 1/s`. Going below `T = 4` adds levels
-//!   faster than it saves rewriting (the average cost `(T+1)/2 / ln T` is lowest there), so more slack than 1/3 buys a leveled tree nothing;
+//!   faster than it saves rewriting (the average cost `(T+1)/2 / ln T` is lowest there), so more slack
+//!   than 1/3 buys a leveled tree nothing;
 //! * universal writes each byte a few times only, but a full merge needs a second copy while it runs. From 2.5 on that copy fits,
 //!   and what remains beyond two is the share of dead bytes that may wait for it.
 

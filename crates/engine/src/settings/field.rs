@@ -181,7 +181,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         0,
         256,
         "max_background_jobs",
-        "Larger: writers wait less for flushes and compactions, readers share the processor with more of them. 0: the writer does the work.",
+        "Larger: writers wait less for compactions, readers share the processor with more of them. 0: the writer does the work.",
         "each job is a thread",
     ),
     whole!(
@@ -197,7 +197,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         use_direct_io_for_flush_and_compaction,
         Flag {},
         "use_direct_io_for_flush_and_compaction",
-        "True: flushes and compactions leave the page cache to others, and new tables are read from the medium at first. False: they are warm.",
+        "True: the page cache is left to others, and new tables are read from the medium at first. False: they are warm.",
         "",
     ),
     whole!(
@@ -206,7 +206,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         0,
         TIB,
         "bytes_per_sync",
-        "Smaller: writeback is spread evenly, with more system calls. Larger, or 0 (never asked for): bursts at the final sync delay other writes.",
+        "Smaller: writeback is spread evenly, with more system calls. Larger, or 0 (never): bursts at the final sync delay others.",
         "a table never grows beyond that",
     ),
     whole!(
@@ -253,7 +253,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         style,
         Style {},
         "compaction_style",
-        "leveled: little space, fast reads, each byte is rewritten often. universal: a fraction of the writes, up to twice the space and more.",
+        "leveled: little space, fast reads, each byte is rewritten often. universal: a fraction of the writes, twice the space.",
         "",
     ),
     whole!(
@@ -276,13 +276,13 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         bloom_bits_last_level,
         Real { min: 0.0, max: 64.0 },
         "optimize_filters_for_hits",
-        "The same for the last level, which holds most keys: smaller saves most of the filter memory and costs block reads for absent keys only.",
+        "The same for the last level, which holds most keys. Smaller: saves most filter memory, costs block reads for absent keys only.",
         "beyond it the false positive rate does not fall any more",
     ),
     Field {
         name: "compression",
         rocksdb: "compression_per_level",
-        effect: "Per level, the last entry repeats. Stronger: less space and fewer bytes written, more processor time per flush, compaction and miss.",
+        effect: "Per level, the last repeats. Stronger: less space and fewer bytes written, more processor time per compaction and miss.",
         limit: "a tree has at most 16 levels",
         kind: Kind::Compression { get: |s| &s.compression, set: |s, value| s.compression = value },
     },
@@ -432,7 +432,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         0,
         100 * 365 * 86_400,
         "",
-        "Larger: entries stay longer. They may vanish once they are older. 0: never. (RocksDB's ttl only compacts old files and removes nothing.)",
+        "Larger: entries stay longer. They may vanish once they are older. 0: never. (RocksDB's ttl removes nothing.)",
         "a century is for ever",
     ),
 ];

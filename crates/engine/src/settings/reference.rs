@@ -4,7 +4,8 @@ use super::field::{DB, FAMILY, Field, Kind, Unit};
 use super::{DbSettings, FamilySettings};
 use std::fmt::Write as _;
 
-/// All settings as Markdown tables: name, default, unit, allowed values, consequence, RocksDB's name. This is the body of the settings page.
+/// All settings as Markdown tables: name, default, unit, allowed values, consequence, RocksDB's name.
+/// This is the body of the settings page.
 pub fn reference() -> String {
     let mut out = String::from("## Database\n\n");
     rows(&mut out, DB, &DbSettings::default());

@@ -303,7 +303,7 @@ fn sizes_as_people_write_them() {
 #[test]
 fn hostile_settings_end_in_complaints() {
     let base = Settings { families: [("default".into(), FamilySettings::default())].into(), ..Settings::default() }.to_toml();
-    mutate(&base, 4000, |text, seed| {
+    mutate(&base, 2000, |text, seed| {
         if let Ok(settings) = Settings::from_toml(text) {
             assert_eq!(Settings::from_toml(&settings.to_toml()), Ok(settings), "seed {seed}");
         }

@@ -10,7 +10,8 @@ const REAL: &str = include_str!("../../../testdata/options/rocksdb-7.8.3.ini");
 
 fn file(db: &str, family: &str, table: &str) -> String {
     format!(
-        "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\n{db}\n[CFOptions \"default\"]\n{family}\n[TableOptions/BlockBasedTable \"default\"]\n{table}\n"
+        "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\n{db}\n[CFOptions \"default\"]\n{family}\n\
+         [TableOptions/BlockBasedTable \"default\"]\n{table}\n"
     )
 }
 
@@ -97,7 +98,8 @@ fn options_that_mean_something_together() {
 fn what_has_no_effect_or_is_unknown_is_reported() {
     let text = file(
         "paranoid_checks=false # by the way\nfrobnicate=3\nBlockBasedTable.block_cache=5",
-        "ttl=60\ncompression=kLZ4HCCompression\nprefix_extractor=rocksdb.FixedPrefix.8\nmerge_operator={id=max;}\ncompression_opts={level=32767;shine=1}",
+        "ttl=60\ncompression=kLZ4HCCompression\nprefix_extractor=rocksdb.FixedPrefix.8\nmerge_operator={id=max;}\n\
+         compression_opts={level=32767;shine=1}",
         "block_size=8192\nformat_version=6\n[TableOptions/PlainTable \"x\"]\nuser_key_len=8\n[Extra]\na=b",
     );
     let report = OptionsFile::parse(&text).unwrap().report().join("\n");
@@ -111,7 +113,7 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
         "frobnicate = 3: unknown option",
         "BlockBasedTable.block_cache = 5: unknown option",
         "compression_opts.shine = 1: unknown option",
-        "line 18: [Extra] a = b: unknown option",
+        "line 19: [Extra] a = b: unknown option",
     ] {
         assert!(report.contains(expected), "{expected} not in\n{report}");
     }
@@ -122,8 +124,8 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
 fn all_mistakes_are_listed_with_lines() {
     let complaints = OptionsFile::parse(&file(
         "max_background_jobs=many",
-        "write_buffer_size=1\ncompaction_style=kCompactionStyleFIFO\ncomparator=rocksdb.ReverseBytewiseComparator\ncompression_opts={level=x;a={}\n\
-         compression=kGzip\nnum_levels\nttl=1\nttl=2\nlevel0_stop_writes_trigger=5",
+        "write_buffer_size=1\ncompaction_style=kCompactionStyleFIFO\ncomparator=rocksdb.ReverseBytewiseComparator\n\
+         compression_opts={level=x;a={}\ncompression=kGzip\nnum_levels\nttl=1\nttl=2\nlevel0_stop_writes_trigger=5",
         "filter_policy=cuckoo:3",
     ));
     let all = complaints.unwrap_err().join("\n");
@@ -159,7 +161,7 @@ fn all_mistakes_are_listed_with_lines() {
 
 #[test]
 fn hostile_options_end_in_complaints_or_valid_settings() {
-    mutate(REAL, 3000, |text, seed| match OptionsFile::parse(text) {
+    mutate(REAL, 2000, |text, seed| match OptionsFile::parse(text) {
         Ok(file) => {
             assert_eq!(file.db.validate(), Ok(()), "seed {seed}");
             assert!(file.families.iter().all(|(_, family)| family.validate().is_ok()), "seed {seed}");
@@ -171,7 +173,7 @@ fn hostile_options_end_in_complaints_or_valid_settings() {
     assert!(OptionsFile::parse(&"[DBOptions]\n".repeat(50_000)).unwrap_err().len() <= COMPLAINTS_MAX);
     assert!(OptionsFile::parse(&"x".repeat(2 << 20)).is_err());
     let mut many = String::from("[DBOptions]\n");
-    (0..100_000).for_each(|i| drop(writeln!(many, "{i}=")));
+    (0..100_000).for_each(|i| writeln!(many, "{i}=").unwrap());
     assert!(OptionsFile::parse(&many).unwrap_err()[0].contains("more than 1024 options"));
     let levels = format!("[CFOptions \"default\"]\nnum_levels=18446744073709551615\ncompression_per_level={}", "kZSTD:".repeat(1000));
     assert!(OptionsFile::parse(&levels).is_err());
