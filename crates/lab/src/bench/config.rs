@@ -92,10 +92,7 @@ impl BenchConfig {
                 (0.0..=1e6).contains(&self.read_random_exp_range),
                 format!("read_random_exp_range must be 0 to 1000000, not {}", self.read_random_exp_range),
             ),
-            (
-                self.zipf_alpha == 0.0 || self.read_random_exp_range == 0.0,
-                "zipf_alpha and read_random_exp_range exclude each other".into(),
-            ),
+            (self.zipf_alpha == 0.0 || self.read_random_exp_range == 0.0, "zipf_alpha and read_random_exp_range exclude each other".into()),
         ];
         checks.into_iter().filter(|(good, _)| !good).map(|(_, complaint)| complaint).collect()
     }

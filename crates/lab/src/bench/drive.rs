@@ -5,9 +5,7 @@ use super::live::LiveKeys;
 use super::operations::Worker;
 use super::probe::{Limit, Probe, Progress, Tally, histogram};
 use super::workloads::Workload;
-use crate::result::{
-    BackgroundWriter, CauseBytes, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written,
-};
+use crate::result::{BackgroundWriter, CauseBytes, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
 use crate::target::{Failure, Figures, Opener, Outcome, Target};
 use crate::workload::{KeyCoder, KeyStream, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
@@ -41,7 +39,7 @@ impl Failed {
     }
 }
 
-impl<O: Opener> Bench<'_, O> {
+impl<O: Opener + Sync> Bench<'_, O> {
     /// Runs the workloads in order and hands each result to `each` as soon as it is there. The target is opened first and closed at
     /// the end, also after a failure. Loads close it and open an empty one, as in db_bench.
     ///
@@ -104,14 +102,15 @@ struct Threads {
     failure: Option<Failure>,
 }
 
-impl<O: Opener> One<'_, O> {
+impl<O: Opener + Sync> One<'_, O> {
     fn threads(&self) -> usize {
         if self.workload == Workload::FillUniqueRandom || self.workload.is_single_call() { 1 } else { self.bench.config.threads }
     }
 
     fn run<T: Target>(&self, target: &T, live: &mut Option<LiveKeys>) -> Outcome<(WorkloadResult, Outcome<()>)> {
         Process::forget_peak();
-        let before = target.figures()?;
+        // `stats` shows everything since the database was opened.
+        let before = if self.workload == Workload::Stats { Figures::default() } else { target.figures()? };
         let process = Process::now();
         let mut threads = if self.workload.is_single_call() { self.call(target) } else { self.start(target) };
         let after_process = Process::now();
@@ -134,12 +133,8 @@ impl<O: Opener> One<'_, O> {
             cache_bytes: after.cache_bytes,
         };
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
-        if matches!(self.workload, Workload::Stats | Workload::LevelStats) {
-            result.levels = LevelResult::list(&target.levels()?);
-        }
-        if self.workload == Workload::Stats {
-            result.tickers = target.tickers()?.into_iter().collect();
-        }
+        result.levels = LevelResult::list(&target.levels()?);
+        result.tickers = target.tickers()?.into_iter().collect();
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);
         Ok((result, outcome))
@@ -184,7 +179,8 @@ impl<O: Opener> One<'_, O> {
             let probe = Probe::new(config, self.clock, [self.bench.stop, flag], limit);
             // The writer beside readers is not part of what they do: it shows no progress.
             let probe = if is_writer { probe } else { probe.show(self.bench.progress, index) };
-            let worker = Worker::new(target.session(self.synced()), self.keys(index), self.pool.values(), self.coder(is_writer), config, probe);
+            let worker =
+                Worker::new(target.session(self.synced()), self.keys(index), self.pool.values(), self.coder(is_writer), config, probe);
             barrier.wait();
             let (tally, outcome) = worker.run(workload);
             if outcome.is_err() {

@@ -28,7 +28,9 @@ impl<'a, S: Session> Worker<'a, S> {
     pub fn run(mut self, workload: Workload) -> (Tally, Outcome<()>) {
         self.probe.begin();
         let outcome = match workload {
-            Workload::FillSeq | Workload::FillRandom | Workload::FillUniqueRandom | Workload::FillSync | Workload::Overwrite => self.write(),
+            Workload::FillSeq | Workload::FillRandom | Workload::FillUniqueRandom | Workload::FillSync | Workload::Overwrite => {
+                self.write()
+            }
             Workload::DeleteRandom | Workload::DeleteSeq => self.delete(),
             Workload::UpdateRandom => self.update(),
             Workload::ReadSeq => self.walk(true),
@@ -161,11 +163,19 @@ impl<'a, S: Session> Worker<'a, S> {
 
     fn walk(&mut self, forward: bool) -> Outcome<()> {
         let mut scan = self.session.scan()?;
-        if forward { scan.seek_first()? } else { scan.seek_last()? }
+        if forward {
+            scan.seek_first()?
+        } else {
+            scan.seek_last()?
+        }
         while self.probe.more() {
             let Some((key, value)) = scan.entry() else { break };
             let bytes = (key.len() + value.len()) as u64;
-            if forward { scan.advance()? } else { scan.retreat()? }
+            if forward {
+                scan.advance()?
+            } else {
+                scan.retreat()?
+            }
             self.probe.done(1, bytes);
         }
         Ok(())

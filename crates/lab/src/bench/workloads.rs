@@ -105,7 +105,14 @@ impl Workload {
     pub fn counts_found(self) -> bool {
         matches!(
             self,
-            UpdateRandom | ReadRandom | ReadMissing | MultiReadRandom | SeekRandom | SeekRandomWhileWriting | ReadWhileWriting | ReadRandomWriteRandom
+            UpdateRandom
+                | ReadRandom
+                | ReadMissing
+                | MultiReadRandom
+                | SeekRandom
+                | SeekRandomWhileWriting
+                | ReadWhileWriting
+                | ReadRandomWriteRandom
         )
     }
 

@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(cpu_seconds(""), 0.0);
         assert_eq!(kib("VmPeak:\t  9 kB\nVmHWM:\t  12 kB\n", "VmHWM"), 12 << 10);
         assert_eq!(field("processor : 0\nmodel name\t: A CPU @ 2 GHz\n", "model name"), Some("A CPU @ 2 GHz"));
-        let mounts = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data rw shared:1 - xfs /dev/sdb rw\n3 1 0:5 / /data/tmp rw - tmpfs tmpfs rw\n";
+        let mounts =
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data rw shared:1 - xfs /dev/sdb rw\n3 1 0:5 / /data/tmp rw - tmpfs tmpfs rw\n";
         assert_eq!(mount_of(mounts, Path::new("/data/db")), ("xfs".into(), "/dev/sdb".into()));
         assert_eq!(mount_of(mounts, Path::new("/database")), ("ext4".into(), "/dev/sda1".into()));
     }

@@ -66,7 +66,7 @@ pub struct WorkloadResult {
     pub latency: Option<Latency>,
     /// The thread that wrote meanwhile; not counted above.
     pub background_writer: Option<BackgroundWriter>,
-    /// Bytes written during the workload, by cause.
+    /// Bytes written during the workload, by cause (`stats`: since the database was opened).
     pub written: Written,
     /// Space at its end.
     pub space: Space,
@@ -76,9 +76,9 @@ pub struct WorkloadResult {
     pub memory: Memory,
     /// CPU time of the process during it, all threads, seconds.
     pub cpu_seconds: f64,
-    /// `levelstats` and `stats`: the levels.
+    /// The levels at its end.
     pub levels: Vec<LevelResult>,
-    /// `stats`: named counters since the database was opened.
+    /// Named counters since the database was opened.
     pub tickers: BTreeMap<String, u64>,
 }
 

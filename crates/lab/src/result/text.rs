@@ -12,12 +12,27 @@ pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
     let compressed = bench.key_size as f64 + bench.value_size as f64 * bench.compression_ratio;
     let or_unknown = |text: &'static str| if text.is_empty() { "unknown" } else { text };
     writeln!(out, "{:<12}{} ({})", "Engine:", report.target, report.commit.as_deref().unwrap_or(or_unknown("")))?;
-    writeln!(out, "{:<12}{} * {}, {:.1} GB, Linux {}", "Machine:", machine.cpus, machine.cpu_model, machine.memory_bytes as f64 / 1e9, machine.kernel)?;
+    writeln!(
+        out,
+        "{:<12}{} * {}, {:.1} GB, Linux {}",
+        "Machine:",
+        machine.cpus,
+        machine.cpu_model,
+        machine.memory_bytes as f64 / 1e9,
+        machine.kernel
+    )?;
     writeln!(out, "{:<12}{path} ({} on {})", "Database:", machine.file_system, machine.device)?;
     writeln!(out, "{:<12}{} bytes each", "Keys:", bench.key_size)?;
     let small = (bench.value_size as f64 * bench.compression_ratio) as u64;
     writeln!(out, "{:<12}{} bytes each ({small} bytes after compression)", "Values:", bench.value_size)?;
-    writeln!(out, "{:<12}{} (raw {:.1} MB, compressed {:.1} MB)", "Entries:", bench.num, entry * bench.num as f64 / MIB, compressed * bench.num as f64 / MIB)?;
+    writeln!(
+        out,
+        "{:<12}{} (raw {:.1} MB, compressed {:.1} MB)",
+        "Entries:",
+        bench.num,
+        entry * bench.num as f64 / MIB,
+        compressed * bench.num as f64 / MIB
+    )?;
     let compression = report.settings.get("compression").map_or("", String::as_str);
     writeln!(out, "{:<12}{} threads, seed {}, compression {compression}", "Run:", bench.threads, bench.seed)?;
     writeln!(out, "------------------------------------------------")

@@ -1,11 +1,11 @@
 //! SinterDB as a target.
 
 use super::{Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
-use sinter_storage::store::Cause;
+use sinter_storage::store::{Cause, DirStore, Store};
 use sinterdb::db::{DEFAULT_FAMILY, Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How to open SinterDB for a bench: one family, `default`.
 #[derive(Debug, Clone)]
@@ -27,7 +27,8 @@ impl Opener for SinterOpener {
         if fresh {
             remove_database(&self.path)?;
         }
-        let db = Db::builder().settings(self.database.clone()).family(DEFAULT_FAMILY, self.family.clone()).open(&self.path)?;
+        let settings = Db::builder().settings(self.database.clone()).family(DEFAULT_FAMILY, self.family.clone());
+        let db = settings.create_if_missing(fresh).open(&self.path)?;
         let family = db.default_family();
         Ok(SinterTarget { db, family, disable_wal: self.disable_wal })
     }
@@ -196,4 +197,14 @@ impl Scan for DbIterator {
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.valid().then(|| (self.key(), self.value()))
     }
+}
+
+/// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
+fn remove_database(path: &Path) -> Outcome<()> {
+    let store = DirStore::open(path, true)?;
+    let _lock = store.lock()?;
+    for (id, _) in store.list()? {
+        store.delete(id)?;
+    }
+    Ok(store.sync_names()?)
 }
