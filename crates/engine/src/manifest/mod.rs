@@ -1,5 +1,16 @@
 //! Which tables make up the database: pure descriptions ([`TableInfo`], [`Run`], [`Version`]), the edits that lead from one version to
 //! the next, and the log that keeps the edits.
 
+mod apply;
+mod edit;
+mod log;
+mod state;
+#[cfg(test)]
+mod tests;
 mod version;
+
+pub use apply::{Change, Place};
+pub use edit::{Edit, NewFamily, TableChange};
+pub use log::{Loaded, ManifestLog, load};
+pub use state::{FamilyState, MAX_TIME_SAMPLES, State};
 pub use version::{KeyRange, LevelRuns, Run, TableInfo, Version};

@@ -1,60 +1,21 @@
-//! The framed log: one format for the write-ahead log and the manifest. STUB
+//! The framed log: one format for the write-ahead log and the manifest.
+//!
+//! A log file is a header and records. Every record says how much of the file its writer *knew* to be durable (the synced
+//! watermark; the idea is Pebble's WAL chunk with a sync offset, 2025), so a reader can tell rot from a torn tail: damage below a
+//! watermark found anywhere behind it is an error, damage above all of them is the end that a crash left, and is cut and reported.
+//! After each sync a marker (a record without payload) carries the new watermark, so only the newest group is ever ambiguous.
+//! Checksums are bound to database, file and offset; nothing is trusted before its checksum was seen.
 
-use crate::checksum::DbId;
-use crate::error::Result;
-use sinter_storage::store::{FileId, Hint, Store};
+mod frame;
+mod header;
+mod read;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod writer;
 
-/// Writes one log file.
-pub struct LogWriter {}
-
-impl LogWriter {
-    /// Creates the file and appends its header with `extra` (at most 64 KiB; the log's own first words). Not yet durable.
-    pub fn create(_store: &dyn Store, _db: DbId, _id: FileId, _hint: &Hint, _extra: &[u8]) -> Result<Self> {
-        unimplemented!()
-    }
-    /// Appends one record (one write to the medium). In the kernel when it returns.
-    pub fn append(&mut self, _payload: &[u8]) -> Result<()> {
-        unimplemented!()
-    }
-    /// Makes all records durable, then appends a watermark that says so (the watermark itself is not synced).
-    /// After an error the writer refuses everything.
-    pub fn sync(&mut self) -> Result<()> {
-        unimplemented!()
-    }
-    /// File length so far, bytes.
-    pub fn len(&self) -> u64 {
-        unimplemented!()
-    }
-    /// Which file.
-    pub fn id(&self) -> FileId {
-        unimplemented!()
-    }
-}
-
-/// How a log ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogEnd {
-    /// Length of the good part, bytes.
-    pub good: u64,
-    /// Unsynced bytes behind it that were cut; 0 for a clean end.
-    pub cut_bytes: u64,
-    /// Records found in the cut part (valid ones behind the first damage).
-    pub cut_records: u64,
-    /// Largest synced watermark seen.
-    pub synced: u64,
-}
-
-/// One log file, read whole. Damage below the synced watermark is `Corrupt`; above it the tail is cut and reported in `end`.
-pub struct Log {
-    /// What [`LogWriter::create`] was given; `None` if the (never synced) header was torn: then there are no records.
-    pub extra: Option<Vec<u8>>,
-    /// Offset and payload of each record, in order.
-    pub records: Vec<(u64, Vec<u8>)>,
-    /// How it ended.
-    pub end: LogEnd,
-}
-
-/// Reads a log file.
-pub fn read_log(_store: &dyn Store, _db: Option<DbId>, _id: FileId) -> Result<Log> {
-    unimplemented!()
-}
+pub use frame::RECORD_HEADER;
+pub use header::{MAX_EXTRA, VERSION};
+pub use read::{Log, LogEnd, parse_log, read_log};
+pub use writer::{LogWriter, MAX_LOG};

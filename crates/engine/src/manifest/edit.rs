@@ -1,0 +1,283 @@
+//! One atomic change of what the manifest says, and its bytes: a list of items, each `tag u8 | length varint | body`. A reader that
+//! meets a tag it does not know skips it if the tag says so (high bit) and refuses the edit if not.
+
+use super::apply::{Change, Place};
+use super::version::{KeyRange, TableInfo};
+use crate::coding::{Decoder, put_bytes, put_varint};
+use crate::key::Seq;
+use sinter_storage::store::Temperature;
+use std::sync::Arc;
+
+/// Tags with this bit may be skipped by readers that do not know them.
+const IGNORABLE: u8 = 0x80;
+const DROP_FAMILY: u8 = 0x01;
+const NEW_FAMILY: u8 = 0x02;
+const FAMILY_SETTINGS: u8 = 0x03;
+const DB_SETTINGS: u8 = 0x04;
+const ADD_TABLE: u8 = 0x05;
+const REMOVE_TABLE: u8 = 0x06;
+const MOVE_TABLE: u8 = 0x07;
+const FLUSHED_LOG: u8 = 0x08;
+const NEW_LOG: u8 = 0x09;
+const NEXT_NUMBER: u8 = 0x0a;
+const LAST_SEQ: u8 = 0x0b;
+const NEXT_FAMILY: u8 = 0x0c;
+/// Ages are estimates: losing a sample makes them coarser, never wrong.
+const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
+
+/// A family that begins to exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewFamily {
+    /// Its id, never used before (dropped families included).
+    pub id: u32,
+    /// Its name, unique among the families that exist.
+    pub name: String,
+    /// Its settings, TOML.
+    pub settings: String,
+    /// Name of its merge operator; empty for none.
+    pub operator: String,
+    /// Levels of its tree, 1 to 255; fixed for life.
+    pub num_levels: u8,
+}
+
+/// A change of one family's tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableChange {
+    /// Whose.
+    pub family: u32,
+    /// What.
+    pub change: Change,
+}
+
+/// One atomic change. Everything in it happens, in the order of the fields, or nothing does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edit {
+    /// Ids of families that cease to exist, with all their tables.
+    pub dropped_families: Vec<u32>,
+    /// Families that begin to exist.
+    pub new_families: Vec<NewFamily>,
+    /// New settings (TOML) of families.
+    pub family_settings: Vec<(u32, String)>,
+    /// New settings (TOML) of the database.
+    pub db_settings: Option<String>,
+    /// Tables added, removed and moved.
+    pub tables: Vec<TableChange>,
+    /// Per family: all log segments with a smaller number hold nothing that the family needs.
+    pub flushed_logs: Vec<(u32, u64)>,
+    /// Log segments that exist from now on and must be found at recovery, until every family's flushed log is above them.
+    pub new_logs: Vec<u64>,
+    /// File numbers below this have been used.
+    pub next_number: Option<u64>,
+    /// Sequence numbers up to this have been used.
+    pub last_seq: Option<Seq>,
+    /// Family ids below this have been used.
+    pub next_family: Option<u32>,
+    /// When a sequence number was current: (number, unix seconds).
+    pub time_samples: Vec<(Seq, u64)>,
+}
+
+/// Appends one item; `scratch` is reused.
+fn item(out: &mut Vec<u8>, scratch: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    scratch.clear();
+    body(scratch);
+    out.push(tag);
+    put_bytes(out, scratch);
+}
+
+impl Edit {
+    /// Appends the edit's bytes to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let scratch = &mut Vec::new();
+        for id in &self.dropped_families {
+            item(out, scratch, DROP_FAMILY, |b| put_varint(b, u64::from(*id)));
+        }
+        for family in &self.new_families {
+            item(out, scratch, NEW_FAMILY, |b| put_family(b, family));
+        }
+        for (id, settings) in &self.family_settings {
+            item(out, scratch, FAMILY_SETTINGS, |b| {
+                put_varint(b, u64::from(*id));
+                put_bytes(b, settings.as_bytes());
+            });
+        }
+        if let Some(settings) = &self.db_settings {
+            item(out, scratch, DB_SETTINGS, |b| put_bytes(b, settings.as_bytes()));
+        }
+        for TableChange { family, change } in &self.tables {
+            let tag = match change {
+                Change::Add { .. } => ADD_TABLE,
+                Change::Remove { .. } => REMOVE_TABLE,
+                Change::Move { .. } => MOVE_TABLE,
+            };
+            item(out, scratch, tag, |b| {
+                put_varint(b, u64::from(*family));
+                put_change(b, change);
+            });
+        }
+        for (family, log) in &self.flushed_logs {
+            item(out, scratch, FLUSHED_LOG, |b| [u64::from(*family), *log].into_iter().for_each(|n| put_varint(b, n)));
+        }
+        for log in &self.new_logs {
+            item(out, scratch, NEW_LOG, |b| put_varint(b, *log));
+        }
+        let counters =
+            [(NEXT_NUMBER, self.next_number), (LAST_SEQ, self.last_seq), (NEXT_FAMILY, self.next_family.map(u64::from))];
+        for (tag, value) in counters {
+            if let Some(value) = value {
+                item(out, scratch, tag, |b| put_varint(b, value));
+            }
+        }
+        for (seq, seconds) in &self.time_samples {
+            item(out, scratch, TIME_SAMPLE, |b| [*seq, *seconds].into_iter().for_each(|n| put_varint(b, n)));
+        }
+    }
+
+    /// Reads an edit; `None` if the bytes are not one, or one that this program does not fully understand.
+    pub fn decode(bytes: &[u8]) -> Option<Edit> {
+        let mut edit = Edit::default();
+        let mut from = Decoder::new(bytes);
+        while !from.is_empty() {
+            let tag = from.u8()?;
+            let mut body = Decoder::new(from.prefixed()?);
+            let known = edit.decode_item(tag, &mut body)?;
+            if known && !body.is_empty() || !known && tag & IGNORABLE == 0 {
+                return None;
+            }
+        }
+        Some(edit)
+    }
+
+    /// Reads one item; false if the tag is unknown.
+    fn decode_item(&mut self, tag: u8, body: &mut Decoder<'_>) -> Option<bool> {
+        match tag {
+            DROP_FAMILY => self.dropped_families.push(id(body)?),
+            NEW_FAMILY => self.new_families.push(family(body)?),
+            FAMILY_SETTINGS => self.family_settings.push((id(body)?, text(body)?)),
+            DB_SETTINGS => once(&mut self.db_settings, text(body)?)?,
+            ADD_TABLE | REMOVE_TABLE | MOVE_TABLE => {
+                self.tables.push(TableChange { family: id(body)?, change: change(tag, body)? });
+            }
+            FLUSHED_LOG => self.flushed_logs.push((id(body)?, body.varint()?)),
+            NEW_LOG => self.new_logs.push(body.varint()?),
+            NEXT_NUMBER => once(&mut self.next_number, body.varint()?)?,
+            LAST_SEQ => once(&mut self.last_seq, body.varint()?)?,
+            NEXT_FAMILY => once(&mut self.next_family, id(body)?)?,
+            TIME_SAMPLE => self.time_samples.push((body.varint()?, body.varint()?)),
+            _ => return Some(false),
+        }
+        Some(true)
+    }
+}
+
+/// A field that an edit has at most once.
+fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
+    field.replace(value).is_none().then_some(())
+}
+
+fn id(from: &mut Decoder<'_>) -> Option<u32> {
+    u32::try_from(from.varint()?).ok()
+}
+
+fn text(from: &mut Decoder<'_>) -> Option<String> {
+    String::from_utf8(from.prefixed()?.to_vec()).ok()
+}
+
+fn put_family(out: &mut Vec<u8>, family: &NewFamily) {
+    put_varint(out, u64::from(family.id));
+    [&family.name, &family.settings, &family.operator].into_iter().for_each(|s| put_bytes(out, s.as_bytes()));
+    out.push(family.num_levels);
+}
+
+fn family(from: &mut Decoder<'_>) -> Option<NewFamily> {
+    let (id, name, settings, operator) = (id(from)?, text(from)?, text(from)?, text(from)?);
+    Some(NewFamily { id, name, settings, operator, num_levels: from.u8()? })
+}
+
+fn put_place(out: &mut Vec<u8>, place: &Place) {
+    put_varint(out, place.level as u64);
+    put_varint(out, place.run);
+}
+
+fn place(from: &mut Decoder<'_>) -> Option<Place> {
+    Some(Place { level: usize::try_from(from.varint()?).ok()?, run: from.varint()? })
+}
+
+fn put_change(out: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Add { to, table } => {
+            put_place(out, to);
+            put_table(out, table);
+        }
+        Change::Remove { from, number } => {
+            put_place(out, from);
+            put_varint(out, *number);
+        }
+        Change::Move { from, to, number } => {
+            put_place(out, from);
+            put_place(out, to);
+            put_varint(out, *number);
+        }
+    }
+}
+
+fn change(tag: u8, body: &mut Decoder<'_>) -> Option<Change> {
+    Some(match tag {
+        ADD_TABLE => Change::Add { to: place(body)?, table: Arc::new(table(body)?) },
+        REMOVE_TABLE => Change::Remove { from: place(body)?, number: body.varint()? },
+        _ => Change::Move { from: place(body)?, to: place(body)?, number: body.varint()? },
+    })
+}
+
+fn put_table(out: &mut Vec<u8>, table: &TableInfo) {
+    put_varint(out, table.number);
+    put_varint(out, table.bytes);
+    out.extend_from_slice(&table.identity.to_le_bytes());
+    put_bytes(out, &table.range.smallest);
+    put_bytes(out, &table.range.largest);
+    out.push(u8::from(table.range.end_exclusive));
+    let counts = [
+        table.min_seq,
+        table.max_seq,
+        table.entries,
+        table.tombstones,
+        table.range_tombstones,
+        table.merges,
+        table.raw_bytes,
+        table.oldest_time,
+        table.newest_time,
+    ];
+    counts.into_iter().for_each(|n| put_varint(out, n));
+    out.push(table.temperature as u8);
+}
+
+fn table(from: &mut Decoder<'_>) -> Option<TableInfo> {
+    let (number, bytes, identity) = (from.varint()?, from.varint()?, from.u64()?);
+    let (smallest, largest) = (from.prefixed()?.to_vec(), from.prefixed()?.to_vec());
+    let end_exclusive = match from.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    Some(TableInfo {
+        number,
+        bytes,
+        identity,
+        range: KeyRange { smallest, largest, end_exclusive },
+        min_seq: from.varint()?,
+        max_seq: from.varint()?,
+        entries: from.varint()?,
+        tombstones: from.varint()?,
+        range_tombstones: from.varint()?,
+        merges: from.varint()?,
+        raw_bytes: from.varint()?,
+        oldest_time: from.varint()?,
+        newest_time: from.varint()?,
+        temperature: temperature(from.u8()?)?,
+    })
+}
+
+/// The temperature of a format byte (its place in the enumeration, which only grows at the end).
+fn temperature(byte: u8) -> Option<Temperature> {
+    use Temperature::{Cold, Cool, Hot, Ice, Unknown, Warm};
+    [Unknown, Hot, Warm, Cool, Cold, Ice].into_iter().find(|t| *t as u8 == byte)
+}

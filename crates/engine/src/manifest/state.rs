@@ -1,0 +1,217 @@
+//! Everything that the manifest says, in memory: edits lead from one state to the next, and a state can be written as one edit.
+
+use super::apply::Change;
+use super::edit::{Edit, NewFamily, TableChange};
+use super::{Place, Version};
+use crate::checksum::DbId;
+use crate::key::{MAX_SEQ, Seq};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most time samples that are kept. When there are more, every second one goes, so that old ones lie farther apart than new ones.
+pub const MAX_TIME_SAMPLES: usize = 256;
+
+/// One column family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FamilyState {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its settings, TOML.
+    pub settings: String,
+    /// Name of its merge operator; empty for none.
+    pub operator: String,
+    /// Its tree.
+    pub version: Arc<Version>,
+    /// Log segments with a smaller number hold nothing that it needs.
+    pub flushed_log: u64,
+}
+
+/// What the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The database.
+    pub db: DbId,
+    /// Its families by id; dropped ones are gone.
+    pub families: BTreeMap<u32, FamilyState>,
+    /// Its settings, TOML.
+    pub settings: String,
+    /// Log segments that some family still needs; each must exist.
+    pub logs: BTreeSet<u64>,
+    /// File numbers below this have been used.
+    pub next_number: u64,
+    /// Sequence numbers up to this have been used.
+    pub last_seq: Seq,
+    /// Family ids below this have been used, dropped families included: records in the log still name those.
+    pub next_family: u32,
+    /// When a sequence number was current: number to unix seconds. At most [`MAX_TIME_SAMPLES`].
+    pub time_samples: BTreeMap<Seq, u64>,
+}
+
+impl State {
+    /// A database that holds nothing, not even a family.
+    pub fn new(db: DbId) -> Self {
+        State {
+            db,
+            families: BTreeMap::new(),
+            settings: String::new(),
+            logs: BTreeSet::new(),
+            next_number: 1,
+            last_seq: 0,
+            next_family: 0,
+            time_samples: BTreeMap::new(),
+        }
+    }
+
+    /// The family of that name.
+    pub fn family(&self, name: &str) -> Option<&FamilyState> {
+        self.families.values().find(|f| f.name == name)
+    }
+
+    /// The newest log segment.
+    pub fn newest_log(&self) -> Option<u64> {
+        self.logs.last().copied()
+    }
+
+    /// The state after `edit`. An edit that makes no sense is refused with the reason, and nothing changes. The counters also rise
+    /// above every number that the edit mentions, so that none is ever used twice.
+    pub fn apply(&mut self, edit: &Edit) -> Result<(), String> {
+        let mut next = self.clone();
+        next.apply_families(edit)?;
+        next.apply_tables(edit)?;
+        next.apply_logs(edit)?;
+        next.next_number = next.next_number.max(edit.next_number.unwrap_or(0));
+        next.last_seq = next.last_seq.max(edit.last_seq.unwrap_or(0));
+        next.next_family = next.next_family.max(edit.next_family.unwrap_or(0));
+        next.time_samples.extend(edit.time_samples.iter().copied());
+        next.thin_time_samples();
+        if next.last_seq > MAX_SEQ {
+            return Err(format!("sequence number {} is larger than any", next.last_seq));
+        }
+        *self = next;
+        Ok(())
+    }
+
+    fn apply_families(&mut self, edit: &Edit) -> Result<(), String> {
+        for id in &edit.dropped_families {
+            self.families.remove(id).ok_or_else(|| no_family(*id))?;
+        }
+        for new in &edit.new_families {
+            if new.id < self.next_family {
+                return Err(format!("family id {} has been used before", new.id));
+            }
+            if self.family(&new.name).is_some() {
+                return Err(format!("a family named {:?} exists", new.name));
+            }
+            if new.num_levels == 0 {
+                return Err(format!("family {:?} has no levels", new.name));
+            }
+            self.next_family = new.id.checked_add(1).ok_or("family ids are used up")?;
+            let family = FamilyState {
+                id: new.id,
+                name: new.name.clone(),
+                settings: new.settings.clone(),
+                operator: new.operator.clone(),
+                version: Arc::new(Version::empty(usize::from(new.num_levels))),
+                flushed_log: 0,
+            };
+            self.families.insert(new.id, family);
+        }
+        for (id, settings) in &edit.family_settings {
+            self.family_mut(*id)?.settings.clone_from(settings);
+        }
+        if let Some(settings) = &edit.db_settings {
+            self.settings.clone_from(settings);
+        }
+        Ok(())
+    }
+
+    fn apply_tables(&mut self, edit: &Edit) -> Result<(), String> {
+        let touched: BTreeSet<u32> = edit.tables.iter().map(|t| t.family).collect();
+        for id in touched {
+            let family = self.family_mut(id)?;
+            let changes = edit.tables.iter().filter(|t| t.family == id).map(|t| &t.change);
+            let version = family.version.apply(changes).map_err(|why| format!("family {:?}: {why}", family.name))?;
+            family.version = Arc::new(version);
+        }
+        for change in &edit.tables {
+            if let Change::Add { table, .. } = &change.change {
+                self.number_used(table.number)?;
+                self.last_seq = self.last_seq.max(table.max_seq);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_logs(&mut self, edit: &Edit) -> Result<(), String> {
+        for (id, log) in &edit.flushed_logs {
+            let family = self.family_mut(*id)?;
+            family.flushed_log = family.flushed_log.max(*log);
+        }
+        for log in &edit.new_logs {
+            self.number_used(*log)?;
+            if !self.logs.insert(*log) {
+                return Err(format!("log {log} exists"));
+            }
+        }
+        if let Some(needed) = self.families.values().map(|f| f.flushed_log).min() {
+            self.logs = self.logs.split_off(&needed);
+        }
+        Ok(())
+    }
+
+    fn family_mut(&mut self, id: u32) -> Result<&mut FamilyState, String> {
+        self.families.get_mut(&id).ok_or_else(|| no_family(id))
+    }
+
+    fn number_used(&mut self, number: u64) -> Result<(), String> {
+        let above = number.checked_add(1).ok_or("file numbers are used up")?;
+        self.next_number = self.next_number.max(above);
+        Ok(())
+    }
+
+    /// The first and the newest sample always stay.
+    fn thin_time_samples(&mut self) {
+        while self.time_samples.len() > MAX_TIME_SAMPLES {
+            let newest = self.time_samples.last_key_value().map(|(seq, _)| *seq);
+            let mut keep = false;
+            self.time_samples.retain(|seq, _| {
+                keep = !keep;
+                keep || Some(*seq) == newest
+            });
+        }
+    }
+
+    /// The whole state as one edit, which leads from [`State::new`] to this.
+    pub fn snapshot_edit(&self) -> Edit {
+        let mut edit = Edit {
+            db_settings: Some(self.settings.clone()),
+            new_logs: self.logs.iter().copied().collect(),
+            next_number: Some(self.next_number),
+            last_seq: Some(self.last_seq),
+            next_family: Some(self.next_family),
+            time_samples: self.time_samples.iter().map(|(seq, seconds)| (*seq, *seconds)).collect(),
+            ..Edit::default()
+        };
+        for family in self.families.values() {
+            edit.new_families.push(NewFamily {
+                id: family.id,
+                name: family.name.clone(),
+                settings: family.settings.clone(),
+                operator: family.operator.clone(),
+                num_levels: u8::try_from(family.version.levels.len()).unwrap_or(u8::MAX),
+            });
+            edit.flushed_logs.push((family.id, family.flushed_log));
+            edit.tables.extend(family.version.tables().map(|(level, run, table)| TableChange {
+                family: family.id,
+                change: Change::Add { to: Place { level, run }, table: Arc::clone(table) },
+            }));
+        }
+        edit
+    }
+}
+
+fn no_family(id: u32) -> String {
+    format!("there is no family {id}")
+}

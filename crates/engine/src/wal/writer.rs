@@ -1,0 +1,148 @@
+//! Writing a log: one append to the medium per record, from one buffer that is used again.
+
+use super::frame::{RECORD_HEADER, Salts};
+use super::header::{self, MAX_EXTRA};
+use crate::checksum::DbId;
+use crate::error::{Error, Result};
+use sinter_storage::store::{Appender, FileId, Hint, Store};
+
+/// No record may end behind this offset: watermarks are 32 bits wide, and a marker must still fit.
+pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
+
+/// A buffer that once held a larger record is not kept.
+const KEEP_BUFFER: usize = 1 << 20;
+
+/// Writes one log file. After a failed append or sync it refuses everything: what the medium then holds is not known, and a
+/// second try could acknowledge bytes that the first one lost.
+pub struct LogWriter {
+    out: Box<dyn Appender>,
+    id: FileId,
+    salts: Salts,
+    buffer: Vec<u8>,
+    len: u64,
+    synced: u64,
+    /// Something other than the last marker has been appended since the last sync.
+    dirty: bool,
+    failed: Option<String>,
+}
+
+impl LogWriter {
+    /// Creates the file and appends its header with `extra` (at most 64 KiB; the log's own first words). Neither the bytes nor the
+    /// name are durable yet. `Invalid` if `extra` is too long, else what the store says.
+    pub fn create(store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
+        if extra.len() > MAX_EXTRA {
+            return Err(Error::invalid(format!("the first words of {id} are {} bytes long, at most {MAX_EXTRA} are kept", extra.len())));
+        }
+        let mut buffer = Vec::new();
+        header::encode(&db, id, extra, &mut buffer);
+        let mut out = store.create(id, hint)?;
+        out.append(&buffer)?;
+        let len = buffer.len() as u64;
+        Ok(LogWriter { out, id, salts: Salts::new(&db, id), buffer, len, synced: 0, dirty: true, failed: None })
+    }
+
+    /// Appends one record (one write to the medium). In the kernel when it returns. `Invalid` for an empty payload and for one that
+    /// would end behind [`MAX_LOG`] (the writer stays usable); any other error ends the writer.
+    #[inline]
+    pub fn append(&mut self, payload: &[u8]) -> Result<()> {
+        self.append_with(|out| out.extend_from_slice(payload))
+    }
+
+    /// [`LogWriter::append`] of the concatenation of `parts`.
+    #[inline]
+    pub fn append_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        self.append_with(|out| parts.iter().for_each(|part| out.extend_from_slice(part)))
+    }
+
+    /// [`LogWriter::append`] of what `build` adds at the end of the buffer it is given; it must leave alone what is there.
+    #[inline]
+    pub fn append_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        self.check_alive()?;
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&[0; RECORD_HEADER]);
+        build(&mut self.buffer);
+        if self.buffer.len() <= RECORD_HEADER {
+            return Err(Error::invalid(format!("an empty record for {}", self.id)));
+        }
+        if self.len + self.buffer.len() as u64 > MAX_LOG {
+            return Err(Error::invalid(format!("{} is full: it has {} bytes, the record {}", self.id, self.len, self.buffer.len())));
+        }
+        self.dirty = true;
+        self.write()
+    }
+
+    /// Makes all records durable, then appends a marker that says so (the marker itself is not synced). Does nothing if no record
+    /// was appended since the last time. Any error ends the writer, and no record since the last good sync may be acknowledged as
+    /// durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.check_alive()?;
+        if !self.dirty {
+            return Ok(());
+        }
+        let outcome = self.out.sync();
+        self.note(outcome)?;
+        self.synced = self.len;
+        self.dirty = false;
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&[0; RECORD_HEADER]);
+        self.write()
+    }
+
+    /// Makes everything durable, the last marker included, and ends the file. Its length, bytes.
+    pub fn finish(mut self) -> Result<u64> {
+        self.sync()?;
+        self.out.seal()?;
+        Ok(self.len)
+    }
+
+    /// File length so far, bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a log has its header from the start")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes known to be durable; 0 before the first sync.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// Which file.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// As if the file were that long already.
+    #[cfg(test)]
+    pub(super) fn pretend_len(&mut self, len: u64) {
+        self.len = len;
+    }
+
+    /// Completes the record in the buffer and appends it. Lengths are below [`MAX_LOG`] or a marker behind it, so they fit 32 bits.
+    #[inline]
+    fn write(&mut self) -> Result<()> {
+        self.salts.seal(self.len as u32, self.synced as u32, &mut self.buffer);
+        let outcome = self.out.append(&self.buffer);
+        self.note(outcome)?;
+        self.len += self.buffer.len() as u64;
+        if self.buffer.capacity() > KEEP_BUFFER {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_alive(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => Err(Error::Closed(format!("{} failed before: {why}", self.id))),
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, outcome: sinter_storage::store::Result<()>) -> Result<()> {
+        outcome.map_err(|error| {
+            self.failed = Some(error.to_string());
+            error.into()
+        })
+    }
+}
