@@ -38,11 +38,7 @@ pub fn choose(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
 }
 
 fn base(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
-    let plain = |settings: &Settings| Chosen {
-        database: settings.db.clone(),
-        family: settings.family(DEFAULT_FAMILY),
-        notes: Vec::new(),
-    };
+    let plain = |settings: &Settings| Chosen { database: settings.db.clone(), family: settings.family(DEFAULT_FAMILY), notes: Vec::new() };
     if let Some(path) = &flags.options_file {
         let file = OptionsFile::parse(&read(path)?).map_err(|list| in_file(path, list))?;
         let family = file.families.iter().find(|(name, _)| name == DEFAULT_FAMILY).map(|(_, family)| family.clone());
