@@ -79,6 +79,7 @@ impl Tree {
             let slot = Goal::AtOrAfter(target).child(node, &self.arena);
             writer.path.push((at, slot));
             at = children[slot].load().expect("slots in use have children");
+            self.arena.prefetch_node(at);
         }
     }
 

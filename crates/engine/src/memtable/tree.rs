@@ -110,6 +110,7 @@ impl Tree {
         check(self.root.load() == Some(root))?;
         while let Some(children) = node.children {
             let child = children[goal.child(node, &self.arena)].load().ok_or(Changed)?;
+            self.arena.prefetch_node(child);
             let child = self.arena.node(child);
             let child_version = child.begin().ok_or(Changed)?;
             check(node.unchanged(version))?;
