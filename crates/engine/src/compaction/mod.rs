@@ -77,16 +77,3 @@ pub trait Picker: Send + Sync {
     /// Bytes that have to be rewritten before nothing is left to do, estimated: paces writers.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
 }
-pub mod manual;
-struct P;
-impl Picker for P {
-    fn pick(&self, _: &Version, _: &PickEnv<'_>) -> Choice {
-        Choice::Nothing
-    }
-    fn debt(&self, _: &Version, _: &FamilySettings) -> u64 {
-        0
-    }
-}
-pub fn picker(_: crate::settings::Style) -> &'static dyn Picker {
-    &P
-}
