@@ -17,6 +17,7 @@ pub mod manifest;
 pub mod memtable;
 pub mod merge;
 pub mod operator;
+pub mod pacing;
 pub mod range_del;
 pub mod settings;
 pub mod table;
