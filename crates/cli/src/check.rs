@@ -48,9 +48,7 @@ fn find_damage(path: &Path) -> Result<Vec<Damage>, Ended> {
         db.close().map(|()| damages)
     });
     match verified {
-        Err(Error::Corrupt { file, offset, what }) => {
-            Ok(vec![Damage { file, offset: Some(offset), what, family: None, key_range: None }])
-        }
+        Err(Error::Corrupt { file, offset, what }) => Ok(vec![Damage { file, offset: Some(offset), what, family: None, key_range: None }]),
         other => Ok(other?),
     }
 }

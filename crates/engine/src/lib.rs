@@ -18,6 +18,7 @@ pub mod manifest;
 pub mod memtable;
 pub mod merge;
 pub mod operator;
+pub mod pacing;
 pub mod range_del;
 pub mod run_cursor;
 pub mod settings;
