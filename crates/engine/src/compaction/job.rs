@@ -411,3 +411,6 @@ impl TableSink for Building {
         self.builder.finish(tombstones, self.times)
     }
 }
+
+#[cfg(test)]
+mod tests;
