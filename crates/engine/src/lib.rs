@@ -11,6 +11,7 @@ pub mod compaction;
 pub mod cursor;
 pub mod db;
 pub mod error;
+pub mod filter;
 pub mod key;
 pub mod ledger;
 pub mod manifest;
