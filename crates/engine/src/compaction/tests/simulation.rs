@@ -36,7 +36,7 @@ struct World {
     content: HashMap<u64, Content>,
     /// The newest version of every key written and flushed.
     model: Content,
-    jobs: Vec<(Choice, Version)>,
+    jobs: Vec<Choice>,
     next_number: u64,
     next_seq: u64,
     cursor: u32,
@@ -113,7 +113,7 @@ impl World {
     }
 
     fn with_env<T>(&self, f: impl FnOnce(&PickEnv<'_>) -> T) -> T {
-        let plans = || self.jobs.iter().filter_map(|(choice, _)| plan_of(choice));
+        let plans = || self.jobs.iter().filter_map(plan_of);
         let busy: HashSet<u64> = plans().flat_map(Plan::tables).map(|t| t.number).collect();
         let busy_output: Vec<(usize, KeyRange)> = plans().map(|p| (p.output_level, p.range())).collect();
         let env = PickEnv { settings: &self.settings, busy: &busy, busy_output: &busy_output, now: 0, oldest_snapshot: u64::MAX };
@@ -125,7 +125,7 @@ impl World {
         let Some(plan) = plan_of(&choice) else { return false };
         assert_eq!(check_plan(&self.version, plan), Ok(()), "seed {}: {plan:?}", self.seed);
         assert!(!plan.inputs.is_empty(), "seed {}", self.seed);
-        for (running, _) in &self.jobs {
+        for running in &self.jobs {
             let running = plan_of(running).expect("a job has a plan");
             let both = plan.tables().find(|t| running.tables().any(|r| r.number == t.number));
             assert_eq!(both, None, "seed {}: two jobs read a table", self.seed);
@@ -133,7 +133,7 @@ impl World {
             assert!(!meet || plan.output_level == 0, "seed {}: two jobs write\n{plan:?}\n{running:?}", self.seed);
         }
         if matches!(choice, Choice::Merge(_)) {
-            self.jobs.push((choice, self.version.clone()));
+            self.jobs.push(choice);
         } else {
             self.moves += 1;
             self.version = apply(&self.version, &choice, Vec::new());
@@ -146,7 +146,7 @@ impl World {
             return;
         }
         let at = self.random.below(self.jobs.len() as u64) as usize;
-        let (choice, _) = self.jobs.swap_remove(at);
+        let choice = self.jobs.swap_remove(at);
         let plan = plan_of(&choice).expect("a job has a plan");
         self.merges += 1;
         let mut merged = Content::new();
@@ -231,7 +231,7 @@ fn plan_of(choice: &Choice) -> Option<&Plan> {
 
 fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
     let mut world = World::new(seed, style, dynamic);
-    for step in 0..1500 {
+    for step in 0..1200 {
         world.step();
         if changes && world.random.below(60) == 0 {
             world.settings.style = if world.settings.style == Style::Leveled { Style::Universal } else { Style::Leveled };
@@ -257,15 +257,15 @@ fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
 
 #[test]
 fn leveled_trees_stay_sound() {
-    (0..6).for_each(|seed| run(seed, Style::Leveled, seed % 2 == 0, false));
+    (0..4).for_each(|seed| run(seed, Style::Leveled, seed % 2 == 0, false));
 }
 
 #[test]
 fn universal_trees_stay_sound() {
-    (100..106).for_each(|seed| run(seed, Style::Universal, true, false));
+    (100..104).for_each(|seed| run(seed, Style::Universal, true, false));
 }
 
 #[test]
 fn trees_whose_style_changes_stay_sound() {
-    (200..210).for_each(|seed| run(seed, if seed % 2 == 0 { Style::Leveled } else { Style::Universal }, true, true));
+    (200..206).for_each(|seed| run(seed, if seed % 2 == 0 { Style::Leveled } else { Style::Universal }, true, true));
 }
