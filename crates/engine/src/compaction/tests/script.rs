@@ -118,7 +118,8 @@ impl State {
 
     /// `table 12` or `output 3 a-f`.
     fn busy(&mut self, lines: &[&str]) {
-        (self.busy.clear(), self.busy_output.clear());
+        self.busy.clear();
+        self.busy_output.clear();
         for line in lines {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {

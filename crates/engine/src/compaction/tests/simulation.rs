@@ -100,8 +100,10 @@ impl World {
     fn flush(&mut self) {
         let mut content = Content::new();
         let is_sequential = self.random.below(3) == 0;
+        // Writes to a narrow range leave gaps inside the ranges of running jobs.
+        let (start, width) = if self.random.below(2) == 0 { (0, KEYS) } else { (self.random.below(KEYS - 20), 20) };
         for _ in 0..1 + self.random.below(30) {
-            let key = if is_sequential { self.cursor % KEYS as u32 } else { self.random.below(KEYS) as u32 };
+            let key = if is_sequential { self.cursor % KEYS as u32 } else { (start + self.random.below(width)) as u32 };
             self.cursor += u32::from(is_sequential);
             let entry = (self.next_seq, self.random.below(4) == 0);
             self.next_seq += 1;
