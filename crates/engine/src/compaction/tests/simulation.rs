@@ -56,6 +56,7 @@ impl World {
             max_bytes_for_level_multiplier: 3.0,
             target_file_size_base: 200,
             max_compaction_bytes: 2000,
+            level0_file_num_compaction_trigger: 2 + (seed % 3) as usize,
             num_levels: 6,
             ..FamilySettings::default()
         };
@@ -101,7 +102,7 @@ impl World {
         let mut content = Content::new();
         let is_sequential = self.random.below(3) == 0;
         // Writes to a narrow range leave gaps inside the ranges of running jobs.
-        let (start, width) = if self.random.below(2) == 0 { (0, KEYS) } else { (self.random.below(KEYS - 20), 20) };
+        let (start, width) = if self.random.below(8) == 0 { (0, KEYS) } else { (self.random.below(KEYS - 20), 20) };
         for _ in 0..1 + self.random.below(30) {
             let key = if is_sequential { self.cursor % KEYS as u32 } else { (start + self.random.below(width)) as u32 };
             self.cursor += u32::from(is_sequential);
