@@ -120,8 +120,7 @@ impl Edit {
         for log in &self.new_logs {
             item(out, scratch, NEW_LOG, |b| put_varint(b, *log));
         }
-        let counters =
-            [(NEXT_NUMBER, self.next_number), (LAST_SEQ, self.last_seq), (NEXT_FAMILY, self.next_family.map(u64::from))];
+        let counters = [(NEXT_NUMBER, self.next_number), (LAST_SEQ, self.last_seq), (NEXT_FAMILY, self.next_family.map(u64::from))];
         for (tag, value) in counters {
             if let Some(value) = value {
                 item(out, scratch, tag, |b| put_varint(b, value));

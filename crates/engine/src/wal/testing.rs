@@ -130,7 +130,11 @@ pub(crate) fn crash_images(base: &BTreeMap<FileId, Vec<u8>>, ops: &[Op]) -> Vec<
     let mut durable: BTreeMap<FileId, ()> = base.keys().map(|id| (*id, ())).collect();
     let mut open_names: Vec<(FileId, bool)> = Vec::new();
     let set = |names: &mut BTreeMap<FileId, ()>, (id, there): (FileId, bool)| {
-        if there { names.insert(id, ()) } else { names.remove(&id) };
+        if there {
+            names.insert(id, ())
+        } else {
+            names.remove(&id)
+        };
     };
     for op in ops {
         match op {
