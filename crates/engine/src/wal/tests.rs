@@ -262,6 +262,14 @@ fn an_unsynced_tail_may_be_torn_at_any_byte() {
 }
 
 #[test]
+fn records_right_behind_a_damaged_marker_are_counted() {
+    let (mut bytes, tail) = log_with_tail();
+    bytes[tail - 16] ^= 1;
+    let log = parse(&bytes).unwrap();
+    assert_eq!((log.records().count(), log.end.cut_records, log.end.good), (1, 3, tail as u64 - 16));
+}
+
+#[test]
 fn zeros_behind_a_clean_end_are_cut_bytes() {
     let (mut bytes, _) = log_with_tail();
     let len = bytes.len() as u64;
