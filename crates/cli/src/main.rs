@@ -1,2 +1,50 @@
-//! The command. STUB
-fn main() {}
+//! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
+//! request was wrong, 130 ended by Ctrl-C.
+
+mod bench;
+mod check;
+mod ended;
+mod flags;
+mod inspect;
+mod store;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use ended::Ended;
+use std::process::ExitCode;
+
+/// SinterDB: a key-value store that can say, for every byte written, why.
+#[derive(Debug, Parser)]
+#[command(name = "sinter", version, rename_all = "snake_case")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run db_bench's workloads, with db_bench's flags.
+    Bench(Box<bench::BenchFlags>),
+    /// Show what is in a database.
+    Inspect(inspect::InspectFlags),
+    /// Read and verify everything; name any damage.
+    Check(check::CheckFlags),
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(ended) => ended.report(),
+    }
+}
+
+fn run() -> Result<ExitCode, Ended> {
+    let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
+    };
+    match cli.command {
+        Command::Bench(flags) => bench::run(&flags),
+        Command::Inspect(flags) => inspect::run(&flags),
+        Command::Check(flags) => check::run(&flags),
+    }
+}

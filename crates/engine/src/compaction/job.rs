@@ -1,18 +1,33 @@
-//! Runs one merge. STUB
+//! Runs one merge: opens the inputs of a plan, lets [`collapse`] decide what survives, and writes the survivors as tables.
+//!
+//! A large merge is cut into key ranges that run side by side, each with its own cursors and outputs; their outputs, one after the other,
+//! are those of the whole. A flush is the same machinery with memtables as inputs.
+//!
+//! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
+//! of them are files that no manifest knows.
 
 use super::Plan;
+use super::collapse::{Counts, Rules, Stop, collapse};
+use super::output::{Limits, Output, TableFactory, TableSink};
+use super::split;
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::TableInfo;
+use crate::manifest::{KeyRange, TableInfo};
+use crate::memtable::MemtableCursor;
+use crate::merge::Merge;
 use crate::operator::{CompactionFilter, MergeOperator};
+use crate::range_del::RangeTombstones;
+use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
-use crate::table::Table;
-use sinter_storage::store::Store;
+use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
+use parking_lot::Mutex;
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -30,7 +45,7 @@ pub struct Context<'a> {
     pub table: &'a (dyn Fn(u64) -> Result<Arc<Table>> + Sync),
     /// A fresh file number.
     pub new_number: &'a (dyn Fn() -> u64 + Sync),
-    /// Live snapshots, ascending, the newest visible sequence number last.
+    /// Live snapshots, ascending, the newest visible sequence number last (also if it equals the newest snapshot).
     pub snapshots: &'a [Seq],
     /// The family's merge operator.
     pub merge: Option<&'a dyn MergeOperator>,
@@ -53,7 +68,7 @@ pub struct Context<'a> {
 pub struct Report {
     /// New tables in key order; sealed, names not yet synced.
     pub outputs: Vec<TableInfo>,
-    /// Entries read and dropped.
+    /// Entries read.
     pub entries_in: u64,
     /// Entries written.
     pub entries_out: u64,
@@ -75,6 +90,327 @@ pub enum Outcome {
 }
 
 /// Merges the inputs of a plan. On an error the outputs written so far have been deleted where possible.
-pub fn run(_plan: &Plan, _context: &Context<'_>) -> Result<Outcome> {
-    unimplemented!()
+///
+/// # Errors
+/// [`Error::Corrupt`] also if the inputs gave fewer or more entries than the manifest says they hold: a merge must not lose what it
+/// could not read.
+pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
+    let started = context.clock.monotonic_ns();
+    let infos = || plan.inputs.iter().flat_map(|input| &input.tables);
+    let bytes_in: u64 = infos().map(|table| table.bytes).sum();
+    let level = u8::try_from(plan.output_level).unwrap_or(u8::MAX);
+    let rules = Rules {
+        snapshots: context.snapshots,
+        bottommost: plan.bottommost,
+        keep_seqs: context.settings.ttl_seconds > 0,
+        expired_seq: context.expired_seq,
+        zeroed_seq: infos().map(|table| table.max_seq).max().unwrap_or(0),
+        merge: context.merge,
+        filter: context.filter,
+        level,
+    };
+    let job = Job {
+        context,
+        rules,
+        tombstones: input_tombstones(plan, context)?,
+        grandparents: &plan.grandparents,
+        table_bytes: plan.target_file_size.max(1),
+        last_level: plan.output_level + 1 >= context.settings.num_levels,
+        level: plan.output_level,
+        cause: Cause::Compaction { to: level, reason: plan.reason },
+        expected_bytes: plan.target_file_size.min(bytes_in),
+        largest: hull(plan).map(|hull| hull.largest),
+        times: times(infos()),
+        created: Mutex::new(Vec::new()),
+        failed: AtomicBool::new(false),
+    };
+    let cuts = subcompactions(plan, context, bytes_in)?;
+    let shared = hull(plan).map_or(0, |hull| hull.smallest.iter().zip(&hull.largest).take_while(|(a, b)| a == b).count());
+    let source = || {
+        let runs = plan.inputs.iter().map(|input| RunCursor::new(ScanRun { tables: &input.tables, open: context.table }));
+        Merge::sharing(runs.collect(), shared)
+    };
+    let outcome = job.finish(started, bytes_in, job.pieces(&cuts, source));
+    let expected: u64 = infos().map(|table| table.entries).sum();
+    match outcome {
+        Ok(Outcome::Done(report)) if report.entries_in != expected => {
+            job.delete_outputs();
+            let files: Vec<String> = infos().map(|table| FileId::table(table.number).to_string()).collect();
+            let what = format!("{} entries read where the manifest knows of {expected}", report.entries_in);
+            Err(Error::corrupt(files.join(", "), 0, what))
+        }
+        outcome => outcome,
+    }
 }
+
+/// Writes memtables, newest first, and their range tombstones to level 0. `times` are the oldest and newest write time, unix seconds.
+/// Versions that no snapshot needs are dropped. The result is one table, or several in key order if it is much larger than
+/// `write_buffer_size`; none if there is nothing to write. Filter and time to live are left to compactions.
+///
+/// # Errors
+/// As [`run`]; outputs written so far have been deleted where possible.
+pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times: (u64, u64), context: &Context<'_>) -> Result<Outcome> {
+    let started = context.clock.monotonic_ns();
+    let rules = Rules {
+        snapshots: context.snapshots,
+        bottommost: false,
+        keep_seqs: true,
+        expired_seq: None,
+        zeroed_seq: 0,
+        merge: context.merge,
+        filter: None,
+        level: 0,
+    };
+    let job = Job {
+        context,
+        rules,
+        tombstones: tombstones.clone(),
+        grandparents: &[],
+        table_bytes: context.settings.write_buffer_size.saturating_mul(2).max(1),
+        last_level: false,
+        level: 0,
+        cause: Cause::Flush,
+        expected_bytes: context.settings.write_buffer_size,
+        largest: None,
+        times,
+        created: Mutex::new(Vec::new()),
+        failed: AtomicBool::new(false),
+    };
+    let piece = job.piece(None, None, Merge::new(memtables));
+    job.finish(started, 0, vec![piece])
+}
+
+/// The tables of a run as inputs.
+struct ScanRun<'a> {
+    tables: &'a [Arc<TableInfo>],
+    open: &'a (dyn Fn(u64) -> Result<Arc<Table>> + Sync),
+}
+
+impl TableSource for ScanRun<'_> {
+    type Cursor = ScanCursor;
+    fn len(&self) -> usize {
+        self.tables.len()
+    }
+    fn range(&self, i: usize) -> &KeyRange {
+        &self.tables[i].range
+    }
+    fn open(&self, i: usize) -> Result<ScanCursor> {
+        Ok((self.open)(self.tables[i].number)?.scan())
+    }
+}
+
+/// The smallest range that holds all keys of the inputs.
+fn hull(plan: &Plan) -> Option<KeyRange> {
+    let mut ranges = plan.inputs.iter().flat_map(|input| &input.tables).map(|table| &table.range);
+    let mut hull = ranges.next()?.clone();
+    ranges.for_each(|range| hull.extend(range));
+    Some(hull)
+}
+
+/// All range tombstones of the inputs.
+fn input_tombstones(plan: &Plan, context: &Context<'_>) -> Result<RangeTombstones> {
+    let tables = plan.inputs.iter().flat_map(|input| &input.tables).filter(|table| table.range_tombstones > 0);
+    let sets = tables.map(|table| (context.table)(table.number)?.range_tombstones()).collect::<Result<Vec<_>>>()?;
+    Ok(RangeTombstones::union(sets.iter().map(|set| &**set)))
+}
+
+/// Oldest and newest write time of all inputs; unknown if it is of one.
+fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, u64) {
+    let oldest = tables.clone().map(|table| table.oldest_time).min().unwrap_or(0);
+    let newest = tables.map(|table| table.newest_time);
+    (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
+}
+
+/// Where to cut a large merge into key ranges: none if it is not worth it.
+fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<Vec<Vec<u8>>> {
+    let target = plan.target_file_size.max(1);
+    let pieces = context.max_subcompactions.min(usize::try_from(bytes_in / target).unwrap_or(usize::MAX));
+    if pieces < 2 || bytes_in <= 2 * target {
+        return Ok(Vec::new());
+    }
+    let mut segments = Vec::new();
+    for table in plan.inputs.iter().flat_map(|input| &input.tables) {
+        // Small tables matter little wherever they are counted; the inner keys of large ones are worth a look at their indexes.
+        let points = if table.bytes > bytes_in / (4 * pieces as u64) {
+            (context.table)(table.number)?.split_points(4 * pieces)?
+        } else {
+            Vec::new()
+        };
+        let share = table.bytes / (points.len() as u64 + 1);
+        segments.push((table.range.smallest.clone(), share));
+        segments.extend(points.into_iter().map(|key| (key, share)));
+    }
+    Ok(split::cuts(segments, pieces))
+}
+
+/// One merge on its way.
+struct Job<'a> {
+    context: &'a Context<'a>,
+    rules: Rules<'a>,
+    /// Of all inputs.
+    tombstones: RangeTombstones,
+    grandparents: &'a [Arc<TableInfo>],
+    table_bytes: u64,
+    last_level: bool,
+    level: usize,
+    cause: Cause,
+    expected_bytes: u64,
+    /// Largest key of all inputs, where known.
+    largest: Option<Vec<u8>>,
+    times: (u64, u64),
+    /// Numbers of all outputs, finished or not.
+    created: Mutex<Vec<u64>>,
+    /// A piece failed: the others give up.
+    failed: AtomicBool,
+}
+
+/// What became of one key range; `None`: stopped.
+type Piece = Result<Option<(Counts, Vec<TableInfo>)>>;
+
+impl Job<'_> {
+    /// All key ranges, side by side; the first on this thread.
+    fn pieces<C: Cursor>(&self, cuts: &[Vec<u8>], source: impl Fn() -> Merge<C> + Sync) -> Vec<Piece> {
+        let source = &source;
+        let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
+        std::thread::scope(|scope| {
+            let others: Vec<_> =
+                (0..cuts.len()).map(|i| scope.spawn(move || self.piece(bound(i), cuts.get(i + 1).map(Vec::as_slice), source()))).collect();
+            let mut pieces = vec![self.piece(None, bound(0), source())];
+            pieces.extend(others.into_iter().map(|piece| piece.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+            pieces
+        })
+    }
+
+    /// The key range `[from, to)`.
+    fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
+        let tombstones = self.tombstones.clip(from, to);
+        let limits = Limits {
+            table_bytes: self.table_bytes,
+            overlap_bytes: self.context.settings.max_compaction_bytes / 2,
+            grandparents: self.grandparents,
+        };
+        let factory = Factory { job: self, to: to.or(self.largest.as_deref()) };
+        let mut output = Output::new(factory, limits, self.rules.surviving(&tombstones));
+        let stop = Stop { cancel: self.context.cancel, failed: &self.failed };
+        let piece = collapse(source, (from, to), &tombstones, &self.rules, stop, &mut output).and_then(|counts| match counts {
+            Some(counts) => Ok(Some((counts, output.finish()?))),
+            None => Ok(None),
+        });
+        if piece.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        piece
+    }
+
+    /// Puts the pieces together.
+    fn finish(&self, started: u64, bytes_in: u64, pieces: Vec<Piece>) -> Result<Outcome> {
+        let mut report = Report { bytes_in, ..Report::default() };
+        let mut stopped = false;
+        let mut failure = None;
+        for piece in pieces {
+            match piece {
+                Ok(Some((counts, tables))) => {
+                    report.entries_in += counts.entries_in;
+                    report.entries_out += counts.entries_out;
+                    report.outputs.extend(tables);
+                }
+                Ok(None) => stopped = true,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(error) = failure {
+            self.delete_outputs();
+            return Err(error);
+        }
+        if stopped {
+            return Ok(Outcome::Cancelled(self.created.lock().clone()));
+        }
+        debug_assert!(report.entries_out <= report.entries_in);
+        report.bytes_out = report.outputs.iter().map(|table| table.bytes).sum();
+        report.elapsed_ns = self.context.clock.monotonic_ns().saturating_sub(started);
+        Ok(Outcome::Done(report))
+    }
+
+    /// Removes what was written; what cannot be removed is found and removed when the database is opened next.
+    fn delete_outputs(&self) {
+        for &number in self.created.lock().iter() {
+            let _ = self.context.store.delete(FileId::table(number));
+        }
+    }
+}
+
+/// Starts output tables.
+struct Factory<'a> {
+    job: &'a Job<'a>,
+    /// The last key that the tables may hold, for the hint.
+    to: Option<&'a [u8]>,
+}
+
+impl TableFactory for Factory<'_> {
+    type Table = Building;
+
+    fn start(&mut self, first: &[u8]) -> Result<Building> {
+        let Job { context, level, .. } = *self.job;
+        let number = (context.new_number)();
+        let id = FileId::table(number);
+        let hint = Hint {
+            cause: self.job.cause,
+            family: context.family,
+            level: u8::try_from(level).unwrap_or(u8::MAX),
+            lifetime: lifetime(level),
+            temperature: Temperature::Unknown,
+            key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
+            expected_bytes: self.job.expected_bytes,
+            direct: context.direct,
+        };
+        let options = TableOptions {
+            block_size: context.settings.block_size,
+            bloom_bits_per_key: if self.job.last_level {
+                context.settings.bloom_bits_last_level
+            } else {
+                context.settings.bloom_bits_per_key
+            },
+            compression: context.settings.compression_at(level),
+        };
+        // Noted first: also a creation that failed half-way is cleaned up.
+        self.job.created.lock().push(number);
+        let out = context.store.create(id, &hint)?;
+        Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
+    }
+}
+
+/// How long a table of a level lives before it is merged again: the deeper, the longer.
+fn lifetime(level: usize) -> Lifetime {
+    match level {
+        0 | 1 => Lifetime::Medium,
+        2 => Lifetime::Long,
+        _ => Lifetime::Extreme,
+    }
+}
+
+/// One output table.
+struct Building {
+    builder: TableBuilder,
+    times: (u64, u64),
+}
+
+impl TableSink for Building {
+    type Done = TableInfo;
+
+    #[inline]
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+        self.builder.add(key, trailer, value, original_seq)
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.builder.estimated_bytes()
+    }
+
+    fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
+        self.builder.finish(tombstones, self.times)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,23 +1,82 @@
-//! Settings: plain data, with the consequences of each written beside it. STUB for loading, validation, budgets.
+//! Settings: plain data, with the consequences of each written beside it. Parts (cache, clock, operators) are passed to the builder.
+//!
+//! 1. `Budgets` (memory, space amplification) give the defaults; fields that are written out win.
+//! 2. They are read from TOML, from RocksDB's OPTIONS files or set one by one, and every complaint is listed at once.
+//! 3. The effective values are printed in full, stored beside the data, and parse back to the same.
+
+mod budget;
+mod field;
+mod reference;
+mod rocksdb;
+mod size;
+mod toml;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use budget::{Budgets, DEFAULT_MEMORY};
+pub use reference::reference;
+pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
+pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
+pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
 
 use crate::codec::{Codec, Compression};
+use std::collections::BTreeMap;
 
-/// Settings of a database.
+/// Everything a settings file can say: budgets, the database, and column families by name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// What the defaults of all that is not written follow from.
+    pub budgets: Budgets,
+    /// The database.
+    pub db: DbSettings,
+    /// The families that are named; others follow from the budgets.
+    pub families: BTreeMap<String, FamilySettings>,
+}
+
+impl Settings {
+    /// The settings that follow from budgets alone.
+    pub fn new(budgets: Budgets) -> Self {
+        Settings { budgets, db: budgets.db(), families: BTreeMap::new() }
+    }
+
+    /// The settings of a family, whether it is named or not.
+    pub fn family(&self, name: &str) -> FamilySettings {
+        self.families.get(name).cloned().unwrap_or_else(|| self.budgets.family())
+    }
+
+    /// Checks budgets, database and all families.
+    ///
+    /// # Errors
+    /// All complaints; those of a family start with its name.
+    pub fn validate(&self) -> Result<(), Vec<String>> {
+        let mut complaints = self.budgets.complaints();
+        complaints.extend(self.db.validate().err().into_iter().flatten());
+        for (name, family) in &self.families {
+            let list = family.validate().err().into_iter().flatten();
+            complaints.extend(list.map(|complaint| format!("family.{}: {complaint}", size::shorten(name))));
+        }
+        validate::finish(complaints)
+    }
+}
+
+/// Settings of a database. What follows from larger and smaller values stands in the table of [`reference()`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct DbSettings {
-    /// Block cache, bytes: data blocks, indexes and filters together.
+    /// Block cache, bytes: data blocks, indexes and filters together. Below the size of indexes and filters every read goes to the medium.
     pub cache_size: u64,
     /// Threads for flushes and compactions. 0: the writing thread does the work itself, in order (tests, tools).
     pub max_background_jobs: usize,
-    /// Key ranges into which one large compaction may be split.
+    /// Key ranges into which one large compaction may be split; each is worked on by a thread. 1: never split.
     pub max_subcompactions: usize,
-    /// Write tables past the page cache.
+    /// Write tables past the page cache, which is left to others; new tables are then cold.
     pub use_direct_io_for_flush_and_compaction: bool,
-    /// Ask for writeback every so many bytes of a table.
+    /// Ask for writeback every so many bytes of a table; 0: never, and the final sync may delay other writes.
     pub bytes_per_sync: u64,
-    /// Flush the oldest family when all live log segments together exceed this.
+    /// Flush the oldest family when all live log segments together exceed this, bytes. Bounds the time of a recovery.
     pub max_total_wal_size: u64,
-    /// Memtables of all families together may hold this much.
+    /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
 }
 
@@ -34,21 +93,21 @@ pub enum Style {
 /// Settings of a column family. All can be changed while open except `num_levels`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FamilySettings {
-    /// Memtable size, bytes.
+    /// Memtable size, bytes. Larger: fewer flushes, lower write amplification, longer recovery.
     pub write_buffer_size: u64,
-    /// Memtables, the active one included, before writers wait.
+    /// Memtables, the active one included, before writers wait. Each may take `write_buffer_size`.
     pub max_write_buffer_number: usize,
     /// Shape of the tree.
     pub style: Style,
-    /// Uncompressed size of a data block, bytes.
+    /// Uncompressed size of a data block, bytes. Larger: better compression, smaller index, dearer misses.
     pub block_size: u32,
-    /// Filter bits per key; 0 for no filter.
+    /// Filter bits per key; 0 for no filter. 10 bits: about 1 % useless block reads.
     pub bloom_bits_per_key: f64,
     /// Filter bits per key on the last level, where a filter helps only absent keys.
     pub bloom_bits_last_level: f64,
-    /// Per level; the last entry repeats for deeper ones.
+    /// Per level, counted from level 0; the last entry repeats for deeper ones.
     pub compression: Vec<Compression>,
-    /// Levels of the tree.
+    /// Levels of the tree, level 0 included. Fixed when the family is created.
     pub num_levels: usize,
     /// Runs on level 0 that start a compaction (universal: runs in all).
     pub level0_file_num_compaction_trigger: usize,
@@ -66,7 +125,7 @@ pub struct FamilySettings {
     pub target_file_size_base: u64,
     /// Tables of level i+1 are so many times larger than those of level i.
     pub target_file_size_multiplier: u32,
-    /// Largest input of one leveled compaction, bytes.
+    /// Largest input of one leveled compaction, bytes. Smaller: more cuts between tables, less temporary space.
     pub max_compaction_bytes: u64,
     /// Compaction debt, bytes, at which writers are slowed down.
     pub soft_pending_compaction_bytes_limit: u64,

@@ -1,16 +1,34 @@
-//! STUB
-use crate::checksum::DbId;
-use crate::codec::Compression;
-use crate::error::Result;
-use crate::key::Seq;
-use crate::manifest::TableInfo;
+//! Writes a table: entries in, blocks out, about one MiB per call to the store.
+//!
+//! ```text
+//! data blocks | filter | range tombstones | dictionary | index | properties | footer
+//! ```
+//!
+//! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them.
+
+use super::block_builder::BlockBuilder;
+use super::footer::{FORMAT_VERSION, Footer, Section, fold};
+use super::index::{IndexBuilder, shared_prefix};
+use super::properties::TableProperties;
+use super::{Table, frame};
+use crate::checksum::{DbId, Salt};
+use crate::codec::{Codec, Compression, Compressor, Dictionary};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::key::{self, Kind, Seq};
+use crate::manifest::{KeyRange, TableInfo};
 use crate::range_del::RangeTombstones;
 use sinter_storage::store::{Appender, FileId};
+
+/// Bytes per append. A store call (and its system call) per block would cost more than the block.
+const PIECE: usize = 1 << 20;
+/// Samples per byte of dictionary: what zstd recommends.
+const SAMPLES_PER_DICTIONARY: usize = 100;
 
 /// How a table is built.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableOptions {
-    /// Uncompressed size of a data block, bytes.
+    /// Uncompressed size of a data block, bytes. A block that has one entry may be larger.
     pub block_size: u32,
     /// Filter bits per key; 0 for none.
     pub bloom_bits_per_key: f64,
@@ -18,30 +36,332 @@ pub struct TableOptions {
     pub compression: Compression,
 }
 
+/// Raw blocks that wait for the dictionary to be trained from them.
+#[derive(Default)]
+struct Samples {
+    bytes: Vec<u8>,
+    sizes: Vec<usize>,
+}
+
 /// Writes one table, entries in order.
-pub struct TableBuilder {}
+pub struct TableBuilder {
+    out: Out,
+    options: TableOptions,
+    id: FileId,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    compressor: Compressor,
+    samples: Option<Samples>,
+    dictionary: Vec<u8>,
+    raw: Vec<u8>,
+    /// Hash of each user key, for the filter.
+    hashes: Vec<u64>,
+    last_hash: u64,
+    last_trailer: u64,
+    /// Last key of the last finished block, whose separator waits for the next key.
+    last_key: Vec<u8>,
+    smallest: Vec<u8>,
+    properties: TableProperties,
+}
+
+/// The file and what has not been appended to it yet.
+struct Out {
+    file: Box<dyn Appender>,
+    db: DbId,
+    salt: Salt,
+    buffer: Vec<u8>,
+    /// Where `buffer` will stand in the file.
+    offset: u64,
+    digest: u64,
+}
+
+impl Out {
+    /// Ends the frame that starts at `start` of the buffer; its length in the file.
+    fn seal(&mut self, start: usize, packed: Option<(Codec, u32)>) -> Result<u64> {
+        let checksum = frame::seal(self.salt, self.offset + start as u64, &mut self.buffer, start, packed);
+        self.digest = fold(self.digest, checksum);
+        let length = (self.buffer.len() - start) as u64;
+        if self.buffer.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.file.append(&self.buffer)?;
+            self.offset += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Where the next byte will stand in the file.
+    fn position(&self) -> u64 {
+        self.offset + self.buffer.len() as u64
+    }
+}
 
 impl TableBuilder {
     /// Starts a table on an empty file.
-    pub fn new(_db: DbId, _id: FileId, _out: Box<dyn Appender>, _options: TableOptions) -> Self {
-        unimplemented!()
+    pub fn new(db: DbId, id: FileId, out: Box<dyn Appender>, options: TableOptions) -> Self {
+        let compression = options.compression;
+        TableBuilder {
+            out: Out { file: out, db, salt: Salt::new(&db, id), buffer: Vec::with_capacity(PIECE + PIECE / 8), offset: 0, digest: 0 },
+            options,
+            id,
+            block: BlockBuilder::default(),
+            index: IndexBuilder::default(),
+            compressor: Compressor::default(),
+            samples: (compression.codec == Codec::Zstd && compression.dictionary_bytes > 0).then(Samples::default),
+            dictionary: Vec::new(),
+            raw: Vec::new(),
+            hashes: Vec::new(),
+            last_hash: 0,
+            last_trailer: 0,
+            last_key: Vec::new(),
+            smallest: Vec::new(),
+            properties: TableProperties {
+                format_version: u64::from(FORMAT_VERSION),
+                created_by: TableProperties::creator(),
+                codec: compression.codec,
+                min_seq: Seq::MAX,
+                ..Default::default()
+            },
+        }
     }
+
     /// Adds an entry, greater than the last one by (key asc, trailer desc). `original_seq` counts into the table's sequence range, where
-    /// `trailer` may have been zeroed.
-    pub fn add(&mut self, _key: &[u8], _trailer: u64, _value: &[u8], _original_seq: Seq) -> Result<()> {
-        unimplemented!()
+    /// `trailer` may have been zeroed. Errors: `Invalid` if the order is wrong, a length is not below 4 GiB, or the kind is not one of a
+    /// point entry.
+    pub fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+        let starts_block = self.block.is_empty();
+        let last = self.block.last_key().unwrap_or(&self.last_key);
+        let shared = shared_prefix(last, key);
+        let same_key = shared == key.len() && shared == last.len() && self.properties.entries > 0;
+        let ordered = match (key.get(shared), last.get(shared)) {
+            (Some(new), Some(old)) => new > old,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => self.properties.entries == 0 || trailer < self.last_trailer,
+        };
+        if !ordered {
+            return Err(Error::invalid("a table's entries must be added in order"));
+        }
+        self.count(key, trailer, value, original_seq)?;
+        let hash = if same_key { self.last_hash } else { Table::hash(key) };
+        if !same_key && self.options.bloom_bits_per_key > 0.0 {
+            self.hashes.push(hash);
+        }
+        if starts_block {
+            if self.properties.entries == 1 {
+                self.smallest.extend_from_slice(key);
+            } else {
+                self.index.add_separator(&self.last_key, Some(key));
+            }
+        }
+        self.block.add(key, shared, trailer, value, hash);
+        self.last_hash = hash;
+        self.last_trailer = trailer;
+        if self.block.estimate() >= self.options.block_size as usize {
+            self.finish_block()?;
+        }
+        Ok(())
     }
+
+    /// Checks an entry by itself and counts it.
+    #[inline]
+    fn count(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+        let p = &mut self.properties;
+        match key::kind_of(trailer) {
+            Some(Kind::Delete) => p.tombstones += 1,
+            Some(Kind::Merge) => p.merges += 1,
+            Some(Kind::Value | Kind::ValueReference) => {}
+            Some(Kind::RangeDelete) | None => return Err(Error::invalid("not a kind of point entries")),
+        }
+        if u32::try_from(key.len().max(value.len())).is_err() {
+            return Err(Error::invalid("a key or value of 4 GiB or more"));
+        }
+        p.entries += 1;
+        p.raw_key_bytes += key.len() as u64;
+        p.raw_value_bytes += value.len() as u64;
+        p.min_seq = p.min_seq.min(original_seq);
+        p.max_seq = p.max_seq.max(original_seq);
+        Ok(())
+    }
+
     /// Bytes written or about to be.
     pub fn estimated_bytes(&self) -> u64 {
-        unimplemented!()
+        let samples = self.samples.as_ref().map_or(0, |samples| samples.bytes.len());
+        let block = if self.block.is_empty() { 0 } else { self.block.estimate() };
+        let filter = if self.hashes.is_empty() { 0 } else { Filter::encoded_len(self.hashes.len(), self.options.bloom_bits_per_key) };
+        self.out.position() + (samples + block + filter + self.index.estimate()) as u64
     }
+
     /// Point entries added.
     pub fn entries(&self) -> u64 {
-        unimplemented!()
+        self.properties.entries
     }
+
+    /// Ends the current block: into the buffer, or to the samples.
+    fn finish_block(&mut self) -> Result<()> {
+        self.last_key.clear();
+        self.last_key.extend_from_slice(self.block.last_key().unwrap_or_default());
+        self.properties.data_blocks += 1;
+        if self.options.compression.codec == Codec::None {
+            let start = self.out.buffer.len();
+            self.block.finish(&mut self.out.buffer);
+            self.properties.raw_block_bytes += (self.out.buffer.len() - start) as u64;
+            self.index.add_block(self.out.seal(start, None)?);
+            return Ok(());
+        }
+        self.raw.clear();
+        self.block.finish(&mut self.raw);
+        self.properties.raw_block_bytes += self.raw.len() as u64;
+        let Some(samples) = &mut self.samples else {
+            let raw = std::mem::take(&mut self.raw);
+            let written = self.write_compressed(&raw);
+            self.raw = raw;
+            return written;
+        };
+        samples.bytes.extend_from_slice(&self.raw);
+        samples.sizes.push(self.raw.len());
+        if samples.bytes.len() >= SAMPLES_PER_DICTIONARY * self.options.compression.dictionary_bytes as usize {
+            self.train()?;
+        }
+        Ok(())
+    }
+
+    /// Compresses a block into the buffer, or stores it plain if that does not pay.
+    fn write_compressed(&mut self, raw: &[u8]) -> Result<()> {
+        let start = self.out.buffer.len();
+        let mut packed = None;
+        if let Ok(length) = u32::try_from(raw.len())
+            && self.compressor.compress(self.options.compression, &self.dictionary, raw, &mut self.out.buffer)
+        {
+            packed = Some((self.options.compression.codec, length));
+        }
+        if packed.is_none() {
+            self.out.buffer.extend_from_slice(raw);
+        }
+        self.index.add_block(self.out.seal(start, packed)?);
+        Ok(())
+    }
+
+    /// Trains the dictionary from the samples and writes them. Too few samples: no dictionary.
+    fn train(&mut self) -> Result<()> {
+        let Some(samples) = self.samples.take() else { return Ok(()) };
+        let most = self.options.compression.dictionary_bytes as usize;
+        self.dictionary =
+            Dictionary::train(&samples.bytes, &samples.sizes, most).filter(|bytes| Dictionary::new(bytes).is_some()).unwrap_or_default();
+        let mut start = 0;
+        for size in samples.sizes {
+            self.write_compressed(&samples.bytes[start..start + size])?;
+            start += size;
+        }
+        Ok(())
+    }
+
+    /// Appends a section; its length in the file, 0 if it is empty.
+    fn write_section(&mut self, payload: &[u8]) -> Result<u64> {
+        if payload.is_empty() {
+            return Ok(0);
+        }
+        let start = self.out.buffer.len();
+        self.out.buffer.extend_from_slice(payload);
+        self.out.seal(start, None)
+    }
+
     /// Writes range tombstones, index, filter, properties and footer, and seals the file (durable; its name is not yet). `times` are the
     /// oldest and newest write time, unix seconds. The range of the result covers the tombstones.
-    pub fn finish(self, _tombstones: &RangeTombstones, _times: (u64, u64)) -> Result<TableInfo> {
-        unimplemented!()
+    pub fn finish(mut self, tombstones: &RangeTombstones, times: (u64, u64)) -> Result<TableInfo> {
+        if !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        self.train()?;
+        if self.properties.entries > 0 {
+            self.index.add_separator(&self.last_key, None);
+        }
+        let data_end = self.out.position();
+        self.complete_properties(tombstones, times);
+
+        let mut sections = [0; 5];
+        let mut payload = Vec::new();
+        if !self.hashes.is_empty() {
+            Filter::build(&self.hashes, self.options.bloom_bits_per_key, &mut payload);
+        }
+        sections[Section::Filter as usize] = self.write_section(&payload)?;
+        payload.clear();
+        if self.properties.range_tombstones > 0 {
+            tombstones.encode(&mut payload);
+        }
+        sections[Section::RangeTombstones as usize] = self.write_section(&payload)?;
+        let dictionary = std::mem::take(&mut self.dictionary);
+        sections[Section::Dictionary as usize] = self.write_section(&dictionary)?;
+        payload.clear();
+        self.index.finish(&mut payload);
+        sections[Section::Index as usize] = self.write_section(&payload)?;
+        payload.clear();
+        self.properties.encode(&mut payload);
+        sections[Section::Properties as usize] = self.write_section(&payload)?;
+
+        let out = &mut self.out;
+        let footer = Footer { db: out.db, number: self.id.number, data_end, sections, digest: out.digest };
+        let (bytes, identity) = footer.encode(out.salt, out.position());
+        out.buffer.extend_from_slice(&bytes);
+        out.flush()?;
+        let bytes = out.offset;
+        self.out.file.seal()?;
+        Ok(info(self.id, bytes, identity, self.properties))
+    }
+
+    /// What is known only at the end.
+    fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
+        let p = &mut self.properties;
+        (p.oldest_time, p.newest_time) = times;
+        p.dictionary_bytes = self.dictionary.len() as u64;
+        if !self.hashes.is_empty() {
+            p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
+        }
+        let fragments = tombstones.fragments();
+        p.range_tombstones = fragments.len() as u64;
+        for seq in fragments.iter().flat_map(|fragment| &fragment.seqs) {
+            p.min_seq = p.min_seq.min(*seq);
+            p.max_seq = p.max_seq.max(*seq);
+        }
+        p.min_seq = p.min_seq.min(p.max_seq);
+        let points = (p.entries > 0).then(|| KeyRange::closed(std::mem::take(&mut self.smallest), self.last_key.as_slice()));
+        let deleted = fragments.first().zip(fragments.last()).map(|(first, last)| KeyRange {
+            smallest: first.start.clone(),
+            largest: last.end.clone(),
+            end_exclusive: true,
+        });
+        p.range = match (points, deleted) {
+            (Some(mut points), Some(deleted)) => {
+                points.extend(&deleted);
+                points
+            }
+            (points, deleted) => points.or(deleted).unwrap_or_default(),
+        };
+    }
+}
+
+/// What the manifest keeps of a table.
+fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo {
+    TableInfo {
+        number: id.number,
+        bytes,
+        identity,
+        range: p.range,
+        min_seq: p.min_seq,
+        max_seq: p.max_seq,
+        entries: p.entries,
+        tombstones: p.tombstones,
+        range_tombstones: p.range_tombstones,
+        merges: p.merges,
+        raw_bytes: p.raw_key_bytes + p.raw_value_bytes,
+        oldest_time: p.oldest_time,
+        newest_time: p.newest_time,
+        temperature: Default::default(),
     }
 }

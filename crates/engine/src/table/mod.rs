@@ -1,7 +1,34 @@
-//! Sorted tables. STUB
+//! Sorted tables: immutable files of entries ordered by (user key ascending, trailer descending).
+//!
+//! ```text
+//! data blocks | filter | range tombstones | dictionary | index | properties | footer
+//! ```
+//!
+//! Reading order: `block` (how a search in a block works) and `block_builder`, `index` (how a block is found), `frame` (checksums and
+//! compression around every block), `footer` and `properties`; then `builder` writes a table, `reader` opens one and answers gets, `cursor`
+//! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte. `search` has the
+//! machine-specific code. The byte-by-byte format is in docs/format.md.
 
+pub mod block;
+mod block_builder;
 mod builder;
+mod cursor;
+mod footer;
+mod frame;
+pub mod index;
+mod properties;
 mod reader;
+mod resident;
+mod scan;
+mod search;
+mod verify;
 
 pub use builder::{TableBuilder, TableOptions};
-pub use reader::{ReadOptions, ScanCursor, Table, TableCursor, TableProperties};
+pub use cursor::TableCursor;
+pub use footer::FORMAT_VERSION;
+pub use properties::TableProperties;
+pub use reader::{ReadOptions, Table};
+pub use scan::ScanCursor;
+
+#[cfg(test)]
+mod tests;

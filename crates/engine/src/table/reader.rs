@@ -1,14 +1,29 @@
-//! STUB
-use crate::cache::Cache;
-use crate::checksum::DbId;
-use crate::cursor::Cursor;
-use crate::error::Result;
+//! An open table. A get asks the filter, the index, one block: three array accesses and lock-free loads while they are resident, and one
+//! read of the medium for each that is not.
+
+use super::block::Block;
+use super::cursor::TableCursor;
+use super::footer::{FOOTER_BYTES, Footer, Section};
+use super::frame::Frames;
+use super::index::Index;
+use super::properties::TableProperties;
+use super::resident::{FILTER, INDEX, Resident};
+use super::scan::ScanCursor;
+use super::search;
+use crate::cache::{Cache, Cached, Part, Slot};
+use crate::checksum::{DbId, Salt};
+use crate::codec::Dictionary;
+use crate::coding::Decoder;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::key::{Kind, Seq};
 use crate::manifest::TableInfo;
 use crate::range_del::RangeTombstones;
-use sinter_storage::store::Store;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use arc_swap::Guard;
+use sinter_storage::store::{FileId, Store};
+use std::ops::{ControlFlow, Deref};
+use std::sync::{Arc, OnceLock};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// How a read treats the cache. Checksums are always verified when bytes come from the medium.
 #[derive(Debug, Clone, Copy)]
@@ -18,122 +33,384 @@ pub struct ReadOptions {
     /// Read ahead so many bytes on sequential access; 0: one block at a time.
     pub readahead: usize,
 }
+
 impl Default for ReadOptions {
     fn default() -> Self {
         ReadOptions { fill_cache: true, readahead: 0 }
     }
 }
 
-/// What a table says about itself. Stored in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TableProperties {}
-
 /// An open table. Cheap to keep: index and filter are read on first use and live in the cache.
 #[derive(Debug)]
-pub struct Table {}
+pub struct Table {
+    info: Arc<TableInfo>,
+    pub(super) frames: Frames,
+    pub(super) footer: Footer,
+    pub(super) properties: TableProperties,
+    resident: Arc<Resident>,
+    cache: Arc<Cache>,
+    tombstones: OnceLock<Arc<RangeTombstones>>,
+    dictionary: OnceLock<Option<Dictionary>>,
+}
+
+/// A part of a table in use: either lent by its slot, or our own.
+pub(super) enum Held<T> {
+    Lent(Guard<Option<Arc<Cached<T>>>>),
+    Own(Arc<Cached<T>>),
+}
+
+impl<T> Held<T> {
+    /// To keep for longer.
+    pub fn into_arc(self) -> Arc<Cached<T>> {
+        match self {
+            Held::Lent(guard) => match Guard::into_inner(guard) {
+                Some(part) => part,
+                None => unreachable!("only full slots are lent"),
+            },
+            Held::Own(part) => part,
+        }
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match self {
+            Held::Lent(guard) => match guard.as_ref() {
+                Some(part) => part,
+                None => unreachable!("only full slots are lent"),
+            },
+            Held::Own(part) => part,
+        }
+    }
+}
 
 impl Table {
     /// Opens a table and checks footer and properties against what the manifest says of it.
-    pub fn open(_store: &dyn Store, _db: DbId, _info: Arc<TableInfo>, _cache: &Arc<Cache>) -> Result<Arc<Table>> {
-        unimplemented!()
+    pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
+        let id = FileId::table(info.number);
+        let frames = Frames { id, file: store.open(id)?, salt: Salt::new(&db, id) };
+        let bytes = frames.file.len();
+        if bytes != info.bytes {
+            return Err(frames.corrupt(bytes.min(info.bytes), &format!("the file has {bytes} bytes, not {}", info.bytes)));
+        }
+        let Some(footer_at) = bytes.checked_sub(FOOTER_BYTES as u64) else {
+            return Err(frames.corrupt(0, "the file is shorter than a footer"));
+        };
+        let tail = frames.read(footer_at, FOOTER_BYTES)?;
+        let (footer, identity) = Footer::decode(&tail, frames.salt, footer_at).map_err(|what| frames.corrupt(footer_at, what))?;
+        if identity != info.identity || footer.number != info.number || footer.db != db {
+            return Err(frames.corrupt(footer_at, "another table than the manifest names"));
+        }
+        let at = footer_at - footer.sections[Section::Properties as usize];
+        let payload = frames.payload_of(at, read_section(&frames, &footer, Section::Properties)?, None)?;
+        let properties = TableProperties::decode(&payload).ok_or_else(|| frames.corrupt(at, "damaged properties"))?;
+        let blocks = usize::try_from(properties.data_blocks).ok().filter(|n| *n < u32::MAX as usize / 2 && *n as u64 <= footer.data_end);
+        let (Some(blocks), true) = (blocks, properties.agrees(&info)) else {
+            return Err(frames.corrupt(at, "the properties contradict the manifest"));
+        };
+        Ok(Arc::new(Table {
+            info,
+            frames,
+            footer,
+            properties,
+            resident: Arc::new(Resident::new(blocks)),
+            cache: Arc::clone(cache),
+            tombstones: OnceLock::new(),
+            dictionary: OnceLock::new(),
+        }))
     }
+
     /// What the manifest says.
     pub fn info(&self) -> &Arc<TableInfo> {
-        unimplemented!()
+        &self.info
     }
+
     /// The hash of a key, computed once per get and used by filters and block tags of all tables.
-    pub fn hash(_key: &[u8]) -> u64 {
-        unimplemented!()
+    #[inline]
+    pub fn hash(key: &[u8]) -> u64 {
+        xxh3_64(key)
     }
+
     /// Visits the point versions of `key` with sequence number `<= snapshot`, newest first, until `visit` breaks.
+    #[inline]
     pub fn get(
         &self,
-        _key: &[u8],
-        _hash: u64,
-        _snapshot: Seq,
-        _options: ReadOptions,
-        _visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>,
+        key: &[u8],
+        hash: u64,
+        snapshot: Seq,
+        options: ReadOptions,
+        mut visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        unimplemented!()
-    }
-    /// Starts to fetch into the CPU's caches what `get` will touch first (filter line, index): for batches of gets. Never blocks on the medium.
-    pub fn prefetch(&self, _key: &[u8], _hash: u64) {
-        unimplemented!()
-    }
-    /// Its range tombstones; shared and empty for most tables, without reading the medium.
-    pub fn range_tombstones(&self) -> Result<Arc<RangeTombstones>> {
-        unimplemented!()
-    }
-    /// A cursor for reads, through the cache.
-    pub fn cursor(self: &Arc<Self>, _options: ReadOptions) -> TableCursor {
-        unimplemented!()
-    }
-    /// A forward cursor for compactions: large sequential reads, nothing kept in the cache; only `seek_first`, `seek` and `next` work.
-    pub fn scan(self: &Arc<Self>) -> ScanCursor {
-        unimplemented!()
-    }
-    /// User keys that cut the table into about `pieces` pieces of equal bytes (from its index): for splitting compactions.
-    pub fn split_points(&self, _pieces: usize) -> Result<Vec<Vec<u8>>> {
-        unimplemented!()
-    }
-    /// Approximate file offset of a key: for sizes of ranges.
-    pub fn approximate_offset(&self, _key: &[u8]) -> Result<u64> {
-        unimplemented!()
-    }
-    /// Reads everything and verifies every checksum, the order of keys, and the properties against the contents.
-    pub fn verify(self: &Arc<Self>) -> Result<()> {
-        unimplemented!()
-    }
-    /// What the file says about itself.
-    pub fn properties(&self) -> Result<TableProperties> {
-        unimplemented!()
-    }
-    /// Forgets its blocks in the cache: the table was deleted.
-    pub fn forget(&self) {
-        unimplemented!()
-    }
-}
-
-/// A position in a table.
-pub struct TableCursor {}
-/// A forward position in a table, for compactions.
-pub struct ScanCursor {}
-
-macro_rules! stub_cursor {
-    ($name:ty) => {
-        impl Cursor for $name {
-            fn seek_first(&mut self) -> Result<()> {
-                unimplemented!()
-            }
-            fn seek_last(&mut self) -> Result<()> {
-                unimplemented!()
-            }
-            fn seek(&mut self, _key: &[u8], _trailer: u64) -> Result<()> {
-                unimplemented!()
-            }
-            fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
-                unimplemented!()
-            }
-            fn next(&mut self) -> Result<()> {
-                unimplemented!()
-            }
-            fn prev(&mut self) -> Result<()> {
-                unimplemented!()
-            }
-            fn valid(&self) -> bool {
-                unimplemented!()
-            }
-            fn key(&self) -> &[u8] {
-                unimplemented!()
-            }
-            fn trailer(&self) -> u64 {
-                unimplemented!()
-            }
-            fn value(&self) -> &[u8] {
-                unimplemented!()
+        if let Some(filter) = self.filter()?
+            && !filter.may_contain(hash)
+        {
+            return Ok(());
+        }
+        let index = self.index()?;
+        for number in index.find(key)..index.len() {
+            let block = self.block(&index, number, options)?;
+            match block.layout().get(block.data(), key, hash, snapshot, &mut visit) {
+                Some(ControlFlow::Break(())) => break,
+                Some(ControlFlow::Continue(())) => {}
+                None => return Err(self.damaged_block(&index, number)),
             }
         }
-    };
+        Ok(())
+    }
+
+    /// Starts to fetch into the CPU's caches what `get` will touch first (filter line, index): for batches of gets. Never blocks on the medium.
+    #[inline]
+    pub fn prefetch(&self, _key: &[u8], hash: u64) {
+        if let Some(line) = self.resident.filter.load().as_ref().and_then(|filter| filter.line(hash)) {
+            search::prefetch(line);
+        }
+        if let Some(index) = self.resident.index.load().as_ref() {
+            index.prefetch();
+        }
+    }
+
+    /// The second step of a batch, when [`Table::prefetch`] has had time: starts to fetch the head of the block where `key` would be. Never
+    /// blocks on the medium. False if the table certainly has no version of the key, so that `get` need not be called.
+    #[inline]
+    pub fn prefetch_block(&self, key: &[u8], hash: u64) -> bool {
+        if self.resident.filter.load().as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+            return false;
+        }
+        let guard = self.resident.index.load();
+        if let Some(index) = guard.as_ref()
+            && let Some(block) = self.resident.block(index.find(key)).map(Slot::load).as_deref().and_then(Option::as_ref)
+        {
+            block.prefetch();
+        }
+        true
+    }
+
+    /// Its range tombstones; shared and empty for most tables, without reading the medium.
+    pub fn range_tombstones(&self) -> Result<Arc<RangeTombstones>> {
+        static NONE: OnceLock<Arc<RangeTombstones>> = OnceLock::new();
+        let Some(range) = self.footer.section(Section::RangeTombstones) else {
+            return Ok(Arc::clone(NONE.get_or_init(Arc::default)));
+        };
+        if let Some(known) = self.tombstones.get() {
+            return Ok(Arc::clone(known));
+        }
+        let payload = self.section(Section::RangeTombstones)?;
+        let tombstones =
+            RangeTombstones::decode(Decoder::new(&payload)).ok_or_else(|| self.frames.corrupt(range.start, "damaged range tombstones"))?;
+        Ok(Arc::clone(self.tombstones.get_or_init(|| Arc::new(tombstones))))
+    }
+
+    /// A cursor for reads, through the cache.
+    pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> TableCursor {
+        TableCursor::new(Arc::clone(self), options)
+    }
+
+    /// A forward cursor for compactions: large sequential reads, nothing kept in the cache; only `seek_first`, `seek` and `next` work.
+    pub fn scan(self: &Arc<Self>) -> ScanCursor {
+        ScanCursor::new(Arc::clone(self))
+    }
+
+    /// User keys that cut the table into about `pieces` pieces of equal bytes (from its index): for splitting compactions. Ascending, fewer
+    /// than `pieces`.
+    pub fn split_points(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
+        let index = self.index()?;
+        let mut points: Vec<Vec<u8>> = Vec::new();
+        let mut block = 0;
+        for piece in 1..pieces {
+            let target = (u128::from(self.footer.data_end) * piece as u128 / pieces as u128) as u64;
+            while block < index.len() && index.extent(block).0 + index.extent(block).1 < target {
+                block += 1;
+            }
+            // The last separator is the end of the table, which cuts nothing.
+            if block + 1 >= index.len() {
+                break;
+            }
+            let mut point = Vec::new();
+            index.separator(block, &mut point);
+            if points.last().is_none_or(|last| *last < point) {
+                points.push(point);
+            }
+        }
+        Ok(points)
+    }
+
+    /// Approximate file offset of a key: for sizes of ranges.
+    pub fn approximate_offset(&self, key: &[u8]) -> Result<u64> {
+        let index = self.index()?;
+        let block = index.find(key);
+        Ok(if block < index.len() { index.extent(block).0 } else { self.footer.data_end })
+    }
+
+    /// Reads everything and verifies every checksum, the order of keys, and the properties against the contents.
+    pub fn verify(self: &Arc<Self>) -> Result<()> {
+        super::verify::verify(self)
+    }
+
+    /// What the file says about itself.
+    pub fn properties(&self) -> Result<TableProperties> {
+        Ok(self.properties.clone())
+    }
+
+    /// Forgets its blocks in the cache: the table was deleted.
+    pub fn forget(&self) {
+        self.cache.forget(&*self.resident);
+    }
+
+    /// The filter, if the table has one.
+    #[inline]
+    fn filter(&self) -> Result<Option<Held<Filter>>> {
+        if self.footer.sections[Section::Filter as usize] == 0 {
+            return Ok(None);
+        }
+        let guard = self.resident.filter.load();
+        if guard.is_some() {
+            return Ok(Some(Held::Lent(guard)));
+        }
+        self.load_filter().map(|filter| Some(Held::Own(filter)))
+    }
+
+    /// The index.
+    #[inline]
+    pub(super) fn index(&self) -> Result<Held<Index>> {
+        let guard = self.resident.index.load();
+        if guard.is_some() {
+            return Ok(Held::Lent(guard));
+        }
+        self.load_index().map(Held::Own)
+    }
+
+    /// A data block. Only for `number < index.len()`.
+    #[inline]
+    fn block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Held<Block>> {
+        match self.resident_block(number) {
+            Some(block) => Ok(block),
+            None => self.load_block(index, number, options).map(Held::Own),
+        }
+    }
+
+    /// A data block if it is resident.
+    #[inline]
+    pub(super) fn resident_block(&self, number: usize) -> Option<Held<Block>> {
+        let guard = self.resident.block(number)?.load();
+        guard.is_some().then_some(Held::Lent(guard))
+    }
+
+    #[cold]
+    fn load_filter(&self) -> Result<Arc<Cached<Filter>>> {
+        self.cache.count_miss(Part::Filter);
+        let filter = self.read_filter()?;
+        let bytes = filter.bytes();
+        let part = Cached::new(Part::Filter, filter, bytes);
+        self.cache.keep(&self.resident, FILTER, &self.resident.filter, &part);
+        Ok(part)
+    }
+
+    /// The filter from the medium.
+    pub(super) fn read_filter(&self) -> Result<Filter> {
+        Filter::decode(&self.section(Section::Filter)?).ok_or_else(|| self.frames.corrupt(self.footer.data_end, "damaged filter"))
+    }
+
+    #[cold]
+    fn load_index(&self) -> Result<Arc<Cached<Index>>> {
+        self.cache.count_miss(Part::Index);
+        let index = self.read_index()?;
+        let bytes = index.bytes();
+        let part = Cached::new(Part::Index, index, bytes);
+        self.cache.keep(&self.resident, INDEX, &self.resident.index, &part);
+        Ok(part)
+    }
+
+    /// The index for a scan: if it has to be read, it is not kept.
+    pub(super) fn index_for_scan(&self) -> Result<Arc<Cached<Index>>> {
+        let guard = self.resident.index.load();
+        if guard.is_some() {
+            return Ok(Held::Lent(guard).into_arc());
+        }
+        let index = self.read_index()?;
+        let bytes = index.bytes();
+        Ok(Cached::new(Part::Index, index, bytes))
+    }
+
+    /// The index from the medium.
+    pub(super) fn read_index(&self) -> Result<Index> {
+        let at = self.footer.section(Section::Index).map_or(0, |range| range.start);
+        Index::decode(&self.section(Section::Index)?, self.footer.data_end)
+            .filter(|index| index.len() as u64 == self.properties.data_blocks)
+            .ok_or_else(|| self.frames.corrupt(at, "damaged index"))
+    }
+
+    #[cold]
+    pub(super) fn load_block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Arc<Cached<Block>>> {
+        let (offset, length) = index.extent(number);
+        let frame = self.frames.read(offset, self.length(offset, length)?)?;
+        let block = self.parse_block(offset, frame)?;
+        if options.fill_cache {
+            self.keep_block(number, &block);
+        }
+        Ok(block)
+    }
+
+    /// Verifies and decompresses a block that was read.
+    pub(super) fn parse_block(&self, offset: u64, frame: Vec<u8>) -> Result<Arc<Cached<Block>>> {
+        self.cache.count_miss(Part::Data);
+        let payload = self.frames.payload_of(offset, frame, self.dictionary()?)?;
+        let block = Block::parse(payload).ok_or_else(|| self.frames.corrupt(offset, "a damaged data block"))?;
+        let bytes = block.bytes();
+        Ok(Cached::new(Part::Data, block, bytes))
+    }
+
+    /// Keeps a block in the cache.
+    pub(super) fn keep_block(&self, number: usize, block: &Arc<Cached<Block>>) {
+        if let Some(slot) = self.resident.block(number) {
+            self.cache.keep(&self.resident, Resident::number(number), slot, block);
+        }
+    }
+
+    /// The compression dictionary, if the table has one; stays with the table once used.
+    pub(super) fn dictionary(&self) -> Result<Option<&Dictionary>> {
+        let Some(range) = self.footer.section(Section::Dictionary) else { return Ok(None) };
+        if let Some(known) = self.dictionary.get() {
+            return Ok(known.as_ref());
+        }
+        let bytes = self.section(Section::Dictionary)?;
+        let dictionary = Dictionary::new(&bytes).ok_or_else(|| self.frames.corrupt(range.start, "a damaged dictionary"))?;
+        Ok(self.dictionary.get_or_init(|| Some(dictionary)).as_ref())
+    }
+
+    /// The payload of a section, empty if the table has none.
+    pub(super) fn section(&self, section: Section) -> Result<Vec<u8>> {
+        match self.footer.section(section) {
+            Some(range) => self.frames.payload_of(range.start, read_section(&self.frames, &self.footer, section)?, None),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// A length in memory.
+    pub(super) fn length(&self, offset: u64, length: u64) -> Result<usize> {
+        usize::try_from(length).map_err(|_| self.frames.corrupt(offset, "a block is larger than memory"))
+    }
+
+    /// A block whose checksum is right has entries that are not.
+    #[cold]
+    pub(super) fn damaged_block(&self, index: &Index, number: usize) -> Error {
+        self.frames.corrupt(index.extent(number).0, "a damaged entry in a data block")
+    }
 }
-stub_cursor!(TableCursor);
-stub_cursor!(ScanCursor);
+
+impl Drop for Table {
+    /// Gives its bytes back to the budget.
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+/// The frame of a section. The footer has been checked against the file's length.
+pub(super) fn read_section(frames: &Frames, footer: &Footer, section: Section) -> Result<Vec<u8>> {
+    let Some(range) = footer.section(section) else {
+        return Err(frames.corrupt(footer.data_end, "a section is missing"));
+    };
+    let length = usize::try_from(range.end - range.start).map_err(|_| frames.corrupt(range.start, "a section is larger than memory"))?;
+    frames.read(range.start, length)
+}

@@ -29,6 +29,11 @@ impl StoreError {
         StoreError { operation, file: None, source }
     }
 
+    /// An appender that failed before refuses further use: what the medium holds since the last good sync is not known.
+    pub fn dead(operation: &'static str, file: FileId) -> Self {
+        StoreError::file(operation, file, io::Error::other("an earlier append or sync of this file failed"))
+    }
+
     /// The file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

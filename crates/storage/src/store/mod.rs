@@ -7,11 +7,22 @@
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 
+mod dir;
 mod error;
+mod fault;
 mod hint;
+mod memory;
+mod meter;
+mod sys;
+mod throttle;
 
+pub use dir::DirStore;
 pub use error::{Result, StoreError};
+pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
+pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
+pub use meter::{Meter, MeterSnapshot};
+pub use throttle::{Medium, Sleep, Throttle};
 
 use std::fmt;
 use std::path::Path;
@@ -128,8 +139,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
     /// synced; the name is durable after `target.sync_names()`.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
-        let source = self.open(id)?;
-        let mut out = target.create(id, hint)?;
+        copy(id, &*self.open(id)?, target, hint)
+    }
+}
+
+/// Writes the bytes of `source` into `target` again. What a failed copy leaves behind is removed as far as the medium lets us:
+/// a half-written table must not be found under a name that a later checkpoint wants.
+fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Result<Shared> {
+    let mut out = target.create(id, hint)?;
+    let mut fill = || {
         let mut buffer = vec![0u8; 1 << 20];
         let mut offset = 0;
         while offset < source.len() {
@@ -138,9 +156,14 @@ pub trait Store: Send + Sync + fmt::Debug {
             out.append(&buffer[..n])?;
             offset += n as u64;
         }
-        out.seal()?;
-        Ok(Shared::Copied(offset))
+        Ok(offset)
+    };
+    let copied = fill().and_then(|bytes| out.seal().map(|()| bytes));
+    if copied.is_err() {
+        // The first error is the one worth reporting; the leftover is an orphan that the next open of the target removes.
+        let _ = target.delete(id);
     }
+    copied.map(Shared::Copied)
 }
 
 /// The one writer of a file.

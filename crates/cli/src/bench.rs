@@ -1,0 +1,196 @@
+//! `sinter bench`: reads the flags, runs the lab, prints and stores the results.
+
+mod flags;
+mod progress;
+mod settings;
+
+pub use flags::BenchFlags;
+
+use crate::ended::Ended;
+use anyhow::{Context, anyhow};
+use progress::Line;
+use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
+use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
+use sinter_lab::target::{Outcome, SinterOpener};
+use sinterdb::clock::{Clock, SystemClock};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the shell reports for a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong flags, settings or paths; failures of the database; results that cannot be written.
+pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
+    let (workloads, config) = flags.plan().map_err(|list| Ended::Usage(list.join("; ")))?;
+    let chosen = settings::choose(&flags.engine).map_err(|list| Ended::Usage(list.join("; ")))?;
+    let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
+    let place = Place::choose(flags)?;
+    // Notes go to stderr: they are about the request, not part of the results.
+    chosen.notes.iter().for_each(|note| eprintln!("sinter: note: {note}"));
+    let opener = SinterOpener {
+        path: place.path.clone(),
+        disable_wal: flags.switches.disable_wal,
+        database: chosen.database.clone(),
+        family: chosen.family.clone(),
+    };
+    let mut report = Report {
+        version: RESULT_VERSION,
+        target: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
+        commit: std::env::var("SINTER_COMMIT").ok(),
+        started_unix: SystemClock::default().unix_seconds(),
+        machine: Machine::here(&place.path),
+        bench: config.clone(),
+        settings: settings::listing(&chosen.database, &chosen.family),
+        workloads: Vec::new(),
+        interrupted: false,
+        failure: None,
+    };
+    let json_on_stdout = matches!(json, Some(JsonSink::Stdout));
+    let mut out: Box<dyn Write> = if json_on_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    header(&report, &place.path.display().to_string(), &mut out)?;
+    let printer = Printer { distribution: flags.histogram == Some(true), statistics: flags.switches.statistics };
+    let ended = measure(&config, &workloads, &opener, &printer, &mut report, &mut out);
+    if let Some(json) = json {
+        json.write(&report)?;
+    }
+    place.leave()?;
+    ended
+}
+
+/// Runs the workloads beside a progress line and under Ctrl-C; collects what is finished in `report`.
+fn measure(
+    config: &BenchConfig,
+    workloads: &[Workload],
+    opener: &SinterOpener,
+    printer: &Printer,
+    report: &mut Report,
+    out: &mut Box<dyn Write>,
+) -> Result<ExitCode, Ended> {
+    let stop = stop_on_ctrl_c()?;
+    let progress = Progress::new(config.threads);
+    let line = Line::new();
+    let bench = Bench { config, opener, stop: &stop, progress: &progress };
+    let outcome = std::thread::scope(|scope| {
+        let drawer = scope.spawn(|| line.draw(&progress));
+        let outcome = bench.run(workloads, |result| -> Outcome<()> {
+            line.beside(|| printer.workload(result, out))?;
+            report.workloads.push(result.clone());
+            Ok(())
+        });
+        line.end();
+        drawer.thread().unpark();
+        outcome
+    });
+    report.interrupted = stop.load(Ordering::Relaxed);
+    if let Err(failed) = outcome {
+        let place = failed.workload.map_or("opening or closing the database", Workload::name);
+        report.failure = Some(format!("{place}: {}", failed.failure));
+        return Err(match failed.failure.downcast::<sinterdb::Error>() {
+            Ok(error) if failed.workload.is_none() => Ended::from(*error),
+            Ok(error) => Ended::Failed(anyhow::Error::from(*error).context(place)),
+            Err(other) => Ended::Failed(anyhow!(other).context(place)),
+        });
+    }
+    printer.end(report, out)?;
+    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Raises a flag at the first Ctrl-C; ends the process at the second, for a call that does not return.
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Ended> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    let handler = move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+    };
+    ctrlc::set_handler(handler).context("Ctrl-C cannot be handled").map_err(Ended::Failed)?;
+    Ok(stop)
+}
+
+/// What is printed of the results.
+struct Printer {
+    distribution: bool,
+    statistics: bool,
+}
+
+impl Printer {
+    fn workload(&self, result: &WorkloadResult, out: &mut dyn Write) -> io::Result<()> {
+        print_workload(result, self.distribution, out)?;
+        if ["stats", "levelstats"].contains(&result.name.as_str()) {
+            print_levels(&result.levels, out)?;
+        }
+        out.flush()
+    }
+
+    fn end(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        match report.workloads.iter().rfind(|result| result.skipped.is_none()) {
+            Some(last) if self.statistics => print_statistics(&last.tickers, out),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where the JSON goes. Opened before the first workload: nobody waits an hour for results that cannot be stored.
+enum JsonSink {
+    Stdout,
+    File(File, PathBuf),
+}
+
+impl JsonSink {
+    fn open(path: &Path) -> Result<Self, Ended> {
+        if path == Path::new("-") {
+            return Ok(JsonSink::Stdout);
+        }
+        let file = File::create(path).map_err(|error| Ended::Usage(format!("--json {}: {error}", path.display())))?;
+        Ok(JsonSink::File(file, path.to_owned()))
+    }
+
+    fn write(self, report: &Report) -> Result<(), Ended> {
+        let text = serde_json::to_string_pretty(report)? + "\n";
+        match self {
+            JsonSink::Stdout => Ok(io::stdout().write_all(text.as_bytes())?),
+            JsonSink::File(mut file, path) => {
+                file.write_all(text.as_bytes()).with_context(|| path.display().to_string()).map_err(Ended::Failed)
+            }
+        }
+    }
+}
+
+/// The directory of the database.
+struct Place {
+    path: PathBuf,
+    /// Made by this run, and nobody asked for it by name: nobody would miss it.
+    remove: bool,
+}
+
+impl Place {
+    fn choose(flags: &BenchFlags) -> Result<Self, Ended> {
+        let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("."), PathBuf::from).join("sinter-bench-data");
+        let path = flags.db.clone().unwrap_or_else(default);
+        let wrong = |what: &dyn std::fmt::Display| Ended::Usage(format!("--db {}: {what}", path.display()));
+        let existed = path.exists();
+        if existed && !path.is_dir() {
+            return Err(wrong(&"not a directory"));
+        }
+        if !existed && flags.switches.use_existing_db {
+            return Err(wrong(&"no database there, and use_existing_db is set"));
+        }
+        fs::create_dir_all(&path).map_err(|error| wrong(&error))?;
+        Ok(Place { remove: !existed && flags.db.is_none() && !flags.switches.keep, path })
+    }
+
+    fn leave(&self) -> Result<(), Ended> {
+        if !self.remove {
+            return Ok(());
+        }
+        fs::remove_dir_all(&self.path).with_context(|| format!("removing {}", self.path.display())).map_err(Ended::Failed)
+    }
+}

@@ -1,0 +1,233 @@
+//! From flags to the settings of the database: a base (db_bench's defaults, budgets, or a file), then the flags that were given.
+
+use super::flags::EngineFlags;
+use sinterdb::codec::{Codec, Compression};
+use sinterdb::db::DEFAULT_FAMILY;
+use sinterdb::settings::{Budgets, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
+use std::path::Path;
+
+/// What a database is opened with, and what the user should be told about it.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The database.
+    pub database: DbSettings,
+    /// Its one family.
+    pub family: FamilySettings,
+    /// Options of an OPTIONS file that have no effect here.
+    pub notes: Vec<String>,
+}
+
+/// db_bench's word for "the codec's own level".
+const DEFAULT_LEVEL: i32 = 32_767;
+
+/// The settings that the flags ask for.
+///
+/// # Errors
+/// Everything that is wrong, one line each.
+pub fn choose(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
+    let mut chosen = base(flags)?;
+    let mut complaints = Vec::new();
+    let mut collect = |result: Result<(), String>| complaints.extend(result.err());
+    collect(apply_database(flags, &mut chosen));
+    collect(apply_family(flags, &mut chosen.family));
+    collect(apply_zero_is_default(flags, &mut chosen));
+    collect(apply_compression(flags, &mut chosen.family));
+    complaints.extend(chosen.database.validate().err().into_iter().flatten());
+    complaints.extend(chosen.family.validate().err().into_iter().flatten());
+    if complaints.is_empty() { Ok(chosen) } else { Err(complaints) }
+}
+
+fn base(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
+    let plain = |settings: &Settings| Chosen { database: settings.db.clone(), family: settings.family(DEFAULT_FAMILY), notes: Vec::new() };
+    if let Some(path) = &flags.options_file {
+        let file = OptionsFile::parse(&read(path)?).map_err(|list| in_file(path, list))?;
+        let family = file.families.iter().find(|(name, _)| name == DEFAULT_FAMILY).map(|(_, family)| family.clone());
+        return Ok(Chosen { database: file.db.clone(), family: family.unwrap_or_default(), notes: in_file(path, file.report()) });
+    }
+    if let Some(path) = &flags.settings {
+        return Ok(plain(&Settings::from_toml(&read(path)?).map_err(|list| in_file(path, list))?));
+    }
+    if flags.memory.is_some() || flags.space_amplification.is_some() {
+        let memory = flags.memory.as_deref().map(parse_bytes).transpose().map_err(|what| vec![format!("memory: {what}")])?;
+        let settings = Settings::new(Budgets { memory, space_amplification: flags.space_amplification });
+        settings.validate()?;
+        return Ok(plain(&settings));
+    }
+    Ok(db_bench_defaults())
+}
+
+/// What db_bench 7.8 runs with if no flag is given (its cache is 8 MiB; later versions have 32).
+fn db_bench_defaults() -> Chosen {
+    let family = FamilySettings {
+        bloom_bits_per_key: 0.0,
+        bloom_bits_last_level: 0.0,
+        compression: vec![Compression { codec: Codec::Snappy, level: None, dictionary_bytes: 0 }],
+        level_compaction_dynamic_level_bytes: false,
+        hard_pending_compaction_bytes_limit: 128 << 30,
+        ..FamilySettings::default()
+    };
+    let database = DbSettings { bytes_per_sync: 0, max_total_wal_size: wal_limit(&family), ..DbSettings::default() };
+    Chosen { database, family, notes: Vec::new() }
+}
+
+/// RocksDB's `max_total_wal_size` of 0.
+fn wal_limit(family: &FamilySettings) -> u64 {
+    family.write_buffer_size.saturating_mul(family.max_write_buffer_number as u64).saturating_mul(4)
+}
+
+fn read(path: &Path) -> Result<String, Vec<String>> {
+    std::fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])
+}
+
+fn in_file(path: &Path, list: Vec<String>) -> Vec<String> {
+    list.into_iter().map(|line| format!("{}: {line}", path.display())).collect()
+}
+
+fn apply_database(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
+    let database = &mut chosen.database;
+    let named = [
+        ("cache_size", &flags.cache_size),
+        ("max_background_jobs", &flags.max_background_jobs),
+        ("max_subcompactions", &flags.subcompactions),
+        ("bytes_per_sync", &flags.bytes_per_sync),
+    ];
+    for (name, value) in named {
+        value.as_ref().map_or(Ok(()), |value| database.set(name, value))?;
+    }
+    if let Some(direct) = flags.use_direct_io_for_flush_and_compaction {
+        database.use_direct_io_for_flush_and_compaction = direct;
+    }
+    Ok(())
+}
+
+fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), String> {
+    let named = [
+        ("block_size", &flags.block_size),
+        ("write_buffer_size", &flags.write_buffer_size),
+        ("max_write_buffer_number", &flags.max_write_buffer_number),
+        ("num_levels", &flags.num_levels),
+        ("level0_file_num_compaction_trigger", &flags.level0_file_num_compaction_trigger),
+        ("level0_slowdown_writes_trigger", &flags.level0_slowdown_writes_trigger),
+        ("level0_stop_writes_trigger", &flags.level0_stop_writes_trigger),
+        ("max_bytes_for_level_base", &flags.max_bytes_for_level_base),
+        ("max_bytes_for_level_multiplier", &flags.max_bytes_for_level_multiplier),
+        ("target_file_size_base", &flags.target_file_size_base),
+        ("target_file_size_multiplier", &flags.target_file_size_multiplier),
+        ("soft_pending_compaction_bytes_limit", &flags.soft_pending_compaction_bytes_limit),
+        ("hard_pending_compaction_bytes_limit", &flags.hard_pending_compaction_bytes_limit),
+        ("ttl_seconds", &flags.ttl_seconds),
+    ];
+    for (name, value) in named {
+        value.as_ref().map_or(Ok(()), |value| family.set(name, value))?;
+    }
+    if let Some(dynamic) = flags.level_compaction_dynamic_level_bytes {
+        family.level_compaction_dynamic_level_bytes = dynamic;
+    }
+    if let Some(bits) = flags.bloom_bits {
+        family.bloom_bits_per_key = bits.max(0.0);
+        family.bloom_bits_last_level = bits.max(0.0);
+    }
+    if flags.optimize_filters_for_hits == Some(true) {
+        family.bloom_bits_last_level = 0.0;
+    }
+    match flags.compaction_style.as_deref() {
+        None => {}
+        Some("0" | "level" | "leveled") => family.style = Style::Leveled,
+        Some("1" | "universal") => family.style = Style::Universal,
+        Some(other) => return Err(format!("compaction_style: {other:?} is neither 0 (level) nor 1 (universal)")),
+    }
+    Ok(())
+}
+
+/// Flags whose 0 means "the default" in db_bench.
+fn apply_zero_is_default(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
+    let defaults = FamilySettings::default();
+    let Chosen { database, family, .. } = chosen;
+    let value = |flag: &Option<String>| flag.clone().filter(|text| text.parse() != Ok(0u64));
+    let asked_for_zero = |flag: &Option<String>| flag.is_some() && value(flag).is_none();
+    let by_default = flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
+    for (name, flag, zero) in [
+        ("size_ratio", &flags.universal_size_ratio, u64::from(defaults.size_ratio)),
+        ("min_merge_width", &flags.universal_min_merge_width, defaults.min_merge_width as u64),
+        ("max_merge_width", &flags.universal_max_merge_width, defaults.max_merge_width as u64),
+        (
+            "max_size_amplification_percent",
+            &flags.universal_max_size_amplification_percent,
+            u64::from(defaults.max_size_amplification_percent),
+        ),
+    ] {
+        if flag.is_some() {
+            family.set(name, &value(flag).unwrap_or_else(|| zero.to_string()))?;
+        }
+    }
+    match value(&flags.max_compaction_bytes) {
+        Some(text) => family.set("max_compaction_bytes", &text)?,
+        None if asked_for_zero(&flags.max_compaction_bytes) || by_default => {
+            family.max_compaction_bytes = family.target_file_size_base.saturating_mul(25);
+        }
+        None => {}
+    }
+    match value(&flags.max_total_wal_size) {
+        Some(text) => database.set("max_total_wal_size", &text)?,
+        None if asked_for_zero(&flags.max_total_wal_size) || by_default => database.max_total_wal_size = wal_limit(family),
+        None => {}
+    }
+    match value(&flags.db_write_buffer_size) {
+        Some(text) => database.set("db_write_buffer_size", &text)?,
+        None if asked_for_zero(&flags.db_write_buffer_size) => database.db_write_buffer_size = u64::MAX,
+        None => {}
+    }
+    Ok(())
+}
+
+fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), String> {
+    if flags.compression_type.is_some() && flags.compression_per_level.is_some() {
+        return Err("compression_type and compression_per_level exclude each other".into());
+    }
+    if let Some(name) = &flags.compression_type {
+        family.compression = vec![codec(name)?];
+    }
+    if let Some(list) = &flags.compression_per_level {
+        family.compression = list.split([':', ',']).map(codec).collect::<Result<_, _>>()?;
+    }
+    if let Some(level) = flags.compression_level.filter(|level| *level != DEFAULT_LEVEL) {
+        family.compression.iter_mut().filter(|c| c.codec != Codec::None).for_each(|c| c.level = Some(level));
+    }
+    if let Some(bytes) = flags.compression_max_dict_bytes {
+        family.compression.iter_mut().filter(|c| c.codec == Codec::Zstd).for_each(|c| c.dictionary_bytes = bytes);
+    }
+    if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {
+        let (plain, levels) = (Compression::default(), family.num_levels.max(first + 1).min(64));
+        family.compression = (0..levels).map(|level| if level < first { plain } else { family.compression_at(level) }).collect();
+    }
+    Ok(())
+}
+
+/// One codec by db_bench's name, or by the name it has in OPTIONS files.
+fn codec(name: &str) -> Result<Compression, String> {
+    let word = name.trim().to_ascii_lowercase();
+    let short = match word.as_str() {
+        "knocompression" => "none",
+        "ksnappycompression" => "snappy",
+        "kzlibcompression" => "zlib",
+        "kbzip2compression" => "bzip2",
+        "klz4compression" => "lz4",
+        "kzstd" => "zstd",
+        other => other,
+    };
+    let known = parse_compression(short)?;
+    match known[..] {
+        [one] => Ok(one),
+        _ => Err(format!("{name:?} is not one codec")),
+    }
+}
+
+/// The effective settings by name, for results.
+pub fn listing(database: &DbSettings, family: &FamilySettings) -> std::collections::BTreeMap<String, String> {
+    let text = database.to_toml() + &family.to_toml();
+    let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+    pairs.map(|(name, value)| (name.to_string(), value.trim_matches('"').to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests;

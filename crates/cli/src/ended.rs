@@ -1,0 +1,59 @@
+//! How a command ends when it does not end well: one line on stderr and an exit code.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The request was wrong (flags, settings, paths): exit 2.
+    Usage(String),
+    /// Something failed: exit 1.
+    Failed(anyhow::Error),
+}
+
+impl Ended {
+    /// A wrong request.
+    pub fn usage(what: impl Display) -> Self {
+        Ended::Usage(what.to_string())
+    }
+
+    /// Tells the user, on one line whatever the message contains.
+    pub fn report(&self) -> ExitCode {
+        let (line, code) = match self {
+            Ended::Usage(what) => (what.clone(), 2),
+            // The reader of our output went away: there is nobody to tell.
+            Ended::Failed(error) if is_broken_pipe(error) => return ExitCode::SUCCESS,
+            Ended::Failed(error) => (format!("{error:#}"), 1),
+        };
+        let line = line.lines().map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        eprintln!("sinter: {line}");
+        ExitCode::from(code)
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+impl From<sinterdb::Error> for Ended {
+    fn from(error: sinterdb::Error) -> Self {
+        match error {
+            sinterdb::Error::Invalid(what) => Ended::Usage(what),
+            other => Ended::Failed(other.into()),
+        }
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Ended::Failed(error.into())
+    }
+}
+
+impl From<serde_json::Error> for Ended {
+    fn from(error: serde_json::Error) -> Self {
+        Ended::Failed(io::Error::from(error).into())
+    }
+}

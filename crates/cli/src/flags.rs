@@ -1,0 +1,120 @@
+//! Flags as people paste them: db_bench takes `--key_size=16`, `-key_size 16` and `--key-size 16` alike, and so do we. Errors become one
+//! line.
+
+use crate::ended::Ended;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Rewrites long flags to the one spelling that is declared: two dashes, underscores.
+pub fn normalise(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    args.map(|arg| match arg.to_str().and_then(spelling) {
+        Some(flag) => flag.into(),
+        None => arg,
+    })
+}
+
+fn spelling(arg: &str) -> Option<String> {
+    let name = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'))?;
+    let (name, value) = name.split_at(name.find('=').unwrap_or(name.len()));
+    // `-`, `--`, `-h` and negative numbers are not long flags.
+    if name.len() < 2 || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    Some(format!("--{}{value}", name.replace('-', "_")))
+}
+
+/// Reads `true`, `false` and their kin, as gflags does.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" => Ok(true),
+        "0" | "false" | "f" | "no" | "n" => Ok(false),
+        _ => Err("expected true or false".into()),
+    }
+}
+
+/// A flag error as one line; help and version are printed as they are. `flags`: all there are, for a suggestion.
+pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended> {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        error.print()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
+        return Err(Ended::usage("no command given; there are bench, inspect and check (see sinter --help)"));
+    }
+    let rendered = error.render().to_string();
+    let first = rendered.lines().next().unwrap_or_default();
+    let mut line = first.strip_prefix("error: ").unwrap_or(first).to_string();
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
+        line = format!("unknown flag {flag}");
+        line.extend(nearest(flag, flags).map(|near| format!("; did you mean {near}?")));
+    }
+    if line.ends_with(':') {
+        // What is missing stands on the lines below.
+        let below: Vec<&str> = rendered.lines().skip(1).map(str::trim).take_while(|l| !l.is_empty()).collect();
+        line = format!("{line} {}", below.join(", "));
+    }
+    if let Some(ContextValue::Strings(near)) = error.get(ContextKind::SuggestedSubcommand) {
+        line.extend(near.first().map(|near| format!("; did you mean {near}?")));
+    }
+    Err(Ended::Usage(line))
+}
+
+/// The long flags of a command and its subcommands.
+pub fn all(command: &clap::Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|arg| arg.get_long()).map(|long| format!("--{long}"));
+    own.chain(command.get_subcommands().flat_map(all)).collect()
+}
+
+/// The flag that `wrong` was probably meant to be: few letters away.
+fn nearest<'a>(wrong: &str, flags: &'a [String]) -> Option<&'a str> {
+    let (distance, flag) = flags.iter().map(|flag| (distance(wrong, flag), flag)).min()?;
+    (distance <= 2 || distance * 4 <= wrong.len()).then_some(flag)
+}
+
+/// Levenshtein's distance, one row at a time.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_spellings_of_a_flag_are_one() {
+        let spell = |arg: &str| normalise(std::iter::once(arg.into())).next().unwrap().into_string().unwrap();
+        for arg in ["--key-size=16", "--key_size=16", "-key_size=16", "-key-size=16"] {
+            assert_eq!(spell(arg), "--key_size=16");
+        }
+        assert_eq!(spell("--db=/a-b/c=d"), "--db=/a-b/c=d");
+        for same in ["-", "--", "-1", "-h", "bench", "/a-b", ""] {
+            assert_eq!(spell(same), same);
+        }
+    }
+
+    #[test]
+    fn the_nearest_flag_is_named_only_if_it_is_near() {
+        let flags = ["--num", "--reads", "--memory", "--cache_size"].map(String::from);
+        assert_eq!(nearest("--nmu", &flags), Some("--num"));
+        assert_eq!(nearest("--cache_siez", &flags), Some("--cache_size"));
+        assert_eq!(nearest("--memtablerep", &flags), None);
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "")), (3, 2, 2));
+    }
+
+    #[test]
+    fn booleans() {
+        assert_eq!(boolean("1"), Ok(true));
+        assert_eq!(boolean("False"), Ok(false));
+        assert!(boolean("maybe").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! The views: each makes its text and its JSON from the same data.
+
+use super::Shown;
+use crate::ended::Ended;
+use crate::store::escape;
+use serde_json::{Map, Value, json};
+use sinter_storage::store::{FileId, Store};
+use sinterdb::cache::Cache;
+use sinterdb::manifest::{KeyRange, Loaded, State, TableInfo};
+use sinterdb::table::{Table, TableProperties};
+use sinterdb::wal::{LogEnd, read_log};
+use std::fmt::Write as _;
+
+const MIB: f64 = 1_048_576.0;
+/// Bytes of a log record that are shown.
+const PREVIEW: usize = 48;
+
+/// Appends one line. Writing into a string cannot fail.
+macro_rules! line {
+    ($out:expr, $($part:tt)*) => {{ let _ = writeln!($out, $($part)*); }};
+}
+
+pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
+    let mut text = String::new();
+    let file = loaded.live.map(|id| id.to_string()).unwrap_or_default();
+    line!(text, "manifest    {file}, {} edits, {}", loaded.edits, end_text(&loaded.end));
+    line!(text, "database    {}", state.db);
+    line!(text, "next number {}, last sequence number {}, next family {}", state.next_number, state.last_seq, state.next_family);
+    line!(text, "logs        {:?}", state.logs);
+    let mut families = Vec::new();
+    for family in state.families.values() {
+        let tables = family.version.tables().count();
+        line!(text, "family {} {:?}: {tables} tables, logs below {} are flushed", family.id, family.name, family.flushed_log);
+        families.push(json!({
+            "id": family.id, "name": family.name, "operator": family.operator, "tables": tables, "flushed_log": family.flushed_log,
+        }));
+    }
+    let mut records = Vec::new();
+    if let Some(id) = loaded.live {
+        for (offset, payload) in read_log(store, Some(state.db), id)?.records() {
+            line!(text, "record at {offset}: {} bytes", payload.len());
+            records.push(json!({ "offset": offset, "bytes": payload.len() }));
+        }
+    }
+    let times: Vec<Value> = state.time_samples.iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect();
+    let json = json!({
+        "file": file,
+        "database": state.db.to_string(),
+        "edits": loaded.edits,
+        "end": end_json(&loaded.end),
+        "next_number": state.next_number,
+        "last_seq": state.last_seq,
+        "next_family": state.next_family,
+        "logs": state.logs,
+        "families": families,
+        "records": records,
+        "times": times,
+    });
+    Ok(Shown { text, json })
+}
+
+pub(super) fn levels(state: &State) -> Shown {
+    let mut text = String::new();
+    let mut families = Vec::new();
+    for family in state.families.values() {
+        let bytes: u64 = family.version.tables().map(|(_, _, table)| table.bytes).sum();
+        line!(text, "family {} {:?}: {} tables, {:.1} MB", family.id, family.name, family.version.tables().count(), bytes as f64 / MIB);
+        let mut levels = Vec::new();
+        for (level, runs) in family.version.levels.iter().enumerate().filter(|(_, runs)| !runs.is_empty()) {
+            line!(text, "  level {level}: {} runs, {:.1} MB", runs.len(), family.version.level_bytes(level) as f64 / MIB);
+            let mut shown = Vec::new();
+            for run in runs {
+                line!(text, "    run {}: {} tables, {:.1} MB", run.number, run.tables.len(), run.bytes() as f64 / MIB);
+                run.tables.iter().for_each(|table| line!(text, "      {}", table_line(table)));
+                let tables: Vec<Value> = run.tables.iter().map(|table| table_json(table)).collect();
+                shown.push(json!({ "number": run.number, "bytes": run.bytes(), "tables": tables }));
+            }
+            levels.push(json!({ "level": level, "bytes": family.version.level_bytes(level), "runs": shown }));
+        }
+        families.push(json!({ "id": family.id, "name": family.name, "bytes": bytes, "levels": levels }));
+    }
+    Shown { text, json: json!({ "families": families }) }
+}
+
+pub(super) fn table(store: &dyn Store, state: &State, number: u64) -> Result<Shown, Ended> {
+    let every =
+        state.families.values().flat_map(|family| family.version.tables().map(move |(level, run, table)| (family, level, run, table)));
+    let Some((family, level, run, info)) = every.into_iter().find(|(.., table)| table.number == number) else {
+        return Err(Ended::usage(format!("the manifest names no table {number}")));
+    };
+    let properties = Table::open(store, state.db, info.clone(), &Cache::new(0))?.properties()?;
+    let mut text = String::new();
+    line!(text, "{} in family {:?}, level {level}, run {run}", FileId::table(number), family.name);
+    line!(text, "{}", table_line(info));
+    let mut json = Map::new();
+    for (name, value) in property_list(&properties) {
+        line!(text, "  {name:<18} {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
+        json.insert(name.into(), value);
+    }
+    let json = json!({ "family": family.name, "level": level, "run": run, "table": table_json(info), "properties": json });
+    Ok(Shown { text, json })
+}
+
+/// The properties that say more than the manifest's line about the table does.
+fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
+    vec![
+        ("format_version", properties.format_version.into()),
+        ("created_by", properties.created_by.clone().into()),
+        ("raw_key_bytes", properties.raw_key_bytes.into()),
+        ("raw_value_bytes", properties.raw_value_bytes.into()),
+        ("codec", format!("{:?}", properties.codec).to_lowercase().into()),
+        ("dictionary_bytes", properties.dictionary_bytes.into()),
+        ("data_blocks", properties.data_blocks.into()),
+        ("raw_block_bytes", properties.raw_block_bytes.into()),
+        ("filter_bits_per_key", (properties.filter_millibits as f64 / 1000.0).into()),
+        ("oldest_time", properties.oldest_time.into()),
+        ("newest_time", properties.newest_time.into()),
+    ]
+}
+
+pub(super) fn log(store: &dyn Store, state: &State, number: u64) -> Result<Shown, Ended> {
+    let id = FileId::log(number);
+    if !store.list().map_err(sinterdb::Error::from)?.iter().any(|(file, _)| *file == id) {
+        return Err(Ended::usage(format!("there is no log {number}; the manifest names {:?}", state.logs)));
+    }
+    let log = read_log(store, Some(state.db), id)?;
+    let mut text = String::new();
+    let mut records = Vec::new();
+    for (offset, payload) in log.records() {
+        let start = escape(&payload[..payload.len().min(PREVIEW)]);
+        line!(text, "record at {offset}: {} bytes: {start}", payload.len());
+        records.push(json!({ "offset": offset, "bytes": payload.len(), "start": start }));
+    }
+    line!(text, "{id}: {} records, {}", records.len(), end_text(&log.end));
+    Ok(Shown { text, json: json!({ "file": id.to_string(), "records": records, "end": end_json(&log.end) }) })
+}
+
+pub(super) fn settings(state: &State) -> Shown {
+    let mut text = format!("# database\n{}\n", state.settings.trim_end());
+    let mut families = Map::new();
+    for family in state.families.values() {
+        line!(text, "\n# family {:?}\n{}", family.name, family.settings.trim_end());
+        families.insert(family.name.clone(), family.settings.clone().into());
+    }
+    Shown { text, json: json!({ "database": state.settings, "families": families }) }
+}
+
+fn range_text(range: &KeyRange) -> String {
+    let close = if range.end_exclusive { ')' } else { ']' };
+    format!("[{} .. {}{close}", escape(&range.smallest), escape(&range.largest))
+}
+
+fn table_line(table: &TableInfo) -> String {
+    format!(
+        "{} {:.2} MB, {} entries ({} deletes, {} range deletes, {} merges), seq {}..{}, {}",
+        FileId::table(table.number),
+        table.bytes as f64 / MIB,
+        table.entries,
+        table.tombstones,
+        table.range_tombstones,
+        table.merges,
+        table.min_seq,
+        table.max_seq,
+        range_text(&table.range)
+    )
+}
+
+fn table_json(table: &TableInfo) -> Value {
+    json!({
+        "file": FileId::table(table.number).to_string(), "bytes": table.bytes, "raw_bytes": table.raw_bytes, "entries": table.entries,
+        "tombstones": table.tombstones, "range_tombstones": table.range_tombstones, "merges": table.merges, "min_seq": table.min_seq,
+        "max_seq": table.max_seq, "smallest": escape(&table.range.smallest), "largest": escape(&table.range.largest),
+        "end_exclusive": table.range.end_exclusive, "oldest_time": table.oldest_time, "newest_time": table.newest_time,
+    })
+}
+
+fn end_text(end: &LogEnd) -> String {
+    match end.cut_bytes {
+        0 => format!("{} bytes, {} of them known to be synced", end.good, end.synced),
+        cut => format!(
+            "{} bytes, {} of them known to be synced; behind them {cut} unsynced bytes that do not count ({} records)",
+            end.good, end.synced, end.cut_records
+        ),
+    }
+}
+
+fn end_json(end: &LogEnd) -> Value {
+    json!({ "bytes": end.good, "synced": end.synced, "cut_bytes": end.cut_bytes, "cut_records": end.cut_records })
+}

@@ -1,0 +1,136 @@
+//! The command from outside: exit codes, and one clear line for whatever is wrong with a request.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sinter(args: &[&str]) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    sinter_in(directory.path(), args)
+}
+
+fn sinter_in(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
+}
+
+/// Exit 2, nothing on stdout, and one line on stderr that contains `part`.
+#[track_caller]
+fn assert_refused(output: &Output, part: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("sinter: ") && stderr.contains(part), "{part:?} not in {stderr:?}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn wrong_flags_are_one_line() {
+    assert_refused(&sinter(&[]), "no command given");
+    assert_refused(&sinter(&["bnech"]), "did you mean bench?");
+    assert_refused(&sinter(&["bench", "--nmu=5"]), "did you mean --num?");
+    assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag --memtablerep");
+    assert_refused(&sinter(&["bench", "--cache-siez=5"]), "did you mean --cache_size?");
+    assert_refused(&sinter(&["bench", "--num=many"]), "--num");
+    assert_refused(&sinter(&["bench", "--num"]), "--num");
+    assert_refused(&sinter(&["bench", "--sync=maybe"]), "expected true or false");
+    assert_refused(&sinter(&["bench", "extra"]), "extra");
+    assert_refused(&sinter(&["inspect"]), "<PATH>");
+    assert_refused(&sinter(&["inspect", "x", "tabel", "1"]), "tabel");
+    assert_refused(&sinter(&["inspect", "x", "table"]), "<NUMBER>");
+}
+
+#[test]
+fn wrong_values_are_one_line_too() {
+    assert_refused(&sinter(&["bench", "--benchmarks=fillsek"]), "unknown workload \"fillsek\"");
+    assert_refused(&sinter(&["bench", "--threads=0", "--key_size=0"]), "key_size must be 1 to 65536, not 0");
+    assert_refused(&sinter(&["bench", "--key_size=2", "--num=70000"]), "room for 65536");
+    assert_refused(&sinter(&["bench", "--compression_type=brotli"]), "brotli");
+    assert_refused(&sinter(&["bench", "--compaction_style=2"]), "compaction_style");
+    assert_refused(&sinter(&["bench", "--write_buffer_size=lots"]), "write_buffer_size");
+    assert_refused(&sinter(&["bench", "--num_levels=99"]), "num_levels");
+    assert_refused(&sinter(&["bench", "--sync", "--disable_wal=1"]), "sync and disable_wal exclude each other");
+    assert_refused(&sinter(&["bench", "--zipf_alpha=1", "--read_random_exp_range=1"]), "exclude each other");
+    assert_refused(&sinter(&["bench", "--memory=1GB", "--settings=x"]), "cannot be used with");
+}
+
+#[test]
+fn wrong_paths_are_one_line_too() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("file"), "x").unwrap();
+    std::fs::create_dir(directory.path().join("empty")).unwrap();
+    let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), args), part);
+    refused(&["bench", "--db=file"], "not a directory");
+    refused(&["bench", "--db=file/below"], "--db file/below");
+    refused(&["bench", "--db=missing", "--use_existing_db"], "no database there");
+    refused(&["bench", "--settings=missing.toml"], "missing.toml");
+    refused(&["bench", "--options_file=missing.ini"], "missing.ini");
+    refused(&["bench", "--json=missing/out.json"], "missing/out.json");
+    for command in ["inspect", "check"] {
+        refused(&[command, "missing"], "no such directory");
+        refused(&[command, "file"], "not a directory");
+        refused(&[command, "empty"], "no database there");
+    }
+    assert!(!directory.path().join("missing").exists(), "a refused request leaves nothing behind");
+}
+
+#[test]
+fn help_and_version_are_not_errors() {
+    for args in [&["--help"][..], &["--version"], &["bench", "--help"], &["help", "inspect"]] {
+        let output = sinter(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty());
+    }
+}
+
+/// A store with a manifest, a table and a log, made without the engine.
+fn make_store(directory: &Path) {
+    use sinter_storage::store::{Cause, DirStore, FileId, Hint};
+    use sinterdb::manifest::{Edit, ManifestLog, NewFamily, State};
+    let store = DirStore::open(directory, true).unwrap();
+    let id = sinterdb::checksum::DbId([7; 16]);
+    let mut state = State::new(id);
+    let family =
+        NewFamily { id: 0, name: "default".into(), settings: "block_size = 4096\n".into(), operator: String::new(), num_levels: 7 };
+    state.apply(&Edit { new_families: vec![family], new_logs: vec![2], ..Edit::default() }).unwrap();
+    let mut log = sinterdb::wal::LogWriter::create(&store, id, FileId::log(2), &Hint::new(Cause::Wal), &[]).unwrap();
+    log.append(b"a record\xff").unwrap();
+    log.sync().unwrap();
+    ManifestLog::create(&store, 1, &state).unwrap();
+}
+
+#[test]
+fn inspect_shows_the_parts_of_a_database() {
+    let directory = tempfile::tempdir().unwrap();
+    make_store(directory.path());
+    let inspect = |args: &[&str]| {
+        let output = sinter_in(directory.path(), &[&["inspect", "."], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(inspect(&[]).contains("family 0 \"default\": 0 tables"));
+    assert!(inspect(&["manifest"]).contains("000001.manifest, 0 edits"));
+    assert!(inspect(&["settings"]).contains("block_size = 4096"));
+    assert!(inspect(&["log", "2"]).contains("9 bytes: a record\\xff"));
+    for view in [&["levels"][..], &["manifest"], &["settings"], &["log", "2"]] {
+        let json: serde_json::Value = serde_json::from_str(&inspect(&[view, &["--json"]].concat())).unwrap();
+        assert!(json.is_object(), "{view:?}");
+    }
+    let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), &[&["inspect", "."], args].concat()), part);
+    refused(&["table", "9"], "the manifest names no table 9");
+    refused(&["log", "9"], "there is no log 9");
+}
+
+#[test]
+fn damage_is_one_line_with_file_and_offset() {
+    let directory = tempfile::tempdir().unwrap();
+    make_store(directory.path());
+    let path = directory.path().join("000001.manifest");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let output = sinter_in(directory.path(), &["inspect", "."]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains("corrupt: 000001.manifest at offset"), "{stderr}");
+}

@@ -1,0 +1,320 @@
+//! Modules stand in ranks, and each imports only its own rank and lower ones. The table below is the whole of the architecture: a new
+//! room has to be entered here. All complaints come at once, each as `file:line: what`.
+
+mod source;
+
+use source::{Source, ident, is_word, skip_blank, words, workspace};
+use std::collections::BTreeMap;
+
+/// Path of a file or folder below `crates` without its ending, and its rank: ten times the number in the architecture, to leave room.
+/// The longest entry that fits a file counts, so that files inherit the rank of their folder.
+const RANKS: &[(&str, u32)] = &[
+    ("storage/src/store/mod", 10),
+    ("storage/src/store/error", 10),
+    ("storage/src/store/hint", 10),
+    ("storage/src/store/sys", 10),
+    ("storage/src/store/dir", 20),
+    ("storage/src/store/memory", 20),
+    ("storage/src/store/fault", 20),
+    ("storage/src/store/meter", 20),
+    ("storage/src/store/throttle", 20),
+    ("storage/src/lib", 20),
+    ("engine/src/key", 30),
+    ("engine/src/coding", 30),
+    ("engine/src/checksum", 30),
+    ("engine/src/codec", 30),
+    ("engine/src/error", 30),
+    ("engine/src/ledger", 30),
+    ("engine/src/clock", 30),
+    ("engine/src/operator", 30),
+    ("engine/src/cursor", 30),
+    ("engine/src/manifest/version", 30),
+    ("engine/src/settings", 35),
+    ("engine/src/block", 40),
+    ("engine/src/filter", 40),
+    ("engine/src/cache", 40),
+    ("engine/src/range_del", 40),
+    ("engine/src/table", 50),
+    ("engine/src/wal", 50),
+    ("engine/src/memtable", 50),
+    ("engine/src/merge", 60),
+    ("engine/src/visible", 60),
+    ("engine/src/run_cursor", 60),
+    ("engine/src/manifest", 65),
+    ("engine/src/compaction", 70),
+    ("engine/src/compaction/collapse", 80),
+    ("engine/src/compaction/output", 80),
+    ("engine/src/compaction/split", 80),
+    ("engine/src/compaction/job", 80),
+    ("engine/src/db", 90),
+    ("engine/src/lib", 90),
+    ("lab/src/workload", 100),
+    ("lab/src/target", 110),
+    ("lab/src/result", 120),
+    ("lab/src/bench", 130),
+    ("lab/src/lib", 140),
+    ("cli/src", 150),
+];
+
+/// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.
+const ONLY: &[(&str, &[&str])] = &[
+    // Pickers are pure: they see versions and settings, never tables.
+    ("engine/src/compaction", &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "storage/src/store/hint"]),
+];
+
+/// Crates by the name under which code imports them.
+const CRATES: &[(&str, &str)] = &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_lab", "lab")];
+
+/// A module: its crate's folder and its path inside.
+type Module = (String, Vec<String>);
+
+/// The longest entry of a table that `place` (a path without ending) is or lies in.
+fn lookup<'a, T>(table: &'a [(&'a str, T)], place: &str) -> Option<&'a (&'a str, T)> {
+    table.iter().filter(|(entry, _)| lies_in(place, entry)).max_by_key(|(entry, _)| entry.len())
+}
+
+fn lies_in(place: &str, entry: &str) -> bool {
+    place.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A path found in code: its segments and where it starts.
+struct Import {
+    segments: Vec<String>,
+    alias: Option<String>,
+    at: usize,
+}
+
+/// Reads the path or use tree at `at`, one import per leaf.
+fn tree(code: &[char], at: usize, prefix: &[String], found: &mut Vec<Import>) -> usize {
+    let mut segments = prefix.to_vec();
+    let mut i = skip_blank(code, at);
+    loop {
+        let name = ident(code, i);
+        if name.is_empty() {
+            break;
+        }
+        i += name.chars().count();
+        segments.push(name);
+        if code[i..].starts_with(&[':', ':']) {
+            i = skip_blank(code, i + 2);
+            if code.get(i) == Some(&'{') {
+                return group(code, i + 1, &segments, found);
+            }
+        } else {
+            break;
+        }
+    }
+    let mut alias = None;
+    let next = skip_blank(code, i);
+    if ident(code, next) == "as" {
+        let from = skip_blank(code, next + 2);
+        let name = ident(code, from);
+        i = from + name.chars().count();
+        alias = Some(name);
+    } else if code.get(i) == Some(&'*') {
+        i += 1;
+    }
+    found.push(Import { segments, alias, at });
+    i
+}
+
+fn group(code: &[char], at: usize, prefix: &[String], found: &mut Vec<Import>) -> usize {
+    let mut i = skip_blank(code, at);
+    while i < code.len() && code[i] != '}' {
+        let next = tree(code, i, prefix, found);
+        i = skip_blank(code, next.max(i + 1));
+        if code.get(i) == Some(&',') {
+            i = skip_blank(code, i + 1);
+        }
+    }
+    i + 1
+}
+
+struct File<'a> {
+    source: &'a Source,
+    place: String,
+    module: Module,
+    imports: Vec<Import>,
+    /// Names that a `use` brings into the module, for others to find there.
+    names: BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> File<'a> {
+    /// `None` for files outside `src` and files of tests.
+    fn new(source: &'a Source) -> Option<Self> {
+        let place = source.path.strip_prefix("crates/")?.strip_suffix(".rs")?.to_owned();
+        let (folder, inside) = place.split_once("/src/")?;
+        let mut module: Vec<String> = inside.split('/').map(str::to_owned).collect();
+        if module.iter().any(|name| name == "tests") {
+            return None;
+        }
+        module.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        let code = &source.production;
+        let mut names = BTreeMap::new();
+        for at in words(code, "use").into_iter().filter(|at| code.get(skip_blank(code, at + 3)) != Some(&'<')) {
+            let mut brought = Vec::new();
+            tree(code, at + 3, &[], &mut brought);
+            for import in brought {
+                let mut segments = import.segments;
+                segments.pop_if(|last| last == "self");
+                if let Some(name) = import.alias.or_else(|| segments.last().cloned()) {
+                    names.insert(name, segments);
+                }
+            }
+        }
+        let mut imports = Vec::new();
+        for root in ["crate", "super"].into_iter().chain(CRATES.iter().map(|(name, _)| *name)) {
+            for at in words(code, root) {
+                let starts = at == 0 || !(code[at - 1] == ':' || is_word(code[at - 1]));
+                if starts && code[at + root.len()..].starts_with(&[':', ':']) {
+                    tree(code, at, &[], &mut imports);
+                }
+            }
+        }
+        imports.sort_by_key(|import| import.at);
+        let module = (folder.to_owned(), module);
+        Some(File { source, place, module, imports, names })
+    }
+}
+
+struct House<'a> {
+    files: BTreeMap<Module, File<'a>>,
+}
+
+impl<'a> House<'a> {
+    fn new(sources: &'a [Source]) -> Self {
+        let mut files: BTreeMap<Module, File<'a>> = BTreeMap::new();
+        for file in sources.iter().filter_map(File::new) {
+            files.insert(file.module.clone(), file);
+        }
+        let tests: Vec<Module> =
+            files.values().flat_map(|file| file.source.test_modules().into_iter().map(|name| child(&file.module, name))).collect();
+        files.retain(|(folder, path), _| !tests.iter().any(|(f, p)| f == folder && path.starts_with(p)));
+        House { files }
+    }
+
+    /// From segments as written in a module to a crate and a path in it; `None` for foreign crates.
+    fn absolute(&self, module: &Module, segments: &[String]) -> Option<Module> {
+        let (first, rest) = segments.split_first()?;
+        let join = |base: &[String], rest: &[String]| [base, rest].concat();
+        match first.as_str() {
+            "crate" => Some((module.0.clone(), rest.to_vec())),
+            "self" => Some((module.0.clone(), join(&module.1, rest))),
+            "super" => {
+                let ups = segments.iter().take_while(|s| *s == "super").count();
+                let base = &module.1[..module.1.len().saturating_sub(ups)];
+                Some((module.0.clone(), join(base, &segments[ups..])))
+            }
+            name => match CRATES.iter().find(|(known, _)| *known == name) {
+                Some((_, folder)) => Some(((*folder).to_owned(), rest.to_vec())),
+                None => {
+                    let local = self.files.contains_key(&child(module, name.to_owned()));
+                    local.then(|| (module.0.clone(), join(&module.1, segments)))
+                }
+            },
+        }
+    }
+
+    /// The file in which a path ends, after following what modules pass on from others.
+    fn target(&self, path: &Module, hops: u32) -> Option<&File<'a>> {
+        let (folder, segments) = path;
+        let whole = (0..=segments.len()).rev().find_map(|n| self.files.get_key_value(&(folder.clone(), segments[..n].to_vec())))?;
+        let (module, file) = whole;
+        let rest = &segments[module.1.len()..];
+        let passed_on = rest.first().and_then(|name| file.names.get(name)).filter(|_| hops < 8);
+        let further = passed_on.and_then(|to| self.absolute(module, to)).map(|(f, to)| (f, [&to, &rest[1..]].concat()));
+        match further {
+            Some(further) if further != *path => self.target(&further, hops + 1),
+            _ => Some(file),
+        }
+    }
+
+    fn complaints(&self, ranks: &[(&str, u32)], only: &[(&str, &[&str])]) -> Vec<String> {
+        let mut list = Vec::new();
+        for file in self.files.values() {
+            let Some((_, rank)) = lookup(ranks, &file.place) else {
+                list.push(format!("{}: has no rank; enter it in the table of layers.rs", file.source.path));
+                continue;
+            };
+            for import in &file.imports {
+                let Some(target) = self.absolute(&file.module, &import.segments).and_then(|path| self.target(&path, 0)) else { continue };
+                let at = format!("{}:{}", file.source.path, file.source.line(import.at));
+                let (path, place) = (import.segments.join("::"), &target.place);
+                // A file without a rank is a complaint of its own.
+                let Some((_, theirs)) = lookup(ranks, place) else { continue };
+                if theirs > rank {
+                    list.push(format!("{at}: rank {rank} imports {path} ({place}) of rank {theirs}"));
+                }
+                let restricted = lookup(only, &file.place).filter(|(room, _)| lookup(ranks, room).is_none_or(|(_, own)| own == rank));
+                if let Some((room, allowed)) = restricted
+                    && !lies_in(place, room)
+                    && !allowed.iter().any(|entry| lies_in(place, entry))
+                {
+                    list.push(format!("{at}: {room} imports {path} ({place}); it may import only {}", allowed.join(", ")));
+                }
+            }
+        }
+        list.dedup();
+        list
+    }
+}
+
+fn child(module: &Module, name: String) -> Module {
+    let mut path = module.1.clone();
+    path.push(name);
+    (module.0.clone(), path)
+}
+
+#[test]
+fn modules_import_only_lower_ranks() {
+    let sources = workspace();
+    let complaints = House::new(&sources).complaints(RANKS, ONLY);
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// A small house with one of everything the checker has to see, or to leave alone.
+#[test]
+fn arrows_are_found() {
+    let ranks = [("storage/src", 1), ("engine/src/low", 3), ("engine/src/high", 5), ("engine/src/high/plain", 3), ("engine/src/lib", 9)];
+    let only: [(&str, &[&str]); 1] = [("engine/src/high", &["engine/src/low"])];
+    let check = |path: &str, text: &str| {
+        let files = [
+            ("crates/storage/src/lib.rs", "pub struct Store;"),
+            ("crates/engine/src/lib.rs", "pub mod low; pub mod high; pub use high::Plain;"),
+            ("crates/engine/src/high/mod.rs", "mod plain;\npub use plain::{Plain, Other as Renamed};\n#[cfg(test)]\nmod helpers;"),
+            ("crates/engine/src/high/plain.rs", ""),
+            ("crates/engine/src/high/helpers.rs", "use crate::top::Everything;"),
+            ("crates/engine/src/low.rs", ""),
+        ];
+        let mut sources: Vec<Source> = files.iter().filter(|(p, _)| *p != path).map(|(p, t)| Source::new(p, t)).collect();
+        sources.push(Source::new(path, text));
+        House::new(&sources).complaints(&ranks, &only)
+    };
+    let low = "crates/engine/src/low.rs";
+    assert_eq!(
+        check(low, "use crate::high::Thing;"),
+        ["crates/engine/src/low.rs:1: rank 3 imports crate::high::Thing (engine/src/high/mod) of rank 5"]
+    );
+    let three = check(low, "use super::{\n    high::Thing,\n    low,\n    high,\n};\nfn f() -> crate::high::Thing {}");
+    let lines: Vec<&str> = three.iter().filter_map(|c| c.split(": ").next()).collect();
+    assert_eq!(lines, ["crates/engine/src/low.rs:2", "crates/engine/src/low.rs:4", "crates/engine/src/low.rs:6"], "{three:?}");
+    for fine in [
+        "use crate::high::{Plain, Renamed};",
+        "use crate::Plain; use std::fmt; use crate::low::x;",
+        "// use crate::high::Thing;\nconst X: &str = \"crate::high::Thing\";",
+        "#[cfg(test)]\nmod tests { use crate::high::Thing; }",
+        "use sinter_storage::Store;",
+        "mod crate_high {}",
+    ] {
+        assert_eq!(check(low, fine), [""; 0], "{fine}");
+    }
+    assert_eq!(check("crates/engine/src/low/deep.rs", "use super::super::high::Thing;").len(), 1, "files inherit the folder's rank");
+    assert_eq!(check("crates/storage/src/lib.rs", "use sinterdb::low::Low;").len(), 1, "crates are arrows too");
+    assert_eq!(check("crates/engine/src/new.rs", ""), ["crates/engine/src/new.rs: has no rank; enter it in the table of layers.rs"]);
+    assert_eq!(check("crates/engine/src/high/picker.rs", "use sinter_storage::Store; use crate::low::Low; use super::Plain;").len(), 1);
+    assert_eq!(
+        check("crates/engine/src/high/plain.rs", "use super::Thing;").len(),
+        1,
+        "a lower file in a folder does not import its parent"
+    );
+}

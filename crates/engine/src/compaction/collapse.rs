@@ -1,0 +1,412 @@
+//! What of a sorted stream of entries survives a merge.
+//!
+//! **Stripes.** Readers exist only at the live snapshots (the newest visible number is the last of them). They cut the sequence numbers
+//! into stripes: all numbers above one snapshot up to and including the next. A reader at a snapshot cannot tell apart what happened
+//! within one stripe, only how it ended. So of each key and stripe the newest version is enough:
+//!
+//! 1. An entry is dropped if a newer value or tombstone of its key, or a range tombstone over it, lies in the same stripe. Of several
+//!    range tombstones over one fragment and in one stripe the newest is kept.
+//! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept.
+//! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
+//!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
+//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live.
+//! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
+//!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
+//!    do all operands of a family without an operator.
+//! 5. The compaction filter and the time to live judge only a version that is the newest of its key in the last stripe: no snapshot
+//!    but "now" sees it, so no snapshot changes under its reader. What they remove becomes a tombstone, which rule 3 may drop.
+//! 6. References to separated values are kept as they are, and hide older versions as values do.
+//!
+//! Nothing here knows files: entries come from a [`Cursor`] and go to a [`Sink`].
+
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::key::{Kind, Seq, kind_of, seq_of, trailer};
+use crate::operator::{CompactionFilter, Decision, MergeOperator};
+use crate::range_del::{Fragment, RangeTombstones};
+use crate::visible::{Operands, shown};
+use std::cmp::Ordering;
+use std::sync::atomic::{self, AtomicBool};
+
+/// Entries between two looks at the stop flags.
+const STOP_INTERVAL: u64 = 1024;
+
+/// What a merge may drop.
+pub struct Rules<'a> {
+    /// Live snapshots, ascending, the newest visible number last (also if it equals the newest snapshot: the filter must spare that).
+    pub snapshots: &'a [Seq],
+    /// Nothing older than the inputs exists in their key range.
+    pub bottommost: bool,
+    /// Sequence numbers are never zeroed.
+    pub keep_seqs: bool,
+    /// Entries at or below this have outlived the family's time to live.
+    pub expired_seq: Option<Seq>,
+    /// The number that an entry with number 0 counts as: the newest that it may once have had.
+    pub zeroed_seq: Seq,
+    /// The family's merge operator.
+    pub merge: Option<&'a dyn MergeOperator>,
+    /// The family's compaction filter.
+    pub filter: Option<&'a dyn CompactionFilter>,
+    /// The level written to, for the filter.
+    pub level: u8,
+}
+
+impl Rules<'_> {
+    /// The stripe of a number: the index of the oldest snapshot that sees it; the number of snapshots if none does.
+    #[inline]
+    fn stripe(&self, seq: Seq) -> usize {
+        match self.snapshots.first() {
+            Some(&oldest) if seq <= oldest => 0,
+            _ => self.snapshots.partition_point(|&snapshot| snapshot < seq),
+        }
+    }
+
+    /// A tombstone of this stripe hides nothing.
+    #[inline]
+    fn droppable(&self, stripe: usize) -> bool {
+        self.bottommost && stripe == 0 && !self.snapshots.is_empty()
+    }
+
+    /// The stripe that only "now" sees.
+    #[inline]
+    fn is_last(&self, stripe: usize) -> bool {
+        stripe + 1 == self.snapshots.len()
+    }
+
+    /// The range tombstones that a merge writes.
+    pub fn surviving(&self, tombstones: &RangeTombstones) -> RangeTombstones {
+        tombstones.retain(|seqs| {
+            let mut last = None;
+            let mut kept = seqs.to_vec();
+            kept.retain(|&seq| {
+                let stripe = self.stripe(seq);
+                let repeated = last == Some(stripe) && stripe < self.snapshots.len();
+                last = Some(stripe);
+                !repeated && !self.droppable(stripe)
+            });
+            kept
+        })
+    }
+}
+
+/// Where the surviving entries go.
+pub trait Sink {
+    /// The next entry in order. `original_seq` is its number before zeroing; `first_of_key` says that no version of the key came before:
+    /// only here may a table end.
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()>;
+}
+
+/// Reasons to give up early: either flag.
+#[derive(Clone, Copy)]
+pub struct Stop<'a> {
+    /// The job was cancelled.
+    pub cancel: &'a AtomicBool,
+    /// Another part of the job failed.
+    pub failed: &'a AtomicBool,
+}
+
+impl Stop<'_> {
+    /// Give up.
+    pub fn requested(&self) -> bool {
+        self.cancel.load(atomic::Ordering::Relaxed) || self.failed.load(atomic::Ordering::Relaxed)
+    }
+}
+
+/// How many entries went in and came out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Read.
+    pub entries_in: u64,
+    /// Written.
+    pub entries_out: u64,
+}
+
+/// Sends what survives of `input` within the user keys `[from, to)` to `sink`. `None` if it was stopped.
+///
+/// # Errors
+/// Those of input and sink; [`Error::Corrupt`] if entries come out of order or are of an unknown kind.
+pub fn collapse<C: Cursor, S: Sink>(
+    mut input: C,
+    (from, to): (Option<&[u8]>, Option<&[u8]>),
+    tombstones: &RangeTombstones,
+    rules: &Rules<'_>,
+    stop: Stop<'_>,
+    sink: &mut S,
+) -> Result<Option<Counts>> {
+    match from {
+        Some(from) => input.seek(from, u64::MAX)?,
+        None => input.seek_first()?,
+    }
+    let sweep = Sweep { fragments: tombstones.fragments(), over: None };
+    let output = Output { sink, first: true, counts: Counts::default() };
+    let mut collapse =
+        Collapse { input, rules, sweep, key: Vec::new(), shadow: None, unfolded: None, operands: Operands::default(), output };
+    let done = collapse.run(to, stop)?;
+    Ok(done.then_some(collapse.output.counts))
+}
+
+/// The fragment over the key worked on. Keys ascend, so fragments that lie behind are dropped from the front.
+struct Sweep<'a> {
+    fragments: &'a [Fragment],
+    over: Option<&'a Fragment>,
+}
+
+impl Sweep<'_> {
+    #[inline]
+    fn to(&mut self, key: &[u8]) {
+        while let Some((first, rest)) = self.fragments.split_first() {
+            if first.end.as_slice() > key {
+                self.over = (first.start.as_slice() <= key).then_some(first);
+                return;
+            }
+            (self.fragments, self.over) = (rest, None);
+        }
+    }
+}
+
+struct Output<'a, S> {
+    sink: &'a mut S,
+    first: bool,
+    counts: Counts,
+}
+
+impl<S: Sink> Output<'_, S> {
+    #[inline]
+    fn put(&mut self, key: &[u8], trailer: u64, value: &[u8], original: Seq) -> Result<()> {
+        self.counts.entries_out += 1;
+        self.sink.add(key, trailer, value, original, std::mem::take(&mut self.first))
+    }
+}
+
+struct Collapse<'a, C, S> {
+    input: C,
+    rules: &'a Rules<'a>,
+    sweep: Sweep<'a>,
+    /// The user key worked on.
+    key: Vec<u8>,
+    /// The stripe of the last value or tombstone of the key: older versions in it are hidden.
+    shadow: Option<usize>,
+    /// The stripe in which operands of the key were written as they are: the version below them is not the newest.
+    unfolded: Option<usize>,
+    /// Newest first.
+    operands: Operands,
+    output: Output<'a, S>,
+}
+
+/// What merge operands of one stripe stand on.
+enum Base {
+    /// The value that the input stands on.
+    Value,
+    /// Nothing: the key did not exist.
+    Absent,
+    /// Not known here: older stripes or deeper levels have it.
+    Unknown,
+}
+
+impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
+    /// False if it was stopped.
+    fn run(&mut self, to: Option<&[u8]>, stop: Stop<'_>) -> Result<bool> {
+        let mut started = false;
+        let mut look = 0;
+        while self.input.valid() {
+            if self.output.counts.entries_in >= look {
+                look = self.output.counts.entries_in + STOP_INTERVAL;
+                if stop.requested() {
+                    return Ok(false);
+                }
+            }
+            match self.input.key().cmp(self.key.as_slice()) {
+                Ordering::Equal if started => {}
+                Ordering::Less => {
+                    return Err(Error::corrupt("entries", 0, format!("key {} after {}", shown(self.input.key()), shown(&self.key))));
+                }
+                _ => {
+                    if to.is_some_and(|to| to <= self.input.key()) {
+                        break;
+                    }
+                    started = true;
+                    self.begin_key();
+                }
+            }
+            self.entry()?;
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn begin_key(&mut self) {
+        self.key.clear();
+        self.key.extend_from_slice(self.input.key());
+        self.sweep.to(&self.key);
+        (self.shadow, self.unfolded, self.output.first) = (None, None, true);
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        self.output.counts.entries_in += 1;
+        self.input.next()
+    }
+
+    /// Works off the input's entry (and, for operands, those after it).
+    #[inline]
+    fn entry(&mut self) -> Result<()> {
+        let here = self.input.trailer();
+        let seq = seq_of(here);
+        let stripe = self.rules.stripe(seq);
+        if self.hidden(seq, stripe) {
+            return self.step();
+        }
+        match kind_of(here) {
+            Some(Kind::Value) => {
+                self.shadow = Some(stripe);
+                if self.is_judged(stripe) {
+                    self.judge(seq, stripe, None)?;
+                } else {
+                    self.put_value(seq, stripe)?;
+                }
+            }
+            Some(Kind::Delete) => {
+                self.shadow = Some(stripe);
+                self.put_tombstone(seq, stripe)?;
+            }
+            Some(Kind::ValueReference) => {
+                self.shadow = Some(stripe);
+                self.output.put(&self.key, here, self.input.value(), self.original(seq))?;
+            }
+            Some(Kind::Merge) => return self.merge(seq, stripe),
+            Some(Kind::RangeDelete) | None => {
+                return Err(Error::corrupt("entries", 0, format!("version of kind {} of key {}", here as u8, shown(&self.key))));
+            }
+        }
+        self.step()
+    }
+
+    /// Rule 1.
+    #[inline]
+    fn hidden(&self, seq: Seq, stripe: usize) -> bool {
+        let Some(&snapshot) = self.rules.snapshots.get(stripe) else { return false };
+        self.shadow == Some(stripe) || self.sweep.over.is_some_and(|f| f.newest(snapshot).is_some_and(|newest| newest > seq))
+    }
+
+    /// Rule 5: filter or time to live have a say.
+    #[inline]
+    fn is_judged(&self, stripe: usize) -> bool {
+        (self.rules.filter.is_some() || self.rules.expired_seq.is_some()) && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
+    }
+
+    #[inline]
+    fn original(&self, seq: Seq) -> Seq {
+        if seq == 0 { self.rules.zeroed_seq } else { seq }
+    }
+
+    fn expired(&self, seq: Seq) -> bool {
+        self.rules.expired_seq.is_some_and(|expired| self.original(seq) <= expired)
+    }
+
+    #[inline]
+    fn value_trailer(&self, seq: Seq, stripe: usize) -> u64 {
+        let zero = self.rules.droppable(stripe) && !self.rules.keep_seqs;
+        trailer(if zero { 0 } else { seq }, Kind::Value)
+    }
+
+    /// Writes the input's value.
+    #[inline]
+    fn put_value(&mut self, seq: Seq, stripe: usize) -> Result<()> {
+        self.output.put(&self.key, self.value_trailer(seq, stripe), self.input.value(), self.original(seq))
+    }
+
+    fn put_tombstone(&mut self, seq: Seq, stripe: usize) -> Result<()> {
+        if self.rules.droppable(stripe) {
+            return Ok(());
+        }
+        self.output.put(&self.key, trailer(seq, Kind::Delete), &[], self.original(seq))
+    }
+
+    /// Writes what filter and time to live leave of a value: a folded one, or the input's.
+    fn judge(&mut self, seq: Seq, stripe: usize, folded: Option<&[u8]>) -> Result<()> {
+        if self.expired(seq) {
+            return self.put_tombstone(seq, stripe);
+        }
+        let value = folded.unwrap_or_else(|| self.input.value());
+        let decision = self.rules.filter.map_or(Decision::Keep, |filter| filter.filter(self.rules.level, &self.key, value));
+        let trailer = self.value_trailer(seq, stripe);
+        match decision {
+            Decision::Keep => self.output.put(&self.key, trailer, value, self.original(seq)),
+            Decision::Change(value) => self.output.put(&self.key, trailer, &value, self.original(seq)),
+            Decision::Remove => self.put_tombstone(seq, stripe),
+        }
+    }
+
+    /// Rule 4, from the newest operand of a stripe on. Leaves the input on the first entry that is not one of the operands.
+    fn merge(&mut self, newest: Seq, stripe: usize) -> Result<()> {
+        if self.is_judged(stripe) && self.expired(newest) {
+            self.shadow = Some(stripe);
+            self.put_tombstone(newest, stripe)?;
+            return self.step();
+        }
+        let merge = match self.rules.merge {
+            Some(merge) if stripe < self.rules.snapshots.len() => merge,
+            _ => {
+                self.unfolded = Some(stripe);
+                self.output.put(&self.key, self.input.trailer(), self.input.value(), newest)?;
+                return self.step();
+            }
+        };
+        let mut seqs = Vec::new();
+        let base = self.collect(stripe, &mut seqs)?;
+        let operands: Vec<&[u8]> = self.operands.iter().rev().collect();
+        let folded = match base {
+            Base::Value => merge.full_merge(&self.key, Some(self.input.value()), &operands),
+            Base::Absent => merge.full_merge(&self.key, None, &operands),
+            Base::Unknown => None,
+        };
+        if let Some(value) = folded {
+            self.shadow = Some(stripe);
+            if self.is_judged(stripe) {
+                return self.judge(newest, stripe, Some(&value));
+            }
+            return self.output.put(&self.key, self.value_trailer(newest, stripe), &value, newest);
+        }
+        self.unfolded = Some(stripe);
+        let partial = match base {
+            Base::Unknown if operands.len() > 1 => merge.partial_merge(&self.key, &operands),
+            _ => None,
+        };
+        if let Some(operand) = partial {
+            return self.output.put(&self.key, trailer(newest, Kind::Merge), &operand, newest);
+        }
+        for (seq, operand) in seqs.into_iter().zip(self.operands.iter()) {
+            self.output.put(&self.key, trailer(seq, Kind::Merge), operand, seq)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the operands of one stripe from the input, newest first, and finds out what they stand on.
+    fn collect(&mut self, stripe: usize, seqs: &mut Vec<Seq>) -> Result<Base> {
+        self.operands.clear();
+        loop {
+            self.operands.push(self.input.value());
+            seqs.push(seq_of(self.input.trailer()));
+            self.step()?;
+            if !self.input.valid() || self.input.key() != self.key {
+                return Ok(if self.rules.droppable(0) { Base::Absent } else { Base::Unknown });
+            }
+            let seq = seq_of(self.input.trailer());
+            if self.rules.stripe(seq) != stripe {
+                return Ok(Base::Unknown);
+            }
+            if self.hidden(seq, stripe) {
+                return Ok(Base::Absent);
+            }
+            match kind_of(self.input.trailer()) {
+                Some(Kind::Merge) => {}
+                Some(Kind::Value) => return Ok(Base::Value),
+                Some(Kind::Delete) => return Ok(Base::Absent),
+                _ => return Ok(Base::Unknown),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! Families, flushes and manual compactions.
+
+use super::family::{Family, FamilyCore};
+use super::mem::{Mem, MemWriter};
+use super::schedule::unpack;
+use super::view::{Tree, View};
+use super::write::FamilyWriter;
+use super::{DEFAULT_FAMILY, Db, Inner, Shared};
+use crate::compaction::{self, ManualRange};
+use crate::error::{Error, Result};
+use crate::manifest::{Edit, NewFamily, Version};
+use crate::settings::FamilySettings;
+use arc_swap::ArcSwap;
+use parking_lot::MutexGuard;
+use sinter_storage::store::FileId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Longest name of a family, bytes.
+const MAX_NAME: usize = 255;
+
+/// Refuses names that could not be told apart in reports.
+pub(super) fn check_family_name(name: &str) -> std::result::Result<(), String> {
+    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(format!("{name:?} is no name for a column family: 1 to {MAX_NAME} bytes without control characters"));
+    }
+    Ok(())
+}
+
+fn validated(settings: &FamilySettings) -> Result<()> {
+    settings.validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))
+}
+
+impl Db {
+    /// Creates a column family; durable when it returns.
+    pub fn create_family(&self, name: &str, settings: FamilySettings) -> Result<Family> {
+        self.create_family_with(name, settings, None, None)
+    }
+
+    /// Creates a column family with a merge operator and a compaction filter; durable when it returns.
+    pub fn create_family_with(
+        &self,
+        name: &str,
+        settings: FamilySettings,
+        merge: Option<Arc<dyn crate::operator::MergeOperator>>,
+        filter: Option<Arc<dyn crate::operator::CompactionFilter>>,
+    ) -> Result<Family> {
+        check_family_name(name).map_err(Error::Invalid)?;
+        validated(&settings)?;
+        let inner = &self.inner;
+        inner.queue.lead();
+        inner.lead(|state| {
+            inner.check_writable()?;
+            let mut shared = inner.shared.lock();
+            if shared.families.values().any(|f| f.name == name) {
+                return Err(Error::invalid(format!("column family {name:?} exists already")));
+            }
+            let id = shared.state.next_family;
+            let active = inner.active_log.load(Ordering::Acquire);
+            let operator = merge.as_ref().map(|m| m.name().to_owned()).unwrap_or_default();
+            let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
+            let family = NewFamily { id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
+            let edit = Edit { new_families: vec![family], flushed_logs: vec![(id, active)], ..Edit::default() };
+            inner.log_edit(&mut shared, &edit)?;
+            let mem = Mem::new(&inner.pool, active, inner.clock.unix_seconds());
+            let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
+            let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
+            let core = Arc::new(FamilyCore {
+                id,
+                name: name.to_owned(),
+                settings: ArcSwap::from_pointee(settings),
+                merge,
+                filter,
+                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
+                counters: inner.ledger.family(id),
+                dropped: AtomicBool::new(false),
+            });
+            state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
+            shared.families.insert(id, core.clone());
+            Ok(Family { core })
+        })
+    }
+
+    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on.
+    pub fn drop_family(&self, family: &Family) -> Result<()> {
+        if family.name() == DEFAULT_FAMILY {
+            return Err(Error::invalid("the default column family cannot be dropped"));
+        }
+        let inner = &self.inner;
+        inner.queue.lead();
+        inner.lead(|state| {
+            inner.check_writable()?;
+            family.check()?;
+            let mut shared = inner.shared.lock();
+            let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
+            inner.log_edit(&mut shared, &edit)?;
+            family.core.dropped.store(true, Ordering::Release);
+            if let Some(slot) = state.families.get_mut(family.id() as usize) {
+                *slot = None;
+            }
+            state.full.retain(|id| *id != family.id());
+            shared.families.remove(&family.id());
+            let view = family.core.view.load_full();
+            for table in view.tree.tables() {
+                table.forget();
+                // A running compaction may still be reading it: readers of a deleted file go on working.
+                shared.doomed.push(FileId::table(table.info().number));
+            }
+            inner.drop_old_logs(&mut shared);
+            inner.refresh_pressure(&mut shared);
+            let doomed = inner.take_doomed(&mut shared);
+            drop(shared);
+            inner.delete_files(&doomed);
+            Ok(())
+        })
+    }
+
+    /// The settings that a family has now.
+    pub fn family_settings(&self, family: &Family) -> Result<FamilySettings> {
+        family.check()?;
+        Ok(FamilySettings::clone(&family.core.settings.load()))
+    }
+
+    /// Changes a family's settings, the style of its tree included; durable when it returns. Nothing is rewritten at once: the change
+    /// applies as memtables fill and compactions come by. `num_levels` cannot be changed.
+    pub fn change_family_settings(&self, family: &Family, settings: FamilySettings) -> Result<()> {
+        validated(&settings)?;
+        let inner = &self.inner;
+        inner.queue.lead();
+        inner.lead(|state| {
+            inner.check_writable()?;
+            family.check()?;
+            let levels = family.core.settings.load().num_levels;
+            if levels != settings.num_levels {
+                return Err(Error::invalid(format!("num_levels cannot be changed ({levels} to {})", settings.num_levels)));
+            }
+            let mut shared = inner.shared.lock();
+            let edit = Edit { family_settings: vec![(family.id(), settings.to_toml())], ..Edit::default() };
+            inner.log_edit(&mut shared, &edit)?;
+            if let Some(writer) = state.family(family.id()) {
+                writer.limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
+            }
+            family.core.settings.store(Arc::new(settings));
+            inner.refresh_pressure(&mut shared);
+            inner.work.notify_all();
+            drop(shared);
+            if inner.inline() { inner.run_pending() } else { Ok(()) }
+        })
+    }
+
+    /// Returns when everything written before the call is in tables.
+    pub fn flush(&self) -> Result<()> {
+        let inner = &self.inner;
+        let targets: Vec<Arc<FamilyCore>> = inner.shared.lock().families.values().cloned().collect();
+        inner.queue.lead();
+        let mems: Vec<Arc<Mem>> = inner.lead(|state| {
+            inner.check_writable()?;
+            inner.switch_all(state)?;
+            Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
+        })?;
+        inner.await_background(|_| !targets.iter().any(|core| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)))))
+    }
+
+    /// Returns when no flush or compaction runs or is needed.
+    pub fn wait_for_compactions(&self) -> Result<()> {
+        self.inner.settle_down()
+    }
+
+    /// Flushes, then merges everything in the range (both ends included; `None`: from the first, to the last key) down to the
+    /// last level, so that no deleted or overwritten entry is left that no snapshot needs.
+    pub fn compact_range(&self, family: &Family, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        family.check()?;
+        self.flush()?;
+        let inner = &self.inner;
+        let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
+        let before = inner.peek_number();
+        inner.shared.lock().manual_waiting += 1;
+        let result = inner.compact_manually(&family.core, &range, before);
+        let mut shared = inner.shared.lock();
+        shared.manual_waiting -= 1;
+        inner.work.notify_all();
+        drop(shared);
+        result
+    }
+}
+
+impl Inner {
+    fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, before: u64) -> Result<()> {
+        loop {
+            self.check_writable()?;
+            let mut shared = self.shared.lock();
+            if let Some(error) = shared.blocked.take() {
+                return Err(error);
+            }
+            let version = core.view.load().tree.version.clone();
+            // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.
+            if shared.busy_output.iter().any(|o| o.0 == core.id) {
+                self.changed.wait_for(&mut shared, Duration::from_millis(100));
+                continue;
+            }
+            let choice = self.with_env(&shared, core, |env| compaction::manual(&version, env, range, before));
+            let Some((work, plan)) = unpack(choice) else { return Ok(()) };
+            self.mark(&mut shared, core, &plan);
+            drop(shared);
+            self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan })?;
+        }
+    }
+
+    /// Waits until `ready`, doing the work itself where there are no threads.
+    fn await_background(&self, ready: impl Fn(&Shared) -> bool) -> Result<()> {
+        if self.inline() {
+            self.run_pending()?;
+        }
+        let mut shared = self.shared.lock();
+        loop {
+            if ready(&shared) {
+                return Ok(());
+            }
+            self.check_waiting(&mut shared)?;
+            self.work.notify_all();
+            self.changed.wait_for(&mut shared, Duration::from_millis(100));
+        }
+    }
+
+    fn check_waiting(&self, shared: &mut MutexGuard<'_, Shared>) -> Result<()> {
+        if let Some(error) = &shared.failed {
+            return Err(error.clone());
+        }
+        if let Some(error) = &shared.blocked {
+            return Err(error.clone());
+        }
+        self.check_writable()
+    }
+
+    /// Until no job runs and none is needed.
+    fn settle_down(&self) -> Result<()> {
+        if self.inline() {
+            return self.run_pending();
+        }
+        loop {
+            let mut shared = self.shared.lock();
+            self.check_waiting(&mut shared)?;
+            if shared.running > 0 {
+                self.changed.wait_for(&mut shared, Duration::from_millis(100));
+                continue;
+            }
+            // What `next_job` hands out here is run here; the threads take their share meanwhile.
+            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return Ok(()) };
+            drop(shared);
+            self.run_job(job)?;
+        }
+    }
+}
+
+impl Tree {
+    /// A tree without tables.
+    fn empty(version: Arc<Version>) -> Self {
+        Tree::from_parts(version, Vec::new(), HashMap::new())
+    }
+}

@@ -1,0 +1,83 @@
+//! The threads behind a database: one for flushes, the rest for compactions. The only place that starts threads.
+
+use super::Inner;
+use super::schedule::Takes;
+use crate::error::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Idle threads look again after so long: lack of space, time to live and clocks give no signal.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The running threads.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    /// Starts the threads that the settings ask for.
+    pub fn start(&self, inner: &Arc<Inner>) -> Result<()> {
+        let jobs = inner.settings.max_background_jobs;
+        if jobs == 0 {
+            return Ok(());
+        }
+        let takes = std::iter::once(Takes::Flushes).chain(std::iter::repeat_n(Takes::Compactions, (jobs - 1).max(1)));
+        let mut handles = self.handles.lock();
+        for (n, takes) in takes.enumerate() {
+            let weak = Arc::downgrade(inner);
+            let name = format!("sinterdb-{}{n}", if takes == Takes::Flushes { "flush" } else { "compact" });
+            let spawned = Builder::new().name(name).spawn(move || work(&weak, takes));
+            handles.push(spawned.map_err(|e| Error::invalid(format!("a background thread cannot be started: {e}")))?);
+        }
+        Ok(())
+    }
+
+    /// Waits for all threads to end; they must have been told to.
+    pub fn join(&self) {
+        for handle in self.handles.lock().drain(..) {
+            // The last owner of a database may be one of its own threads.
+            if handle.thread().id() != std::thread::current().id() {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+/// A thread's life. It holds the database only while it works, so that dropping the last handle ends it.
+fn work(weak: &Weak<Inner>, takes: Takes) {
+    while let Some(inner) = weak.upgrade() {
+        let mut shared = inner.shared.lock();
+        if shared.closing {
+            return;
+        }
+        match inner.next_job(&mut shared, takes) {
+            Some(job) => {
+                drop(shared);
+                let guard = PanicGuard { inner: &inner };
+                let failed = inner.run_job(job).is_err();
+                std::mem::forget(guard);
+                if failed {
+                    // Lack of space: try again later rather than at once.
+                    inner.work.wait_for(&mut inner.shared.lock(), IDLE);
+                }
+            }
+            None => {
+                inner.work.wait_for(&mut shared, IDLE);
+            }
+        }
+    }
+}
+
+/// A job that panics ends the handle; writers must not wait for it for ever.
+struct PanicGuard<'a> {
+    inner: &'a Inner,
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        self.inner.poison("background job", Error::Closed("a background job panicked".into()));
+    }
+}

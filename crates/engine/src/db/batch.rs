@@ -1,0 +1,230 @@
+//! Batches: writes that happen together or not at all. The encoding of a batch is also the payload of a log record, so that a write is
+//! encoded once: `first sequence number (varint) | count (varint) | operations`, each operation
+//! `kind byte (0x80 set: a family id follows) | [family varint] | key length varint | key | [value length varint | value]`.
+
+use super::family::Family;
+use crate::coding::{Decoder, put_bytes, put_varint};
+use crate::error::{Error, Result};
+use crate::key::{Kind, Seq};
+
+/// Marks an operation on another family than the default one.
+const FAMILY_FLAG: u8 = 0x80;
+
+/// Largest key, bytes: keys are copied into index and manifest.
+pub const MAX_KEY: usize = 1 << 20;
+/// Largest value, bytes.
+pub const MAX_VALUE: usize = 1 << 30;
+/// Largest batch, bytes.
+pub const MAX_BATCH: usize = (1 << 30) + (1 << 26);
+
+/// Writes that happen together or not at all, across column families.
+#[derive(Debug, Clone, Default)]
+pub struct WriteBatch {
+    operations: Vec<u8>,
+    count: u32,
+    too_large: Option<&'static str>,
+}
+
+/// One decoded operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operation<'a> {
+    pub family: u32,
+    pub kind: Kind,
+    pub key: &'a [u8],
+    /// The value, the operand, or the end of a deleted range; empty for a delete.
+    pub value: &'a [u8],
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key of the default family.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.push(0, Kind::Value, key, value);
+    }
+
+    /// Removes a key of the default family.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.push(0, Kind::Delete, key, b"");
+    }
+
+    /// Adds an operand for the default family's merge operator.
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) {
+        self.push(0, Kind::Merge, key, operand);
+    }
+
+    /// Removes all keys from `from` up to (not including) `to` from the default family.
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        self.push(0, Kind::RangeDelete, from, to);
+    }
+
+    /// Sets a key.
+    pub fn put_in(&mut self, family: &Family, key: &[u8], value: &[u8]) {
+        self.push(family.id(), Kind::Value, key, value);
+    }
+
+    /// Removes a key.
+    pub fn delete_in(&mut self, family: &Family, key: &[u8]) {
+        self.push(family.id(), Kind::Delete, key, b"");
+    }
+
+    /// Adds an operand for the family's merge operator.
+    pub fn merge_in(&mut self, family: &Family, key: &[u8], operand: &[u8]) {
+        self.push(family.id(), Kind::Merge, key, operand);
+    }
+
+    /// Removes all keys from `from` up to (not including) `to`.
+    pub fn delete_range_in(&mut self, family: &Family, from: &[u8], to: &[u8]) {
+        self.push(family.id(), Kind::RangeDelete, from, to);
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.count = 0;
+        self.too_large = None;
+    }
+
+    /// Operations in the batch.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// No operation yet.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of the encoded operations.
+    pub fn bytes(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub(crate) fn push(&mut self, family: u32, kind: Kind, key: &[u8], value: &[u8]) {
+        // Adding cannot fail, so that batches are pleasant to build; a batch that broke a limit is refused as a whole by `check`.
+        if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
+            self.too_large = Some("a key is longer than 1 MiB");
+        } else if value.len() > MAX_VALUE {
+            self.too_large = Some("a value is longer than 1 GiB");
+        } else if self.operations.len() + key.len() + value.len() > MAX_BATCH || self.count == u32::MAX {
+            self.too_large = Some("the batch is larger than 1 GiB");
+        }
+        if self.too_large.is_some() {
+            return;
+        }
+        if family == 0 {
+            self.operations.push(kind as u8);
+        } else {
+            self.operations.push(kind as u8 | FAMILY_FLAG);
+            put_varint(&mut self.operations, u64::from(family));
+        }
+        put_bytes(&mut self.operations, key);
+        if kind != Kind::Delete {
+            put_bytes(&mut self.operations, value);
+        }
+        self.count += 1;
+    }
+
+    /// Refuses a batch that broke a limit while it was built.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.too_large.map_or(Ok(()), |what| Err(Error::invalid(what)))
+    }
+
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.operations
+    }
+
+    pub(crate) fn operations(&self) -> Operations<'_> {
+        Operations { from: Decoder::new(&self.operations) }
+    }
+}
+
+/// Walks encoded operations; `Err(())` on damage.
+pub(crate) struct Operations<'a> {
+    from: Decoder<'a>,
+}
+
+impl<'a> Operations<'a> {
+    fn decode(&mut self) -> Option<Operation<'a>> {
+        let byte = self.from.u8()?;
+        let family = if byte & FAMILY_FLAG == 0 { 0 } else { u32::try_from(self.from.varint()?).ok()? };
+        let kind = Kind::from_byte(byte & !FAMILY_FLAG).filter(|k| *k != Kind::ValueReference)?;
+        let key = self.from.prefixed()?;
+        let value = if kind == Kind::Delete { &[][..] } else { self.from.prefixed()? };
+        Some(Operation { family, kind, key, value })
+    }
+}
+
+impl<'a> Iterator for Operations<'a> {
+    type Item = std::result::Result<Operation<'a>, ()>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        (!self.from.is_empty()).then(|| self.decode().ok_or(()))
+    }
+}
+
+/// Starts a log record: the operations of `count` writes follow.
+pub(crate) fn put_record_head(out: &mut Vec<u8>, first: Seq, count: u64) {
+    put_varint(out, first);
+    put_varint(out, count);
+}
+
+/// A log record: its first sequence number, its count and its operations; `None` if damaged.
+pub(crate) fn decode_record(payload: &[u8]) -> Option<(Seq, u64, Operations<'_>)> {
+    let mut from = Decoder::new(payload);
+    let first = from.varint().filter(|s| *s <= crate::key::MAX_SEQ)?;
+    let count = from.varint()?;
+    first.checked_add(count).filter(|s| *s <= crate::key::MAX_SEQ)?;
+    Some((first, count, Operations { from }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_reads_back_as_it_was_built() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"", b"");
+        batch.delete(b"k");
+        batch.push(300, Kind::Merge, b"k", b"+1");
+        batch.delete_range(b"a", b"b");
+        let read: Vec<_> = batch.operations().map(|o| o.unwrap()).collect();
+        assert_eq!(read.len(), batch.len());
+        assert_eq!(read[0], Operation { family: 0, kind: Kind::Value, key: b"", value: b"" });
+        assert_eq!(read[1], Operation { family: 0, kind: Kind::Delete, key: b"k", value: b"" });
+        assert_eq!(read[2], Operation { family: 300, kind: Kind::Merge, key: b"k", value: b"+1" });
+        assert_eq!(read[3], Operation { family: 0, kind: Kind::RangeDelete, key: b"a", value: b"b" });
+    }
+
+    #[test]
+    fn every_truncation_of_a_record_is_noticed() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"key", b"value");
+        batch.push(7, Kind::Value, b"key2", b"value2");
+        let mut record = Vec::new();
+        put_record_head(&mut record, 1 << 40, 2);
+        record.extend_from_slice(batch.encoded());
+        for end in 0..record.len() {
+            let whole = decode_record(&record[..end]).is_some_and(|(_, count, operations)| {
+                let good: Vec<_> = operations.map_while(|o| o.ok()).collect();
+                good.len() as u64 == count
+            });
+            assert!(!whole, "a record cut at {end} passed");
+        }
+    }
+
+    #[test]
+    fn a_batch_over_a_limit_is_refused_whole() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"a", b"b");
+        batch.put(&vec![0; MAX_KEY + 1], b"");
+        assert!(matches!(batch.check(), Err(Error::Invalid(_))));
+        batch.clear();
+        assert!(batch.check().is_ok());
+    }
+}

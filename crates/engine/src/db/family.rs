@@ -1,0 +1,54 @@
+//! Column families: separate key spaces with their own settings over one shared log.
+
+use super::view::View;
+use crate::error::{Error, Result};
+use crate::ledger::FamilyCounters;
+use crate::operator::{CompactionFilter, MergeOperator};
+use crate::settings::FamilySettings;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A family while the database is open.
+pub(crate) struct FamilyCore {
+    pub id: u32,
+    pub name: String,
+    pub settings: ArcSwap<FamilySettings>,
+    pub merge: Option<Arc<dyn MergeOperator>>,
+    pub filter: Option<Arc<dyn CompactionFilter>>,
+    pub view: ArcSwap<View>,
+    pub counters: Arc<FamilyCounters>,
+    pub dropped: AtomicBool,
+}
+
+impl std::fmt::Debug for FamilyCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "family {} ({})", self.name, self.id)
+    }
+}
+
+/// A column family of an open database; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Family {
+    pub(crate) core: Arc<FamilyCore>,
+}
+
+impl Family {
+    /// Its name, unique among living families.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Its number, never used again after the family was dropped.
+    pub fn id(&self) -> u32 {
+        self.core.id
+    }
+
+    /// Refuses a dropped family.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.core.dropped.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("column family {:?} was dropped", self.core.name)));
+        }
+        Ok(())
+    }
+}

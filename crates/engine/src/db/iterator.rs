@@ -1,0 +1,250 @@
+//! Iterators: the merge of all sources of a view, seen at one moment.
+
+use super::family::Family;
+use super::read::ReadOptions;
+use super::view::{ReadTables, View};
+use super::{Db, Inner};
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::ledger::Ticker;
+use crate::memtable::MemtableCursor;
+use crate::merge::Merge;
+use crate::run_cursor::RunCursor;
+use crate::table::TableCursor;
+use crate::visible::VisibleCursor;
+use std::sync::Arc;
+
+/// A source of a scan. An enum, so that the merge makes no virtual calls.
+pub(crate) enum Source {
+    Memtable(MemtableCursor),
+    Table(TableCursor),
+    Run(RunCursor<ReadTables>),
+}
+
+macro_rules! forward {
+    ($self:ident, $cursor:ident => $call:expr) => {
+        match $self {
+            Source::Memtable($cursor) => $call,
+            Source::Table($cursor) => $call,
+            Source::Run($cursor) => $call,
+        }
+    };
+}
+
+impl Cursor for Source {
+    fn seek_first(&mut self) -> Result<()> {
+        forward!(self, c => c.seek_first())
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        forward!(self, c => c.seek_last())
+    }
+    fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()> {
+        forward!(self, c => c.seek(key, trailer))
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        forward!(self, c => c.seek_before(key))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        forward!(self, c => c.next())
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        forward!(self, c => c.prev())
+    }
+    #[inline]
+    fn valid(&self) -> bool {
+        forward!(self, c => c.valid())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        forward!(self, c => c.key())
+    }
+    #[inline]
+    fn trailer(&self) -> u64 {
+        forward!(self, c => c.trailer())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        forward!(self, c => c.value())
+    }
+}
+
+/// Walks the keys of a family as they were when it was made. Keeps memtables and tables of that moment alive: drop it when done.
+///
+/// As a Rust `Iterator` it yields `Result<(key, value)>` going forward from its position (from the first key, if it was not moved yet).
+pub struct DbIterator {
+    inner: Arc<Inner>,
+    cursor: VisibleCursor<Merge<Source>>,
+    started: bool,
+    /// The entry it stands on was not yet given out by `next`.
+    fresh: bool,
+    failed: bool,
+    /// Why it could not be made; given out by the first call.
+    broken: Option<Error>,
+}
+
+/// The smallest key greater than all keys that start with `prefix`; `None` if there is none.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|b| *b != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// Bounds of a scan: the tighter of the explicit ones and those of the prefix.
+fn bounds(options: &ReadOptions) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let Some(prefix) = &options.prefix else { return (options.lower.clone(), options.upper.clone()) };
+    let lower = options.lower.clone().filter(|l| l > prefix).unwrap_or_else(|| prefix.clone());
+    let upper = match (prefix_end(prefix), options.upper.clone()) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    (Some(lower), upper)
+}
+
+fn sources(view: &View, options: &ReadOptions) -> Vec<Source> {
+    let runs = view.tree.levels.iter().flatten();
+    let mut all = Vec::with_capacity(1 + view.full.len() + runs.clone().count());
+    all.extend(view.mems().filter(|m| !m.points.is_empty()).map(|m| Source::Memtable(m.points.cursor())));
+    let table_options = options.table();
+    all.extend(runs.map(|run| match run.tables.as_slice() {
+        [only] => Source::Table(only.cursor(table_options)),
+        _ => Source::Run(RunCursor::new(ReadTables { run: run.clone(), options: table_options })),
+    }));
+    all
+}
+
+impl Db {
+    /// Walks the default family. A failure to start comes as the first item (or from the first seek).
+    pub fn iter(&self) -> DbIterator {
+        self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
+            inner: self.inner.clone(),
+            cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
+            started: false,
+            fresh: false,
+            failed: false,
+            broken: Some(error),
+        })
+    }
+
+    /// Walks a family, within bounds, at a snapshot.
+    pub fn iter_with(&self, family: &Family, options: ReadOptions) -> Result<DbIterator> {
+        self.inner.check_readable(family)?;
+        let view = family.core.view.load_full();
+        let seq = self.inner.read_seq(&options)?;
+        DbIterator::new(self.inner.clone(), family, &view, seq, &options)
+    }
+}
+
+impl DbIterator {
+    fn new(inner: Arc<Inner>, family: &Family, view: &View, seq: u64, options: &ReadOptions) -> Result<Self> {
+        let mut tombstones = Vec::new();
+        tombstones.extend(view.mems().filter(|m| m.has_tombstones()).map(|m| m.tombstones()));
+        if view.tree.range_tombstones {
+            for table in view.tree.tables().filter(|t| t.info().range_tombstones != 0) {
+                tombstones.push(table.range_tombstones()?);
+            }
+        }
+        let (lower, upper) = bounds(options);
+        let merge = Merge::new(sources(view, options));
+        let cursor = VisibleCursor::new(merge, tombstones, seq, family.core.merge.clone(), lower, upper);
+        Ok(DbIterator { inner, cursor, started: false, fresh: false, failed: false, broken: None })
+    }
+
+    fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
+        let result = self.broken.clone().map_or(result, Err);
+        self.started = true;
+        self.fresh = true;
+        self.failed = result.is_err();
+        self.inner.statistics.add(ticker, 1);
+        result
+    }
+
+    /// To the first key.
+    pub fn seek_first(&mut self) -> Result<()> {
+        let result = self.cursor.seek_first();
+        self.moved(Ticker::NumberDbSeek, result)
+    }
+
+    /// To the last key.
+    pub fn seek_last(&mut self) -> Result<()> {
+        let result = self.cursor.seek_last();
+        self.moved(Ticker::NumberDbSeek, result)
+    }
+
+    /// To the first key `>= key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let result = self.cursor.seek(key);
+        self.moved(Ticker::NumberDbSeek, result)
+    }
+
+    /// To the last key `<= key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        let result = self.cursor.seek_for_prev(key);
+        self.moved(Ticker::NumberDbSeek, result)
+    }
+
+    /// To the next key; does nothing where the iterator stands on none.
+    pub fn advance(&mut self) -> Result<()> {
+        let result = if self.cursor.valid() { self.cursor.next() } else { Ok(()) };
+        self.moved(Ticker::NumberDbNext, result)
+    }
+
+    /// To the previous key; does nothing where the iterator stands on none.
+    pub fn retreat(&mut self) -> Result<()> {
+        let result = if self.cursor.valid() { self.cursor.prev() } else { Ok(()) };
+        self.moved(Ticker::NumberDbPrev, result)
+    }
+
+    /// Stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        !self.failed && self.cursor.valid()
+    }
+
+    /// The key it stands on; empty where it stands on none.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.valid() { self.cursor.key() } else { b"" }
+    }
+
+    /// The value there; empty where it stands on none.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.valid() { self.cursor.value() } else { b"" }
+    }
+}
+
+impl Iterator for DbIterator {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let moved = match (self.started, self.fresh) {
+            (false, _) => self.seek_first(),
+            (true, true) => Ok(()),
+            (true, false) => self.advance(),
+        };
+        self.fresh = false;
+        match moved {
+            Err(error) => Some(Err(error)),
+            Ok(()) => self.valid().then(|| Ok((self.key().to_vec(), self.value().to_vec()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_next_key_outside() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff\xff"), None);
+        assert_eq!(prefix_end(b""), None);
+    }
+}

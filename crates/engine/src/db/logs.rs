@@ -1,0 +1,161 @@
+//! Log segments: started at each memtable switch, synced in order, deleted when no memtable needs them.
+//!
+//! Each segment's header names its predecessor and the length that one had when it ended. Recovery follows this chain: it replays a
+//! segment only if everything before it is there, so a lost tail can never leave a hole in the middle of the writes.
+
+use super::write::WriteState;
+use super::{Inner, Shared};
+use crate::coding::{Decoder, put_varint};
+use crate::error::{Error, Result};
+use crate::key::Seq;
+use crate::manifest::{Edit, State};
+use crate::wal::LogWriter;
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store};
+use std::sync::atomic::Ordering;
+
+/// The first words of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// Number of the segment before; 0 for the first after an open.
+    pub previous: u64,
+    /// Length of the good part of that segment, bytes.
+    pub previous_len: u64,
+    /// Sequence number of the first write that can be in this one.
+    pub first: Seq,
+}
+
+impl Chain {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(24);
+        put_varint(&mut out, self.previous);
+        put_varint(&mut out, self.previous_len);
+        put_varint(&mut out, self.first);
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Decoder::new(bytes);
+        let chain = Chain { previous: from.varint()?, previous_len: from.varint()?, first: from.varint()? };
+        from.is_empty().then_some(chain)
+    }
+}
+
+/// A segment that is no longer written to but still needed.
+pub(super) struct Retired {
+    number: u64,
+    bytes: u64,
+    /// Not yet synced.
+    unsynced: Option<LogWriter>,
+    /// Its last append failed, so it can no longer be synced; a flush will make it unnecessary.
+    broken: Option<Error>,
+}
+
+/// Segments before this one hold nothing that any family needs.
+pub(super) fn first_needed_log(state: &State) -> u64 {
+    state.families.values().map(|f| f.flushed_log).min().unwrap_or(0)
+}
+
+impl Inner {
+    pub(super) fn log_hint() -> Hint {
+        Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
+    }
+
+    /// Starts a new segment and retires the active one. On an error the active one stays.
+    pub(super) fn start_log(&self, state: &mut WriteState) -> Result<()> {
+        let (previous, previous_len) = match &state.log {
+            Some(log) => (log.id().number, log.len()),
+            None => state.broken_log.unwrap_or((0, 0)),
+        };
+        let id = FileId::log(self.new_number());
+        let chain = Chain { previous, previous_len, first: state.last_seq + 1 };
+        let log = match LogWriter::create(&*self.store, self.db, id, &Self::log_hint(), &chain.encode()) {
+            Ok(log) => log,
+            Err(error) => {
+                // What was created holds no record; recovery skips it, so a failure to delete it does no harm.
+                let _ = self.store.delete(id);
+                return Err(error);
+            }
+        };
+        self.ledger.record(None, Cause::Wal, log.len());
+        self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
+        self.active_log.store(id.number, Ordering::Release);
+        if let Some(old) = state.log.replace(log) {
+            self.retired.lock().push(Retired { number: previous, bytes: previous_len, unsynced: Some(old), broken: None });
+        }
+        if state.broken_log.take().is_some() {
+            // Everything logged in the broken segment goes to tables, which makes it unnecessary.
+            state.full.extend(state.families.iter().flatten().map(|w| w.core.id));
+        }
+        Ok(())
+    }
+
+    /// The active segment could not take a record for lack of space: no more is written to it.
+    pub(super) fn retire_log(&self, state: &mut WriteState, error: &Error) {
+        if let Some(log) = state.log.take() {
+            let (number, bytes) = (log.id().number, log.len());
+            state.broken_log = Some((number, bytes));
+            self.retired.lock().push(Retired { number, bytes, unsynced: None, broken: Some(error.clone()) });
+        }
+    }
+
+    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them.
+    pub(super) fn sync_retired(&self) -> Result<()> {
+        let mut retired = self.retired.lock();
+        for log in retired.iter_mut() {
+            if let Some(error) = &log.broken {
+                // Earlier writes become durable with the next flush, which needs room as well.
+                return Err(error.clone());
+            }
+            if let Some(mut writer) = log.unsynced.take() {
+                let before = writer.len();
+                writer.sync().map_err(|error| self.poison("sync of the log", error))?;
+                self.ledger.record(None, Cause::Wal, writer.len() - before);
+            }
+        }
+        Ok(())
+    }
+
+    /// Before the first sync in a segment is acknowledged: its name is made durable and the manifest told of it, so that its loss would
+    /// be noticed.
+    pub(super) fn activate(&self, state: &WriteState) -> Result<()> {
+        let Some(log) = &state.log else { return Ok(()) };
+        let number = log.id().number;
+        if self.activated.load(Ordering::Acquire) >= number {
+            return Ok(());
+        }
+        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+        let mut shared = self.shared.lock();
+        let edit = Edit { new_logs: vec![number], ..Edit::default() };
+        self.log_edit(&mut shared, &edit)?;
+        self.activated.fetch_max(number, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Gives up segments that no family needs any more. Called with the state that the manifest has.
+    pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
+        let needed = first_needed_log(&shared.state);
+        self.retired.lock().retain(|log| {
+            let keep = log.number >= needed;
+            if !keep {
+                self.log_bytes.fetch_sub(log.bytes, Ordering::Relaxed);
+                shared.doomed.push(FileId::log(log.number));
+            }
+            keep
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_reads_back() {
+        let chain = Chain { previous: 7, previous_len: 1 << 33, first: 99 };
+        let bytes = chain.encode();
+        assert_eq!(Chain::decode(&bytes), Some(chain));
+        for end in 0..bytes.len() {
+            assert_eq!(Chain::decode(&bytes[..end]), None);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One memtable of a family: point entries in the ordered memtable, range tombstones beside it.
+
+use crate::key::{Kind, Seq};
+use crate::memtable::{ChunkPool, Memtable, MemtableWriter};
+use crate::range_del::RangeTombstones;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Memory of one range tombstone beside its keys: its place in the list and its share of the fragments.
+const TOMBSTONE_OVERHEAD: usize = 128;
+
+/// A memtable with what the engine needs to know of it.
+#[derive(Debug)]
+pub(crate) struct Mem {
+    pub points: Arc<Memtable>,
+    /// All its entries are in this log segment or later ones.
+    pub log: u64,
+    /// Unix seconds when it was created: its entries are not older.
+    pub created: u64,
+    raw: Mutex<Vec<(Vec<u8>, Vec<u8>, Seq)>>,
+    count: AtomicUsize,
+    tombstone_bytes: AtomicUsize,
+    /// Fragments of the first `n` raw tombstones. Built when a reader first needs them: writes stay cheap.
+    built: ArcSwap<(usize, Arc<RangeTombstones>)>,
+}
+
+impl Mem {
+    pub fn new(pool: &Arc<ChunkPool>, log: u64, created: u64) -> Arc<Self> {
+        Arc::new(Mem {
+            points: Memtable::new(pool.clone()),
+            log,
+            created,
+            raw: Mutex::default(),
+            count: AtomicUsize::new(0),
+            tombstone_bytes: AtomicUsize::new(0),
+            built: ArcSwap::from_pointee((0, Arc::default())),
+        })
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.points.memory() + self.tombstone_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Entries and range tombstones.
+    pub fn len(&self) -> u64 {
+        self.points.len() + self.count.load(Ordering::Acquire) as u64
+    }
+
+    pub fn has_tombstones(&self) -> bool {
+        self.count.load(Ordering::Acquire) != 0
+    }
+
+    /// Its range tombstones as of now.
+    pub fn tombstones(&self) -> Arc<RangeTombstones> {
+        let count = self.count.load(Ordering::Acquire);
+        let built = self.built.load();
+        if built.0 >= count {
+            return built.1.clone();
+        }
+        let raw = self.raw.lock();
+        let fresh = Arc::new(RangeTombstones::new(raw.iter().cloned()));
+        self.built.store(Arc::new((raw.len(), fresh.clone())));
+        fresh
+    }
+
+    fn add_tombstone(&self, from: &[u8], to: &[u8], seq: Seq) {
+        let mut raw = self.raw.lock();
+        raw.push((from.to_vec(), to.to_vec(), seq));
+        self.tombstone_bytes.fetch_add(from.len() + to.len() + TOMBSTONE_OVERHEAD, Ordering::Relaxed);
+        self.count.store(raw.len(), Ordering::Release);
+    }
+}
+
+/// The right to write to a [`Mem`]; the leader of the write queue has it.
+#[derive(Debug)]
+pub(crate) struct MemWriter {
+    pub mem: Arc<Mem>,
+    points: MemtableWriter,
+}
+
+impl MemWriter {
+    pub fn new(mem: Arc<Mem>) -> Self {
+        MemWriter { points: mem.points.writer(), mem }
+    }
+
+    /// Adds one operation.
+    #[inline]
+    pub fn insert(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+        if kind == Kind::RangeDelete {
+            // An empty range deletes nothing; it only uses up its number.
+            if key < value {
+                self.mem.add_tombstone(key, value, seq);
+            }
+        } else {
+            self.points.insert(key, seq, kind, value);
+        }
+    }
+}

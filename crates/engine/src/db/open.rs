@@ -1,0 +1,350 @@
+//! Opening: recover, write what the log held into tables, start a new manifest and a new log segment.
+//!
+//! The new manifest is the commit point: it names the tables written from the log and says that the old segments are not needed. A crash
+//! before the old manifest is gone is fine: the next open starts from it again and finds logs and tables as they were.
+
+use super::family::{Family, FamilyCore};
+use super::logs::first_needed_log;
+use super::mem::{Mem, MemWriter};
+use super::recover::{Replayed, replay};
+use super::schedule::added;
+use super::view::{TableOpener, Tree, View};
+use super::write::{FamilyWriter, WriteState};
+use super::{DEFAULT_FAMILY, Db, Inner, Parts, Shared};
+use crate::cache::Cache;
+use crate::checksum::DbId;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State};
+use crate::memtable::ChunkPool;
+use crate::operator::{CompactionFilter, MergeOperator};
+use crate::settings::{DbSettings, FamilySettings};
+use arc_swap::ArcSwap;
+use sinter_storage::store::DirStore;
+use sinter_storage::store::Meter;
+use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Families = BTreeMap<u32, Arc<FamilyCore>>;
+type OpenParts = (Arc<Meter>, Option<Box<dyn StoreLock>>, Arc<ChunkPool>);
+
+/// How a database is opened: settings are data, parts (clock, store, operators) are passed in.
+pub struct Builder {
+    settings: Option<DbSettings>,
+    families: Vec<(String, FamilySettings)>,
+    operators: BTreeMap<String, Arc<dyn MergeOperator>>,
+    filters: BTreeMap<String, Arc<dyn CompactionFilter>>,
+    read_only: bool,
+    create_if_missing: bool,
+    error_if_exists: bool,
+    clock: Arc<dyn Clock>,
+    id: Option<[u8; 16]>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            settings: None,
+            families: Vec::new(),
+            operators: BTreeMap::new(),
+            filters: BTreeMap::new(),
+            read_only: false,
+            create_if_missing: true,
+            error_if_exists: false,
+            clock: Arc::new(SystemClock::default()),
+            id: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Settings of the database; without them, those stored with it (or the defaults for a new one).
+    pub fn settings(mut self, settings: DbSettings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// Settings of a family, which is created if it is missing. Families not named here keep their stored settings.
+    pub fn family(mut self, name: &str, settings: FamilySettings) -> Self {
+        self.families.push((name.to_owned(), settings));
+        self
+    }
+
+    /// The merge operator of a family. One that was written with an operator cannot be opened for writing without it.
+    pub fn merge_operator(mut self, family: &str, operator: Arc<dyn MergeOperator>) -> Self {
+        self.operators.insert(family.to_owned(), operator);
+        self
+    }
+
+    /// The compaction filter of a family.
+    pub fn compaction_filter(mut self, family: &str, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.filters.insert(family.to_owned(), filter);
+        self
+    }
+
+    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Creates the database if there is none (the default).
+    pub fn create_if_missing(mut self, yes: bool) -> Self {
+        self.create_if_missing = yes;
+        self
+    }
+
+    /// Refuses a database that is there already.
+    pub fn error_if_exists(mut self, yes: bool) -> Self {
+        self.error_if_exists = yes;
+        self
+    }
+
+    /// Where time comes from.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The identity of a new database, instead of a random one: for tests that must repeat exactly.
+    pub fn identity(mut self, id: [u8; 16]) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Opens the database in a directory.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        let create = self.create_if_missing && !self.read_only;
+        let store = DirStore::open(path.as_ref(), create).map_err(|error| {
+            if error.is_not_found() { Error::invalid(format!("there is no database at {}", path.as_ref().display())) } else { error.into() }
+        })?;
+        self.open_store(Arc::new(store))
+    }
+
+    /// Opens the database in a store.
+    pub fn open_store(self, store: Arc<dyn Store>) -> Result<Db> {
+        self.validate()?;
+        let lock = if self.read_only { None } else { Some(store.lock()?) };
+        let meter = Arc::new(Meter::new(store));
+        let mut loaded = manifest::load(&*meter)?;
+        let mut state = match loaded.state.take() {
+            Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
+            Some(state) => state,
+            None if !self.create_if_missing || self.read_only => return Err(Error::invalid("there is no database here")),
+            None => State::new(self.new_identity()?),
+        };
+        self.merge_settings(&mut state)?;
+        let pool = Arc::new(ChunkPool::default());
+        let mut replayed = replay(&*meter, state.db, &state, &pool)?;
+        replayed.report.cut_bytes += loaded.end.cut_bytes;
+        replayed.report.cut_records += loaded.end.cut_records;
+        self.assemble((meter, lock, pool), state, replayed, &loaded)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let mut complaints = Vec::new();
+        if let Some(settings) = &self.settings {
+            complaints.extend(settings.validate().err().unwrap_or_default());
+        }
+        for (name, settings) in &self.families {
+            let bad = settings.validate().err().unwrap_or_default();
+            complaints.extend(bad.into_iter().map(|c| format!("family {name:?}: {c}")));
+            complaints.extend(super::admin::check_family_name(name).err());
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(Error::Invalid(complaints.join("; "))) }
+    }
+
+    fn random_identity() -> Result<[u8; 16]> {
+        let mut id = [0u8; 16];
+        let read = std::fs::File::open("/dev/urandom").and_then(|mut f| std::io::Read::read_exact(&mut f, &mut id));
+        read.map_err(|e| Error::invalid(format!("no random identity to be had from /dev/urandom: {e}")))?;
+        Ok(id)
+    }
+
+    fn new_identity(&self) -> Result<DbId> {
+        Ok(DbId(match self.id {
+            Some(id) => id,
+            None => Self::random_identity()?,
+        }))
+    }
+
+    /// Brings given settings and families into the state.
+    fn merge_settings(&self, state: &mut State) -> Result<()> {
+        let mut edit = Edit { db_settings: self.settings.as_ref().map(DbSettings::to_toml), ..Edit::default() };
+        let default = FamilySettings::default();
+        let mut wanted: Vec<(&str, &FamilySettings)> = self.families.iter().map(|(name, settings)| (name.as_str(), settings)).collect();
+        if state.family(DEFAULT_FAMILY).is_none() && !wanted.iter().any(|w| w.0 == DEFAULT_FAMILY) {
+            wanted.push((DEFAULT_FAMILY, &default));
+        }
+        // The default family comes first: its number is 0.
+        wanted.sort_by_key(|w| w.0 != DEFAULT_FAMILY);
+        let mut next_id = state.next_family;
+        for (name, settings) in wanted {
+            match state.family(name) {
+                Some(family) if family.version.levels.len() != settings.num_levels => {
+                    let (has, asked) = (family.version.levels.len(), settings.num_levels);
+                    return Err(Error::invalid(format!("family {name:?} has {has} levels; num_levels cannot be changed to {asked}")));
+                }
+                Some(family) => edit.family_settings.push((family.id, settings.to_toml())),
+                None => {
+                    let operator = self.operators.get(name).map(|o| o.name().to_owned()).unwrap_or_default();
+                    let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
+                    let family = NewFamily { id: next_id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
+                    edit.new_families.push(family);
+                    next_id += 1;
+                }
+            }
+        }
+        state.apply(&edit).map_err(Error::Invalid)?;
+        for name in self.operators.keys().chain(self.filters.keys()) {
+            if state.family(name).is_none() {
+                return Err(Error::invalid(format!("an operator or filter is given for family {name:?}, which does not exist")));
+            }
+        }
+        self.check_operators(state)
+    }
+
+    fn check_operators(&self, state: &mut State) -> Result<()> {
+        for family in state.families.values_mut() {
+            match (self.operators.get(&family.name), family.operator.as_str()) {
+                (Some(given), stored) if !stored.is_empty() && given.name() != stored => {
+                    let (name, given) = (&family.name, given.name());
+                    return Err(Error::invalid(format!("family {name:?} was written with merge operator {stored:?}, not {given:?}")));
+                }
+                (None, stored) if !stored.is_empty() && !self.read_only => {
+                    return Err(Error::invalid(format!("family {:?} needs its merge operator {stored:?}", family.name)));
+                }
+                (Some(given), _) => family.operator = given.name().to_owned(),
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn assemble(self, parts: OpenParts, state: State, replayed: Replayed, loaded: &Loaded) -> Result<Db> {
+        let (store, lock, pool) = parts;
+        let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
+        let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
+        let cache = Cache::new(settings.cache_size);
+        let ledger = Arc::new(Ledger::default());
+        let mut families = BTreeMap::new();
+        let mut writers = WriteState::new(replayed.last_seq);
+        for family in state.families.values() {
+            let opener = TableOpener { store: &*store, db: state.db, cache: &cache };
+            let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
+            let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
+            let settings = FamilySettings::from_stored(&family.settings).map_err(|c| Error::Invalid(c.join("; ")))?.0;
+            let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
+            let core = Arc::new(FamilyCore {
+                id: family.id,
+                name: family.name.clone(),
+                merge: self.operators.get(&family.name).cloned(),
+                filter: self.filters.get(&family.name).cloned(),
+                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
+                counters: ledger.family(family.id),
+                dropped: AtomicBool::new(false),
+                settings: ArcSwap::from_pointee(settings),
+            });
+            writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
+            families.insert(family.id, core);
+        }
+        let default = families.values().find(|c| c.name == DEFAULT_FAMILY).cloned();
+        let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
+        let next_number = loaded.next_number.max(state.next_number).max(1);
+        let default_family = Family { core };
+        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock, settings, default_family, next_number };
+        let inner = Inner::new(parts, &state);
+        if self.read_only {
+            inner.start_read_only(state, families, &replayed);
+        } else {
+            inner.start(state, families, writers, &replayed, loaded)?;
+        }
+        let db = Db { inner: Arc::new(inner) };
+        db.inner.threads.start(&db.inner)?;
+        Ok(db)
+    }
+}
+
+impl Inner {
+    /// Without writing: the replayed memtables become full ones that are never flushed.
+    fn start_read_only(&self, state: State, families: Families, replayed: &Replayed) {
+        for core in families.values() {
+            if let Some(writer) = replayed.mems.get(&core.id).filter(|w| !w.mem.is_empty()) {
+                let view = core.view.load_full();
+                core.view.store(Arc::new(View { mem: view.mem.clone(), full: vec![writer.mem.clone()], tree: view.tree.clone() }));
+            }
+        }
+        *self.recovery.lock() = replayed.report.clone();
+        self.visible.store(replayed.last_seq, Ordering::Release);
+        *self.shared.lock() = Shared { families, closing: true, ..Shared::new(state, None) };
+        *self.reason.lock() = Some("the database was opened read-only".into());
+        self.ended.store(true, Ordering::Release);
+    }
+
+    fn start(&self, mut state: State, families: Families, mut writers: WriteState, replayed: &Replayed, loaded: &Loaded) -> Result<()> {
+        *self.recovery.lock() = replayed.report.clone();
+        self.visible.store(replayed.last_seq, Ordering::Release);
+        self.shared.lock().families.clone_from(&families);
+        let mut edit = Edit { last_seq: Some(replayed.last_seq), ..Edit::default() };
+        for core in families.values() {
+            let Some(writer) = replayed.mems.get(&core.id).filter(|w| !w.mem.is_empty()) else { continue };
+            let run = self.new_number();
+            let outputs = self.write_level0(core, std::slice::from_ref(&writer.mem))?.outputs;
+            edit.tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));
+        }
+        self.start_log(&mut writers)?;
+        let log = self.active_log.load(Ordering::Acquire);
+        edit.new_logs = vec![log];
+        edit.flushed_logs = families.keys().map(|id| (*id, log)).collect();
+        edit.time_samples = vec![(replayed.last_seq, self.clock.unix_seconds())];
+        state.apply(&edit).map_err(Error::Invalid)?;
+        for core in families.values() {
+            self.start_family(core, &state, &mut writers, log)?;
+        }
+        let number = self.new_number();
+        state.next_number = state.next_number.max(self.peek_number());
+        self.store.sync_names()?;
+        let manifest = loaded.start(&*self.store, number, &state)?;
+        self.ledger.record(None, Cause::Manifest, manifest.len());
+        self.activated.store(log, Ordering::Release);
+        self.delete_leftovers(&state)?;
+        let mut shared = self.shared.lock();
+        *shared = Shared { families, ..Shared::new(state, Some(manifest)) };
+        self.refresh_pressure(&mut shared);
+        drop(shared);
+        *self.write_state.lock() = writers;
+        Ok(())
+    }
+
+    /// Deletes tables and segments that nothing names: what a crash left, and the segments whose contents are in tables now.
+    fn delete_leftovers(&self, state: &State) -> Result<()> {
+        let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
+        let needed = first_needed_log(state);
+        let dead = |id: &FileId| match id.kind {
+            FileKind::Table => !tables.contains(&id.number),
+            FileKind::Log => id.number < needed,
+            FileKind::Manifest => false,
+        };
+        let files: Vec<FileId> = self.store.list()?.into_iter().map(|(id, _)| id).filter(dead).collect();
+        self.delete_files(&files);
+        Ok(())
+    }
+
+    /// Gives a family the tree of the state and an empty memtable over the new segment.
+    fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
+        let old = core.view.load_full();
+        let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
+        let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
+        let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
+        core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));
+        if let Some(writer) = writers.family(core.id) {
+            writer.mem = MemWriter::new(mem);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Figures about an open database: statistics, and properties under RocksDB's names.
+
+use super::family::Family;
+use super::{Db, Inner};
+use crate::error::Result;
+use crate::ledger::{LedgerSnapshot, Statistics};
+use crate::manifest::Version;
+use crate::settings::DbSettings;
+use sinter_storage::store::MeterSnapshot;
+use sinter_storage::store::Store;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Figures of a database at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Where every written byte came from.
+    pub ledger: LedgerSnapshot,
+    /// Tickers under RocksDB's names.
+    pub tickers: Vec<(&'static str, u64)>,
+    /// Nanoseconds that writers were slowed or stopped in all.
+    pub stall_ns: u64,
+    /// The longest of these, nanoseconds.
+    pub longest_stall_ns: u64,
+    /// How many there were.
+    pub stalls: u64,
+    /// Bytes of live tables, all families.
+    pub live_table_bytes: u64,
+    /// Bytes of all files in the store.
+    pub store_bytes: u64,
+    /// Bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// Bytes in the block cache.
+    pub cache_bytes: u64,
+    /// What the store counted itself.
+    pub meter: MeterSnapshot,
+}
+
+impl Inner {
+    fn memtable_bytes(&self) -> u64 {
+        let shared = self.shared.lock();
+        shared.families.values().map(|c| c.view.load().mems().map(|m| m.memory() as u64).sum::<u64>()).sum()
+    }
+
+    fn live_table_bytes(&self) -> u64 {
+        let shared = self.shared.lock();
+        shared.families.values().map(|c| c.view.load().tree.bytes()).sum()
+    }
+}
+
+impl Db {
+    /// Figures of the whole database.
+    pub fn stats(&self) -> Stats {
+        let inner = &self.inner;
+        let files = inner.store.list().unwrap_or_default();
+        let ledger = inner.ledger.snapshot();
+        Stats {
+            tickers: inner.statistics.tickers(&ledger),
+            stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
+            longest_stall_ns: inner.pressure.longest_ns.load(Ordering::Relaxed),
+            stalls: inner.pressure.stalls.load(Ordering::Relaxed),
+            live_table_bytes: inner.live_table_bytes(),
+            store_bytes: files.iter().map(|(_, bytes)| bytes).sum(),
+            memtable_bytes: inner.memtable_bytes(),
+            cache_bytes: inner.cache.used(),
+            meter: inner.store.snapshot(),
+            ledger,
+        }
+    }
+
+    /// The counters and histograms.
+    pub fn statistics(&self) -> &Statistics {
+        &self.inner.statistics
+    }
+
+    /// The ledger's bytes equal those that the store counted; the difference otherwise. Call it when no job runs.
+    pub fn check_ledger(&self) -> std::result::Result<(), String> {
+        self.inner.ledger.balance(self.inner.store.total_written())
+    }
+
+    /// Settings of the database.
+    pub fn settings(&self) -> &DbSettings {
+        &self.inner.settings
+    }
+
+    /// The tree of a family now.
+    pub fn version(&self, family: &Family) -> Result<Arc<Version>> {
+        family.check()?;
+        Ok(family.core.view.load().tree.version.clone())
+    }
+
+    /// A property of a family under RocksDB's name; `None` for a name that is not known.
+    pub fn property(&self, family: &Family, name: &str) -> Option<String> {
+        let view = family.core.view.load_full();
+        let version = &view.tree.version;
+        if let Some(level) = name.strip_prefix("rocksdb.num-files-at-level") {
+            let runs = version.levels.get(level.parse::<usize>().ok()?)?;
+            return Some(runs.iter().map(|r| r.tables.len()).sum::<usize>().to_string());
+        }
+        let tables = || version.tables().map(|(_, _, t)| t);
+        let settings = family.core.settings.load();
+        let number: u64 = match name {
+            "rocksdb.levelstats" => return Some(level_stats(version)),
+            "rocksdb.num-immutable-mem-table" => view.full.len() as u64,
+            "rocksdb.mem-table-flush-pending" => u64::from(!view.full.is_empty()),
+            "rocksdb.compaction-pending" | "rocksdb.estimate-pending-compaction-bytes" => {
+                let debt = crate::compaction::picker(settings.style).debt(version, &settings);
+                if name.ends_with("bytes") { debt } else { u64::from(debt > 0) }
+            }
+            "rocksdb.cur-size-active-mem-table" => view.mem.memory() as u64,
+            "rocksdb.cur-size-all-mem-tables" | "rocksdb.size-all-mem-tables" => view.mems().map(|m| m.memory() as u64).sum(),
+            "rocksdb.num-entries-active-mem-table" => view.mem.len(),
+            "rocksdb.num-entries-imm-mem-tables" => view.full.iter().map(|m| m.len()).sum(),
+            "rocksdb.estimate-num-keys" => {
+                let entries: u64 = tables().map(|t| t.entries).sum::<u64>() + view.mems().map(|m| m.len()).sum::<u64>();
+                entries.saturating_sub(2 * tables().map(|t| t.tombstones).sum::<u64>())
+            }
+            "rocksdb.live-sst-files-size" | "rocksdb.total-sst-files-size" => view.tree.bytes(),
+            "rocksdb.estimate-live-data-size" => {
+                version.levels.iter().rfind(|l| !l.is_empty()).map_or(0, |l| l.iter().map(|r| r.bytes()).sum())
+            }
+            "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
+            "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
+            "rocksdb.block-cache-usage" => self.inner.cache.used(),
+            "rocksdb.num-running-compactions" => self.inner.shared.lock().busy_output.len() as u64,
+            "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
+            "rocksdb.background-errors" => u64::from(self.inner.shared.lock().failed.is_some()),
+            "rocksdb.is-write-stopped" => u64::from(self.inner.writes_stopped()),
+            "rocksdb.actual-delayed-write-rate" => self.inner.delayed_rate(),
+            _ => return None,
+        };
+        Some(number.to_string())
+    }
+}
+
+/// Files and megabytes of each level, as RocksDB prints them.
+fn level_stats(version: &Version) -> String {
+    let mut out = String::from("Level Files Size(MB)\n--------------------\n");
+    for (level, runs) in version.levels.iter().enumerate() {
+        let files: usize = runs.iter().map(|r| r.tables.len()).sum();
+        let _ = writeln!(out, "{level:5} {files:5} {:8}", version.level_bytes(level) >> 20);
+    }
+    out
+}

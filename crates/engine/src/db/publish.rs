@@ -1,0 +1,106 @@
+//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then what it no longer
+//! names is deleted.
+//!
+//! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
+//! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.
+//! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
+
+use super::family::FamilyCore;
+use super::view::{TableOpener, Tree, View};
+use super::{Inner, Shared};
+use crate::error::{Error, Result};
+use crate::manifest::{Edit, ManifestLog, State, Version};
+use sinter_storage::store::{Cause, FileId, Store};
+use std::sync::Arc;
+
+impl Inner {
+    /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
+    pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
+        let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
+        let mut next = shared.state.clone();
+        next.apply(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
+        let Shared { manifest: Some(manifest), manifest_broken, state, .. } = shared else {
+            return Err(Error::invalid("the database was opened read-only"));
+        };
+        if *manifest_broken || manifest.should_rotate() {
+            self.rotate_manifest(manifest, state)?;
+            *manifest_broken = false;
+        }
+        let before = manifest.len();
+        match manifest.append(&edit) {
+            Ok(()) => {}
+            Err(error @ Error::NoSpace(_)) => {
+                // The record may be there in part: the next edit goes to a new manifest, which says nothing of this one.
+                *manifest_broken = true;
+                return Err(error);
+            }
+            Err(error) => return Err(self.poison("write to the manifest", error)),
+        }
+        self.ledger.record(None, Cause::Manifest, manifest.len() - before);
+        *state = next;
+        Ok(())
+    }
+
+    /// Replaces the manifest by a new one that begins with the whole state.
+    fn rotate_manifest(&self, manifest: &mut ManifestLog, state: &State) -> Result<()> {
+        let number = self.new_number();
+        match manifest.rotate(&*self.store, number, state) {
+            Ok(()) => {
+                self.ledger.record(None, Cause::Manifest, manifest.len());
+                Ok(())
+            }
+            Err(error @ Error::NoSpace(_)) => Err(error),
+            Err(error) => Err(self.poison("change of manifests", error)),
+        }
+    }
+
+    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view.
+    pub(super) fn publish(&self, core: &Arc<FamilyCore>, edit: &Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<()> {
+        // Names of new tables, and of the log that an edit may mention, first.
+        self.store.sync_names().map_err(|error| match Error::from(error) {
+            error @ Error::NoSpace(_) => error,
+            error => self.poison("sync of names", error),
+        })?;
+        let doomed = {
+            let mut shared = self.shared.lock();
+            self.check_writable()?;
+            if core.dropped.load(std::sync::atomic::Ordering::Acquire) {
+                return Err(Error::invalid("the column family was dropped meanwhile"));
+            }
+            let old = core.view.load_full();
+            let version = self.next_version(core, &old.tree.version, edit)?;
+            let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
+            let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
+            self.log_edit(&mut shared, edit)?;
+            let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
+            core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
+            for table in old.tree.gone(&tree) {
+                table.forget();
+                shared.doomed.push(FileId::table(table.info().number));
+            }
+            self.drop_old_logs(&mut shared);
+            self.refresh_pressure(&mut shared);
+            self.work.notify_all();
+            self.take_doomed(&mut shared)
+        };
+        self.delete_files(&doomed);
+        Ok(())
+    }
+
+    fn next_version(&self, core: &FamilyCore, version: &Version, edit: &Edit) -> Result<Version> {
+        let changes = edit.tables.iter().filter(|t| t.family == core.id).map(|t| &t.change);
+        version.apply(changes).map_err(|what| Error::invalid(format!("an edit does not fit family {:?}: {what}", core.name)))
+    }
+
+    /// What may be deleted now: nothing while a checkpoint is being linked.
+    pub(super) fn take_doomed(&self, shared: &mut Shared) -> Vec<FileId> {
+        if shared.hold_deletes > 0 { Vec::new() } else { std::mem::take(&mut shared.doomed) }
+    }
+
+    /// Deletes files that nothing names. A failure loses nothing but space: the next open tries again.
+    pub(super) fn delete_files(&self, files: &[FileId]) {
+        for file in files {
+            let _ = self.store.delete(*file);
+        }
+    }
+}

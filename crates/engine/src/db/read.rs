@@ -1,0 +1,160 @@
+//! Reading: memtables newest first, then runs by level. No lock on the way: one load of the family's view.
+
+use super::family::{Family, FamilyCore};
+use super::snapshot::Snapshot;
+use super::view::View;
+use super::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::key::{self, Seq};
+use crate::ledger::Ticker;
+use crate::table::{self, Table};
+use crate::visible::Resolver;
+
+/// Keys whose cache misses `multi_get` overlaps.
+const BATCH: usize = 16;
+
+/// How to read. Checksums are always verified when bytes come from the medium.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// Read at this moment; `None`: now.
+    pub snapshot: Option<Snapshot>,
+    /// Keep blocks that had to be read in the cache. Off for scans that would push out everything else.
+    pub fill_cache: bool,
+    /// Iterators: read ahead so many bytes on sequential access; 0: block by block.
+    pub readahead: usize,
+    /// Iterators: first key included.
+    pub lower: Option<Vec<u8>>,
+    /// Iterators: first key excluded.
+    pub upper: Option<Vec<u8>>,
+    /// Iterators: only keys that start with it.
+    pub prefix: Option<Vec<u8>>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { snapshot: None, fill_cache: true, readahead: 0, lower: None, upper: None, prefix: None }
+    }
+}
+
+impl ReadOptions {
+    pub(crate) fn table(&self) -> table::ReadOptions {
+        table::ReadOptions { fill_cache: self.fill_cache, readahead: self.readahead }
+    }
+}
+
+impl Inner {
+    /// The sequence number to read at. The view must have been loaded before: a compaction that finished later may have dropped
+    /// versions that only older numbers see.
+    #[inline]
+    pub(super) fn read_seq(&self, options: &ReadOptions) -> Result<Seq> {
+        match &options.snapshot {
+            None => Ok(self.visible()),
+            Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.seq()),
+            Some(_) => Err(Error::invalid("the snapshot was taken from another database")),
+        }
+    }
+
+    fn get_at(
+        &self,
+        core: &FamilyCore,
+        view: &View,
+        user_key: &[u8],
+        at: (Seq, u64),
+        options: &ReadOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let (seq, hash) = at;
+        let mut resolver = Resolver::new(user_key, seq, core.merge.as_deref(), out);
+        for mem in view.mems() {
+            if mem.has_tombstones()
+                && let Some(covering) = mem.tombstones().covering(user_key, seq)
+            {
+                resolver.covered(covering);
+            }
+            mem.points.get(user_key, seq, |s, kind, value| resolver.version(s, kind, value));
+            if resolver.done() {
+                self.statistics.add(Ticker::MemtableHit, 1);
+                return resolver.finish();
+            }
+        }
+        self.statistics.add(Ticker::MemtableMiss, 1);
+        let prefix = key::prefix(user_key);
+        let table_options = options.table();
+        for (level, runs) in view.tree.levels.iter().enumerate() {
+            for run in runs {
+                let Some(table) = run.table_for(user_key, prefix) else { continue };
+                if table.info().range_tombstones != 0
+                    && let Some(covering) = table.range_tombstones()?.covering(user_key, seq)
+                {
+                    resolver.covered(covering);
+                }
+                table.get(user_key, hash, seq, table_options, |s, kind, value| resolver.version(s, kind, value))?;
+                if resolver.done() {
+                    let ticker = [Ticker::L0Hit, Ticker::L1Hit, Ticker::L2AndUpHit][level.min(2)];
+                    self.statistics.add(ticker, 1);
+                    return resolver.finish();
+                }
+            }
+        }
+        resolver.finish()
+    }
+}
+
+impl Db {
+    /// The value of a key of the default family.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(&self.inner.default_family, key, &ReadOptions::default())
+    }
+
+    /// The value of a key.
+    pub fn get_with(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(self.get_into(family, key, options, &mut out)?.then_some(out))
+    }
+
+    /// The value of a key into `out`, whose memory is used again; false (and `out` empty) if the key does not exist.
+    pub fn get_into(&self, family: &Family, key: &[u8], options: &ReadOptions, out: &mut Vec<u8>) -> Result<bool> {
+        self.inner.check_readable(family)?;
+        let view = family.core.view.load();
+        let seq = self.inner.read_seq(options)?;
+        let found = self.inner.get_at(&family.core, &view, key, (seq, Table::hash(key)), options, out)?;
+        let statistics = &self.inner.statistics;
+        statistics.add(Ticker::NumberKeysRead, 1);
+        if found {
+            statistics.add(Ticker::BytesRead, out.len() as u64);
+        } else {
+            out.clear();
+        }
+        Ok(found)
+    }
+
+    /// The values of many keys at one moment, in their order. Cheaper than single gets: their cache misses overlap.
+    pub fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.check_readable(family)?;
+        let view = family.core.view.load();
+        let seq = self.inner.read_seq(options)?;
+        let mut values = Vec::with_capacity(keys.len());
+        let mut bytes = 0;
+        for chunk in keys.chunks(BATCH) {
+            let mut hashes = [0u64; BATCH];
+            for (hash, key) in hashes.iter_mut().zip(chunk) {
+                *hash = Table::hash(key);
+                let prefix = key::prefix(key);
+                for table in view.tree.levels.iter().flatten().filter_map(|run| run.table_for(key, prefix)) {
+                    table.prefetch(key, *hash);
+                }
+            }
+            for (key, hash) in chunk.iter().zip(hashes) {
+                let mut out = Vec::new();
+                let found = self.inner.get_at(&family.core, &view, key, (seq, hash), options, &mut out)?;
+                bytes += out.len() as u64;
+                values.push(found.then_some(out));
+            }
+        }
+        let statistics = &self.inner.statistics;
+        statistics.add(Ticker::NumberMultigetGet, 1);
+        statistics.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        statistics.add(Ticker::NumberMultigetBytesRead, bytes);
+        Ok(values)
+    }
+}

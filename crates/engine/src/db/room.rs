@@ -1,0 +1,235 @@
+//! Making room for a write: memtable switches and the pacing of writers. Everything that can make a writer wait is in this file.
+
+use super::family::FamilyCore;
+use super::mem::{Mem, MemWriter};
+use super::view::View;
+use super::write::WriteState;
+use super::{Inner, Shared};
+use crate::error::{Error, Result};
+use crate::ledger::{Histogram, Ticker};
+use crate::pacing::{self, Pace, PaceInput};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A paced writer sleeps once it owes this much time: shorter sleeps cost more than they pace.
+const SLEEP_NS: u64 = 1_000_000;
+/// Longest single sleep, so that relief is noticed.
+const LONGEST_SLEEP_NS: u64 = 50_000_000;
+
+/// How hard writers are held back, as one word that each write looks at.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    /// 0: free; `u64::MAX`: stop; else bytes per second.
+    rate: AtomicU64,
+    /// Nanoseconds that paced writers owe.
+    owed: AtomicU64,
+    pub stall_ns: AtomicU64,
+    pub longest_ns: AtomicU64,
+    pub stalls: AtomicU64,
+}
+
+const STOP: u64 = u64::MAX;
+
+impl Pressure {
+    fn set(&self, pace: &Pace) {
+        let rate = match pace {
+            Pace::Free => 0,
+            Pace::Delay { bytes_per_second } => (*bytes_per_second).clamp(1, STOP - 1),
+            Pace::Stop(_) => STOP,
+        };
+        self.rate.store(rate, Ordering::Release);
+        if rate == 0 {
+            self.owed.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn stalled(&self, ns: u64) {
+        self.stall_ns.fetch_add(ns, Ordering::Relaxed);
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    /// Called by the leader before each group: switches full memtables and holds the group back as long as the tree is behind.
+    #[inline]
+    pub(super) fn make_room(&self, state: &mut WriteState, bytes: usize) -> Result<()> {
+        if self.pressure.rate.load(Ordering::Acquire) != 0 {
+            self.hold_back(bytes as u64)?;
+        }
+        while let Some(id) = state.full.pop() {
+            if let Err(error) = self.switch(state, id) {
+                state.full.push(id);
+                return Err(error);
+            }
+        }
+        if self.log_bytes.load(Ordering::Relaxed) > self.settings.max_total_wal_size {
+            self.switch_oldest(state)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn hold_back(&self, bytes: u64) -> Result<()> {
+        if self.inline() {
+            return self.run_pending();
+        }
+        let rate = self.pressure.rate.load(Ordering::Acquire);
+        if rate == STOP {
+            return self.wait_until(|inner, _| inner.pressure.rate.load(Ordering::Acquire) != STOP);
+        }
+        if rate == 0 {
+            return Ok(());
+        }
+        let cost = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
+        let owed = self.pressure.owed.fetch_add(cost, Ordering::Relaxed) + cost;
+        if owed < SLEEP_NS {
+            return Ok(());
+        }
+        self.pressure.owed.store(0, Ordering::Relaxed);
+        let start = self.clock.monotonic_ns();
+        let mut shared = self.shared.lock();
+        self.changed.wait_for(&mut shared, Duration::from_nanos(owed.min(LONGEST_SLEEP_NS)));
+        drop(shared);
+        self.count_stall(start);
+        Ok(())
+    }
+
+    fn count_stall(&self, start: u64) {
+        let ns = self.clock.monotonic_ns().saturating_sub(start);
+        self.pressure.stalled(ns);
+        self.statistics.add(Ticker::StallMicros, ns / 1000);
+        self.statistics.record(Histogram::WriteStall, ns);
+    }
+
+    /// Waits for background work until `ready`. A writer never waits for room that cannot come: with a full medium it gets the error.
+    fn wait_until(&self, ready: impl Fn(&Inner, &Shared) -> bool) -> Result<()> {
+        let start = self.clock.monotonic_ns();
+        let mut shared = self.shared.lock();
+        let mut waited = false;
+        let result = loop {
+            if ready(self, &shared) {
+                break Ok(());
+            }
+            if let Err(error) = self.check_writable() {
+                break Err(error);
+            }
+            if let Some(error) = &shared.blocked {
+                break Err(error.clone());
+            }
+            if self.inline() {
+                drop(shared);
+                self.run_pending()?;
+                return Ok(());
+            }
+            waited = true;
+            self.work.notify_all();
+            self.changed.wait_for(&mut shared, Duration::from_millis(100));
+        };
+        drop(shared);
+        if waited {
+            self.count_stall(start);
+        }
+        result
+    }
+
+    /// Makes the active memtable of a family full and starts a new one, with a new log segment.
+    pub(super) fn switch(&self, state: &mut WriteState, id: u32) -> Result<()> {
+        let Some(core) = state.family(id).map(|w| w.core.clone()) else { return Ok(()) };
+        if core.view.load().mem.is_empty() {
+            return Ok(());
+        }
+        let most = core.settings.load().max_write_buffer_number.max(2);
+        self.wait_until(|_, _| core.view.load().full.len() + 1 < most)?;
+        self.start_log(state)?;
+        self.replace_memtable(state, &core);
+        if self.inline() { self.run_pending() } else { Ok(()) }
+    }
+
+    /// The active memtable becomes a full one. The log segment must be new.
+    fn replace_memtable(&self, state: &mut WriteState, core: &Arc<FamilyCore>) {
+        let log = state.log.as_ref().map_or(0, |l| l.id().number);
+        let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
+        let limit = core.settings.load().write_buffer_size;
+        let mut shared = self.shared.lock();
+        let old = core.view.load_full();
+        let mut full = Vec::with_capacity(old.full.len() + 1);
+        full.push(old.mem.clone());
+        full.extend(old.full.iter().cloned());
+        core.view.store(Arc::new(View { mem: mem.clone(), full, tree: old.tree.clone() }));
+        if let Some(writer) = state.family(core.id) {
+            writer.mem = MemWriter::new(mem);
+            writer.limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        }
+        self.refresh_pressure(&mut shared);
+        self.work.notify_all();
+    }
+
+    /// Switches every family that has data.
+    pub(super) fn switch_all(&self, state: &mut WriteState) -> Result<()> {
+        let ids: Vec<u32> = state.families.iter().flatten().map(|w| w.core.id).collect();
+        ids.into_iter().try_for_each(|id| self.switch(state, id))
+    }
+
+    /// The log is too long: switches the family whose active memtable keeps the oldest segment alive.
+    fn switch_oldest(&self, state: &mut WriteState) -> Result<()> {
+        let active = state.log.as_ref().map_or(u64::MAX, |l| l.id().number);
+        let candidates = state.families.iter().flatten().map(|w| (&w.mem.mem, w.core.id));
+        let oldest = candidates.filter(|(mem, _)| !mem.is_empty() && mem.log < active).min_by_key(|(mem, _)| mem.log).map(|c| c.1);
+        match oldest {
+            Some(id) => self.switch(state, id),
+            None if state.log.as_ref().is_some_and(|l| l.len() > self.settings.max_total_wal_size) => self.switch_all(state),
+            None => Ok(()),
+        }
+    }
+
+    /// Works out how hard writers are held back, from the state of all families. Called with every change of a view.
+    pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>) {
+        let mut worst = Pace::Free;
+        for core in shared.families.values() {
+            let view = core.view.load();
+            let settings = core.settings.load();
+            let input = PaceInput::of(&view.tree.version, &settings, view.full.len());
+            worst = worst.max(pacing::pace(&input));
+        }
+        self.pressure.set(&worst);
+        self.changed.notify_all();
+    }
+
+    /// Writers wait.
+    pub(super) fn writes_stopped(&self) -> bool {
+        self.pressure.rate.load(Ordering::Acquire) == STOP
+    }
+
+    /// Bytes per second to which writers are held; 0 if they are free.
+    pub(super) fn delayed_rate(&self) -> u64 {
+        Some(self.pressure.rate.load(Ordering::Acquire)).filter(|r| *r != STOP).unwrap_or(0)
+    }
+
+    /// The error that a handle gives after it ended; `Ok` before.
+    #[inline]
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) { Err(self.end_reason()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn end_reason(&self) -> Error {
+        let reason = self.reason.lock();
+        Error::Closed(reason.clone().unwrap_or_else(|| "the database was closed".into()))
+    }
+
+    /// Ends the handle for writing: nothing is acknowledged any more. Gives back the cause.
+    pub(super) fn poison(&self, what: &str, error: Error) -> Error {
+        let mut reason = self.reason.lock();
+        if reason.is_none() {
+            *reason = Some(format!("ended by a failed {what}: {error}; reopen the database"));
+        }
+        drop(reason);
+        self.ended.store(true, Ordering::Release);
+        self.changed.notify_all();
+        self.work.notify_all();
+        error
+    }
+}

@@ -1,0 +1,300 @@
+//! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the two;
+//! with no threads the writer runs them itself, in order, so that tests repeat exactly.
+
+use super::family::FamilyCore;
+use super::mem::Mem;
+use super::{Inner, Shared};
+use crate::compaction::job::{self, Context, Outcome, Report};
+use crate::compaction::{self, Choice, PickEnv, Plan};
+use crate::error::{Error, Result};
+use crate::key::Seq;
+use crate::ledger::{Histogram, Ticker};
+use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
+use crate::range_del::RangeTombstones;
+use crate::table::Table;
+use sinter_storage::store::{Cause, FileId, Store};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Work to be done.
+pub(super) enum Job {
+    Flush { core: Arc<FamilyCore>, mems: Vec<Arc<Mem>> },
+    Compact { core: Arc<FamilyCore>, work: Work, plan: Plan },
+}
+
+/// What a compaction does with its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    Merge,
+    Move,
+    Drop,
+}
+
+/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Flushes,
+    Compactions,
+    All,
+}
+
+/// The key range that a plan writes.
+fn plan_range(plan: &Plan) -> KeyRange {
+    let mut ranges = plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| &t.range);
+    let mut range = ranges.next().cloned().unwrap_or_default();
+    ranges.for_each(|r| range.extend(r));
+    range
+}
+
+impl Inner {
+    /// The most urgent job, marked as running.
+    pub(super) fn next_job(&self, shared: &mut Shared, takes: Takes) -> Option<Job> {
+        if shared.closing || self.ended.load(Ordering::Acquire) {
+            return None;
+        }
+        let flush = if takes == Takes::Compactions { None } else { self.next_flush(shared) };
+        if flush.is_some() || takes == Takes::Flushes {
+            return flush;
+        }
+        self.next_compaction(shared)
+    }
+
+    fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
+        let waiting = shared.families.values().filter(|core| !shared.flushing.contains(&core.id));
+        let (_, core) = waiting.filter_map(|core| Some((core.view.load().full.last()?.log, core.clone()))).min_by_key(|w| w.0)?;
+        shared.flushing.insert(core.id);
+        shared.running += 1;
+        let mems = core.view.load().full.clone();
+        Some(Job::Flush { core, mems })
+    }
+
+    fn next_compaction(&self, shared: &mut Shared) -> Option<Job> {
+        if shared.manual_waiting > 0 {
+            return None;
+        }
+        let cores: Vec<_> = shared.families.values().cloned().collect();
+        for core in cores {
+            let settings = core.settings.load_full();
+            let version = core.view.load().tree.version.clone();
+            let choice = self.with_env(shared, &core, |env| compaction::picker(settings.style).pick(&version, env));
+            if let Some((work, plan)) = unpack(choice) {
+                self.mark(shared, &core, &plan);
+                return Some(Job::Compact { core, work, plan });
+            }
+        }
+        None
+    }
+
+    /// Calls `pick` with what it may know besides the version.
+    pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
+        let settings = core.settings.load_full();
+        let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
+        let oldest_snapshot = self.snapshots.list(|| self.visible()).first().copied().unwrap_or(0);
+        pick(&PickEnv { settings: &settings, busy: &shared.busy, busy_output: &outputs, now: self.clock.unix_seconds(), oldest_snapshot })
+    }
+
+    /// Notes that a plan runs. Table numbers are unique among families.
+    pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
+        shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
+        shared.busy_output.push((core.id, plan.output_level, plan_range(plan)));
+        shared.running += 1;
+    }
+
+    pub(super) fn unmark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
+        for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
+            shared.busy.remove(&table.number);
+        }
+        let mine = (core.id, plan.output_level, plan_range(plan));
+        if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
+            shared.busy_output.swap_remove(at);
+        }
+        shared.running -= 1;
+    }
+
+    /// Runs a job and publishes its result.
+    pub(super) fn run_job(&self, job: Job) -> Result<()> {
+        match job {
+            Job::Flush { core, mems } => {
+                let result = self.flush(&core, &mems);
+                let mut shared = self.shared.lock();
+                shared.flushing.remove(&core.id);
+                shared.running -= 1;
+                self.settle(&mut shared, result)
+            }
+            Job::Compact { core, work, plan } => {
+                let result = self.compact(&core, work, &plan);
+                let mut shared = self.shared.lock();
+                self.unmark(&mut shared, &core, &plan);
+                self.settle(&mut shared, result)
+            }
+        }
+    }
+
+    /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle.
+    pub(super) fn settle(&self, shared: &mut Shared, result: Result<()>) -> Result<()> {
+        match &result {
+            Ok(()) => shared.blocked = None,
+            Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
+            Err(_) if shared.closing => {}
+            Err(error) => {
+                shared.failed.get_or_insert_with(|| error.clone());
+                self.poison("background job", error.clone());
+            }
+        }
+        self.changed.notify_all();
+        self.work.notify_all();
+        result
+    }
+
+    /// Writes full memtables of a family to level 0.
+    fn flush(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<()> {
+        let start = self.clock.monotonic_ns();
+        if self.shared.lock().families.len() > 1 {
+            // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose older ones of others.
+            self.sync_retired()?;
+        }
+        let report = self.write_level0(core, mems)?;
+        // Flushes of a family come one after the other, so the newest number is the newest data.
+        let run = self.new_number();
+        let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
+        let mut edit = Edit { tables, ..Edit::default() };
+        {
+            let view = core.view.load();
+            let kept = view.full.len().saturating_sub(mems.len());
+            let next = view.full[..kept].last().unwrap_or(&view.mem).log;
+            edit.flushed_logs = vec![(core.id, next)];
+        }
+        edit.last_seq = Some(self.visible());
+        edit.time_samples = vec![(self.visible(), self.clock.unix_seconds())];
+        self.advance_idle(core.id, &mut edit);
+        self.publish(core, &edit, mems)?;
+        self.statistics.record(Histogram::FlushTime, self.clock.monotonic_ns().saturating_sub(start));
+        Ok(())
+    }
+
+    /// Writes memtables (newest first) to tables that nothing names yet.
+    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<Report> {
+        let tombstones = merged_tombstones(mems);
+        let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
+        let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
+        let times = (oldest, self.clock.unix_seconds().max(oldest));
+        let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
+        let report = self.finished(outcome)?;
+        self.ledger.record(Some(core.id), Cause::Flush, report.bytes_out);
+        Ok(report)
+    }
+
+    /// Families without unflushed data need no log before the active one.
+    fn advance_idle(&self, but: u32, edit: &mut Edit) {
+        // The number is read first: a write that comes after the look at a memtable goes to this segment or a later one.
+        let active = self.active_log.load(Ordering::Acquire);
+        let shared = self.shared.lock();
+        for core in shared.families.values().filter(|core| core.id != but) {
+            let view = core.view.load();
+            if view.full.is_empty() && view.mem.is_empty() {
+                edit.flushed_logs.push((core.id, active));
+            }
+        }
+    }
+
+    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<()> {
+        let to = Place { level: plan.output_level, run: plan.output_run };
+        let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
+        let mut tables: Vec<TableChange> = inputs()
+            .map(|(from, number)| if work == Work::Move { Change::Move { from, to, number } } else { Change::Remove { from, number } })
+            .map(|change| TableChange { family: core.id, change })
+            .collect();
+        match work {
+            Work::Move | Work::Drop => {}
+            Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
+        }
+        let edit = Edit { tables, ..Edit::default() };
+        self.publish(core, &edit, &[])
+    }
+
+    fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
+        let outcome = self.with_context(core, |context| job::run(plan, context))?;
+        let report = self.finished(outcome)?;
+        let cause = Cause::Compaction { to: u8::try_from(plan.output_level).unwrap_or(u8::MAX), reason: plan.reason };
+        self.ledger.record(Some(core.id), cause, report.bytes_out);
+        self.statistics.add(Ticker::CompactReadBytes, report.bytes_in);
+        self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
+        Ok(report)
+    }
+
+    /// A cancelled job is not a success: its files go, nothing is published.
+    fn finished(&self, outcome: Outcome) -> Result<Report> {
+        match outcome {
+            Outcome::Done(report) => Ok(report),
+            Outcome::Cancelled(files) => {
+                files.iter().for_each(|n| drop(self.store.delete(FileId::table(*n))));
+                Err(Error::Closed("the database is closing".into()))
+            }
+        }
+    }
+
+    fn with_context<T>(&self, core: &Arc<FamilyCore>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
+        let settings = core.settings.load_full();
+        let snapshots = self.snapshots.list(|| self.visible());
+        let view = core.view.load_full();
+        let table = |number: u64| -> Result<Arc<Table>> {
+            view.tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
+        };
+        run(&Context {
+            store: &*self.store,
+            db: self.db,
+            family: core.id,
+            settings: &settings,
+            cache: &self.cache,
+            table: &table,
+            new_number: &|| self.new_number(),
+            snapshots: &snapshots,
+            merge: core.merge.as_deref(),
+            filter: core.filter.as_deref(),
+            direct: self.settings.use_direct_io_for_flush_and_compaction,
+            max_subcompactions: self.settings.max_subcompactions,
+            cancel: &self.cancel,
+            clock: &*self.clock,
+            expired_seq: self.expired_seq(settings.ttl_seconds),
+        })
+    }
+
+    /// Writes at or below this number are older than `ttl` seconds, as far as the time samples tell.
+    fn expired_seq(&self, ttl: u64) -> Option<Seq> {
+        let limit = self.clock.unix_seconds().checked_sub(ttl).filter(|_| ttl > 0)?;
+        let shared = self.shared.lock();
+        shared.state.time_samples.iter().rev().find(|(_, time)| **time <= limit).map(|(seq, _)| *seq)
+    }
+
+    /// Runs jobs until there are none: for a database without threads, and to settle.
+    pub(super) fn run_pending(&self) -> Result<()> {
+        loop {
+            let job = self.next_job(&mut self.shared.lock(), Takes::All);
+            match job {
+                Some(job) => self.run_job(job)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The change that adds a table.
+pub(super) fn added(family: u32, to: Place, info: TableInfo) -> TableChange {
+    TableChange { family, change: Change::Add { to, table: Arc::new(info) } }
+}
+
+pub(super) fn unpack(choice: Choice) -> Option<(Work, Plan)> {
+    match choice {
+        Choice::Nothing => None,
+        Choice::Move(plan) => Some((Work::Move, plan)),
+        Choice::Merge(plan) => Some((Work::Merge, plan)),
+        Choice::Drop(plan) => Some((Work::Drop, plan)),
+    }
+}
+
+fn merged_tombstones(mems: &[Arc<Mem>]) -> RangeTombstones {
+    let sets: Vec<_> = mems.iter().filter(|m| m.has_tombstones()).map(|m| m.tombstones()).collect();
+    RangeTombstones::new(
+        sets.iter().flat_map(|set| set.fragments()).flat_map(|f| f.seqs.iter().map(|s| (f.start.clone(), f.end.clone(), *s))),
+    )
+}

@@ -1,0 +1,151 @@
+//! What readers see of a family at one moment: memtables and open tables, immutable behind one `Arc`. Readers load it without a lock and
+//! without touching a shared counter.
+
+use super::mem::Mem;
+use crate::cache::Cache;
+use crate::checksum::DbId;
+use crate::error::Result;
+use crate::key;
+use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::run_cursor::TableSource;
+use crate::table::{ReadOptions, Table, TableCursor};
+use sinter_storage::store::Store;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One run with its tables open.
+#[derive(Debug)]
+pub(crate) struct OpenRun {
+    pub tables: Vec<Arc<Table>>,
+    /// `key::prefix` of each table's largest key, together in memory: finding the table of a key touches few cache lines.
+    largest: Vec<u64>,
+}
+
+impl OpenRun {
+    fn new(tables: Vec<Arc<Table>>) -> Self {
+        let largest = tables.iter().map(|t| key::prefix(&t.info().range.largest)).collect();
+        OpenRun { tables, largest }
+    }
+
+    /// The only table that can hold `key`.
+    #[inline]
+    pub fn table_for(&self, user_key: &[u8], prefix: u64) -> Option<&Arc<Table>> {
+        if let [only] = self.tables.as_slice() {
+            return only.info().range.contains(user_key).then_some(only);
+        }
+        let mut at = self.largest.partition_point(|l| *l < prefix);
+        // Equal prefixes say nothing: compare whole keys.
+        while self.largest.get(at) == Some(&prefix) && self.tables[at].info().range.ends_before(user_key) {
+            at += 1;
+        }
+        self.tables.get(at).filter(|t| t.info().range.smallest.as_slice() <= user_key)
+    }
+}
+
+/// The tables of a run for a [`crate::run_cursor::RunCursor`] of user reads.
+pub(crate) struct ReadTables {
+    pub run: Arc<OpenRun>,
+    pub options: ReadOptions,
+}
+
+impl TableSource for ReadTables {
+    type Cursor = TableCursor;
+
+    fn len(&self) -> usize {
+        self.run.tables.len()
+    }
+
+    fn range(&self, index: usize) -> &KeyRange {
+        &self.run.tables[index].info().range
+    }
+
+    fn open(&self, index: usize) -> Result<TableCursor> {
+        Ok(self.run.tables[index].cursor(self.options))
+    }
+}
+
+/// A version with its tables open.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub version: Arc<Version>,
+    /// As in the version: runs of each level, newest first.
+    pub levels: Vec<Vec<Arc<OpenRun>>>,
+    tables: HashMap<u64, Arc<Table>>,
+    /// Some table has range tombstones.
+    pub range_tombstones: bool,
+}
+
+/// Where a tree opens its tables.
+pub(crate) struct TableOpener<'a> {
+    pub store: &'a dyn Store,
+    pub db: DbId,
+    pub cache: &'a Arc<Cache>,
+}
+
+impl Tree {
+    /// Opens the tables of `version`, taking over those that `old` has open.
+    pub fn open(version: Arc<Version>, old: Option<&Tree>, opener: &TableOpener<'_>) -> Result<Tree> {
+        let mut tables = HashMap::new();
+        let mut levels = Vec::with_capacity(version.levels.len());
+        for runs in &version.levels {
+            let mut open_runs = Vec::with_capacity(runs.len());
+            for run in runs {
+                let mut open = Vec::with_capacity(run.tables.len());
+                for info in &run.tables {
+                    let table = match old.and_then(|t| t.tables.get(&info.number)) {
+                        Some(table) => table.clone(),
+                        None => Table::open(opener.store, opener.db, info.clone(), opener.cache)?,
+                    };
+                    tables.insert(info.number, table.clone());
+                    open.push(table);
+                }
+                open_runs.push(Arc::new(OpenRun::new(open)));
+            }
+            levels.push(open_runs);
+        }
+        Ok(Tree::from_parts(version, levels, tables))
+    }
+
+    /// A tree of tables that are open.
+    pub fn from_parts(version: Arc<Version>, levels: Vec<Vec<Arc<OpenRun>>>, tables: HashMap<u64, Arc<Table>>) -> Tree {
+        let range_tombstones = tables.values().any(|t| t.info().range_tombstones != 0);
+        Tree { version, levels, tables, range_tombstones }
+    }
+
+    /// An open table.
+    pub fn table(&self, number: u64) -> Option<&Arc<Table>> {
+        self.tables.get(&number)
+    }
+
+    /// All open tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// Tables of `version` that are not in `next`.
+    pub fn gone(&self, next: &Tree) -> Vec<Arc<Table>> {
+        self.tables.iter().filter(|(number, _)| !next.tables.contains_key(number)).map(|(_, t)| t.clone()).collect()
+    }
+
+    /// Sum of the sizes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.version.tables().map(|(_, _, t): (_, _, &Arc<TableInfo>)| t.bytes).sum()
+    }
+}
+
+/// What readers see of a family at one moment.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The memtable that is being written.
+    pub mem: Arc<Mem>,
+    /// Full memtables waiting for their flush, newest first.
+    pub full: Vec<Arc<Mem>>,
+    pub tree: Arc<Tree>,
+}
+
+impl View {
+    /// Memtables, newest first.
+    pub fn mems(&self) -> impl Iterator<Item = &Arc<Mem>> {
+        std::iter::once(&self.mem).chain(&self.full)
+    }
+}

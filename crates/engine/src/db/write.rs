@@ -1,0 +1,372 @@
+//! The write path, on one page: join the queue; the leader makes room, gathers a group, appends one log record, syncs it if anyone
+//! asked, inserts into the memtables, makes the group visible, and wakes the others.
+//!
+//! * A crash before the append is fine: nothing was acknowledged.
+//! * A crash after the append is fine: the record is whole (its checksum says so) or it is cut; a group is never half visible.
+//! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it
+//!   (`activate`): what is recovered is always a prefix of the writes.
+
+use super::batch::{WriteBatch, put_record_head};
+use super::family::{Family, FamilyCore};
+use super::mem::MemWriter;
+use super::queue::{Guest, Joined};
+use super::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::key::{Kind, MAX_SEQ, Seq};
+use crate::ledger::{Histogram, Ticker};
+use crate::wal::LogWriter;
+use sinter_storage::store::Cause;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes of waiting batches that join one group.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// After fdatasync, shared by the group: survives the machine.
+    Sync,
+    /// In the kernel before the acknowledgement: survives the process, not the machine.
+    #[default]
+    Buffered,
+    /// Not logged: survives only from the next flush on.
+    NoWal,
+}
+
+/// How to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// When the write is acknowledged.
+    pub durability: Durability,
+}
+
+/// A family's writing end.
+pub(super) struct FamilyWriter {
+    pub core: Arc<FamilyCore>,
+    pub mem: MemWriter,
+    /// Memory, bytes, at which the memtable is full.
+    pub limit: usize,
+}
+
+/// What only the leader of the queue touches.
+pub(super) struct WriteState {
+    /// By family id; ids are small and never used again.
+    pub families: Vec<Option<FamilyWriter>>,
+    /// The active segment; `None` after an append failed for lack of space, until a new segment can be started.
+    pub log: Option<LogWriter>,
+    /// Number and good length of the segment whose append failed, until its successor is started.
+    pub broken_log: Option<(u64, u64)>,
+    /// Families whose memtable is full.
+    pub full: Vec<u32>,
+    pub last_seq: Seq,
+    /// Batches of other writers in the current group; kept for its memory.
+    guests: Vec<Guest>,
+    /// The batch of single puts; kept for its memory.
+    scratch: WriteBatch,
+}
+
+impl WriteState {
+    pub fn new(last_seq: Seq) -> Self {
+        WriteState {
+            families: Vec::new(),
+            log: None,
+            broken_log: None,
+            full: Vec::new(),
+            last_seq,
+            guests: Vec::new(),
+            scratch: WriteBatch::new(),
+        }
+    }
+
+    pub fn family(&mut self, id: u32) -> Option<&mut FamilyWriter> {
+        self.families.get_mut(id as usize)?.as_mut()
+    }
+
+    /// Adds the writing end of a family.
+    pub fn install(&mut self, writer: FamilyWriter) {
+        let at = writer.core.id as usize;
+        if self.families.len() <= at {
+            self.families.resize_with(at + 1, || None);
+        }
+        self.families[at] = Some(writer);
+    }
+}
+
+impl Db {
+    /// Sets a key of the default family, buffered.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(&self.inner.default_family, key, value, &WriteOptions::default())
+    }
+
+    /// Sets a key.
+    pub fn put_with(&self, family: &Family, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::Value, key, value, *options)
+    }
+
+    /// Removes a key of the default family, buffered.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.delete_with(&self.inner.default_family, key, &WriteOptions::default())
+    }
+
+    /// Removes a key.
+    pub fn delete_with(&self, family: &Family, key: &[u8], options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::Delete, key, b"", *options)
+    }
+
+    /// Adds an operand for the default family's merge operator, buffered.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.merge_with(&self.inner.default_family, key, operand, &WriteOptions::default())
+    }
+
+    /// Adds an operand for the family's merge operator.
+    pub fn merge_with(&self, family: &Family, key: &[u8], operand: &[u8], options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::Merge, key, operand, *options)
+    }
+
+    /// Removes all keys from `from` up to (not including) `to` from the default family, buffered: one range tombstone.
+    pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.delete_range_with(&self.inner.default_family, from, to, &WriteOptions::default())
+    }
+
+    /// Removes all keys from `from` up to (not including) `to`: one range tombstone.
+    pub fn delete_range_with(&self, family: &Family, from: &[u8], to: &[u8], options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::RangeDelete, from, to, *options)
+    }
+
+    /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are
+    /// unspecified.
+    pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
+        batch.check()?;
+        self.inner.check_writable()?;
+        if batch.is_empty() && options.durability != Durability::Sync {
+            return Ok(());
+        }
+        if self.inner.queue.try_lead() {
+            self.inner.lead(|state| self.inner.commit(state, batch, *options))?;
+        } else {
+            let mut taken = self.inner.write_shared(std::mem::take(batch), *options)?;
+            std::mem::swap(batch, &mut taken);
+        }
+        batch.clear();
+        Ok(())
+    }
+
+    /// Syncs the log: everything acknowledged so far, other than unlogged writes, survives the machine.
+    pub fn sync(&self) -> Result<()> {
+        self.write(&mut WriteBatch::new(), &WriteOptions { durability: Durability::Sync })
+    }
+}
+
+impl Inner {
+    /// A single operation. The common case, nobody else writing, takes no memory: the leader encodes it into its own batch.
+    fn write_one(&self, family: &Family, kind: Kind, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        self.check_writable()?;
+        family.check()?;
+        if kind == Kind::Merge && family.core.merge.is_none() {
+            return Err(Error::invalid(format!("column family {:?} has no merge operator", family.name())));
+        }
+        if self.queue.try_lead() {
+            return self.lead(|state| {
+                let mut batch = std::mem::take(&mut state.scratch);
+                batch.clear();
+                batch.push(family.id(), kind, key, value);
+                let result = batch.check().and_then(|()| self.commit(state, &batch, options));
+                state.scratch = batch;
+                result
+            });
+        }
+        let mut batch = WriteBatch::new();
+        batch.push(family.id(), kind, key, value);
+        batch.check()?;
+        self.write_shared(batch, options).map(drop)
+    }
+
+    /// Leaves a batch with whoever leads, or becomes the leader.
+    fn write_shared(&self, batch: WriteBatch, options: WriteOptions) -> Result<WriteBatch> {
+        match self.queue.join(batch, options) {
+            Joined::Done(result) => {
+                self.statistics.add(Ticker::WriteDoneByOther, 1);
+                result.map(|()| WriteBatch::new())
+            }
+            Joined::Leader(batch) => self.lead(|state| self.commit(state, &batch, options)).map(|()| batch),
+        }
+    }
+
+    /// Runs `own` as the leader (the caller has the lead), commits what others left meanwhile, and gives the lead away.
+    pub(super) fn lead<T>(&self, own: impl FnOnce(&mut WriteState) -> Result<T>) -> Result<T> {
+        let guard = LeadGuard { inner: self };
+        let result = {
+            let mut state = self.write_state.lock();
+            let result = own(&mut state);
+            let mut round = 0;
+            while self.queue.leave(round) {
+                round += 1;
+                self.commit_guests(&mut state);
+            }
+            result
+        };
+        std::mem::forget(guard);
+        result
+    }
+
+    /// A group made of other writers' batches only.
+    fn commit_guests(&self, state: &mut WriteState) {
+        let mut guests = std::mem::take(&mut state.guests);
+        self.queue.take(&mut guests, GROUP_BYTES);
+        // Each guest is told its own result.
+        let _ = self.commit_group(state, None, &mut guests);
+        state.guests = guests;
+    }
+
+    /// Commits `batch` with what others have left so far. The result is that of `batch`.
+    fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+        let mut guests = std::mem::take(&mut state.guests);
+        self.queue.take(&mut guests, GROUP_BYTES);
+        let result = self.commit_group(state, Some((batch, options)), &mut guests);
+        state.guests = guests;
+        result
+    }
+
+    fn commit_group(&self, state: &mut WriteState, own: Option<(&WriteBatch, WriteOptions)>, guests: &mut Vec<Guest>) -> Result<()> {
+        // A batch that names an unknown family fails alone; it must not take its neighbours with it.
+        guests.retain(|guest| match self.check_families(state, &guest.batch) {
+            Ok(()) => true,
+            Err(error) => {
+                guest.waiter.finish(Err(error));
+                false
+            }
+        });
+        let own_check = own.map_or(Ok(()), |(batch, _)| self.check_families(state, batch));
+        let own_good = own.filter(|_| own_check.is_ok());
+        let group = || own_good.into_iter().chain(guests.iter().map(|g| (&g.batch, g.options)));
+        let result = if own_good.is_none() && guests.is_empty() { Ok(()) } else { self.commit_batches(state, group) };
+        for guest in guests.drain(..) {
+            guest.waiter.finish(result.clone());
+        }
+        own_check.and(result)
+    }
+
+    /// Logs, syncs, inserts and publishes a group.
+    fn commit_batches<'a, I>(&self, state: &mut WriteState, group: impl Fn() -> I) -> Result<()>
+    where
+        I: Iterator<Item = (&'a WriteBatch, WriteOptions)>,
+    {
+        self.check_writable()?;
+        let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
+        self.make_room(state, bytes)?;
+        let first = state.last_seq + 1;
+        let logged = |options: &WriteOptions| options.durability != Durability::NoWal;
+        let count: u64 = group().map(|(batch, _)| batch.len() as u64).sum();
+        let logged_count: u64 = group().filter(|(_, o)| logged(o)).map(|(batch, _)| batch.len() as u64).sum();
+        if first.checked_add(count).is_none_or(|last| last > MAX_SEQ) {
+            return Err(Error::invalid("the database has used up its sequence numbers"));
+        }
+        if logged_count > 0 {
+            // Logged batches come first, so that their numbers are contiguous.
+            self.append(state, |out| {
+                put_record_head(out, first, logged_count);
+                group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
+            })?;
+        }
+        if group().any(|(_, o)| o.durability == Durability::Sync) {
+            self.sync_log(state)?;
+        }
+        let mut seq = first;
+        for (batch, options) in group().filter(|(_, o)| logged(o)).chain(group().filter(|(_, o)| !logged(o))) {
+            seq = insert(state, batch, seq, logged(&options))?;
+        }
+        state.last_seq += count;
+        self.visible.store(state.last_seq, Ordering::Release);
+        self.statistics.add(Ticker::WriteDoneBySelf, 1);
+        Ok(())
+    }
+
+    /// Every operation names a living family that can take it.
+    fn check_families(&self, state: &mut WriteState, batch: &WriteBatch) -> Result<()> {
+        for operation in batch.operations() {
+            let operation = operation.map_err(|()| Error::invalid("the batch is damaged"))?;
+            let Some(writer) = state.family(operation.family) else {
+                return Err(Error::invalid(format!("column family {} does not exist or was dropped", operation.family)));
+            };
+            if operation.kind == Kind::Merge && writer.core.merge.is_none() {
+                return Err(Error::invalid(format!("column family {:?} has no merge operator", writer.core.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one record to the active segment.
+    fn append(&self, state: &mut WriteState, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        if state.log.is_none() {
+            // An earlier append ran out of space. The old segment may end in half a record, so the next one goes to a new segment.
+            self.start_log(state)?;
+        }
+        let Some(log) = state.log.as_mut() else { return Err(Error::Closed("no log segment".into())) };
+        let before = log.len();
+        match log.append_with(fill) {
+            Ok(()) => {
+                let written = log.len() - before;
+                self.ledger.record(None, Cause::Wal, written);
+                self.log_bytes.fetch_add(written, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error @ Error::NoSpace(_)) => {
+                self.retire_log(state, &error);
+                Err(error)
+            }
+            Err(error @ Error::Invalid(_)) => Err(error),
+            Err(error) => Err(self.poison("append to the log", error)),
+        }
+    }
+
+    /// Makes the log durable up to its end. A failed sync ends the handle: after it, the kernel may have dropped the pages and report
+    /// the next sync as good (fsyncgate).
+    pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
+        self.sync_retired()?;
+        if state.log.is_none() {
+            return Ok(());
+        }
+        self.activate(state)?;
+        let start = self.clock.monotonic_ns();
+        if let Some(log) = state.log.as_mut() {
+            let before = log.len();
+            log.sync().map_err(|error| self.poison("sync of the log", error))?;
+            self.ledger.record(None, Cause::Wal, log.len() - before);
+        }
+        self.statistics.add(Ticker::WalFileSynced, 1);
+        self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));
+        Ok(())
+    }
+}
+
+/// Inserts a batch into the memtables, numbering from `seq`; returns the next number.
+fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool) -> Result<Seq> {
+    for operation in batch.operations() {
+        let operation = operation.map_err(|()| Error::invalid("the batch is damaged"))?;
+        let Some(writer) = state.family(operation.family) else { continue };
+        writer.mem.insert(operation.key, seq, operation.kind, operation.value);
+        let bytes = (operation.key.len() + operation.value.len()) as u64;
+        writer.core.counters.user(1, bytes);
+        if logged {
+            writer.core.counters.wal_share(bytes);
+        }
+        if writer.mem.mem.memory() >= writer.limit && state.full.last() != Some(&operation.family) {
+            state.full.push(operation.family);
+        }
+        seq += 1;
+    }
+    Ok(seq)
+}
+
+/// A leader that panics must not leave the others waiting for ever.
+struct LeadGuard<'a> {
+    inner: &'a Inner,
+}
+
+impl Drop for LeadGuard<'_> {
+    fn drop(&mut self) {
+        self.inner.poison("write", Error::Closed("a writer panicked".into()));
+        while self.inner.queue.leave(usize::MAX) {}
+    }
+}

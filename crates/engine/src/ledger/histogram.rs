@@ -1,0 +1,147 @@
+//! Distributions in fixed buckets, eight to an octave, so that a percentile is off by at most an eighth and recording is two adds.
+
+use super::shard::{SLOTS, add, raise};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PER_OCTAVE_LOG2: u32 = 3;
+/// Values below 8 have their own bucket; 61 octaves above have eight each.
+const BUCKETS: usize = 8 + 61 * 8;
+
+/// What one slot's thread recorded.
+struct Part {
+    buckets: [AtomicU64; BUCKETS],
+    sum: AtomicU64,
+    max: AtomicU64,
+}
+
+/// One distribution, counted per thread and summed when read. Memory (4 KB) is taken for threads that record something.
+pub(super) struct Buckets {
+    parts: [OnceLock<Box<Part>>; SLOTS],
+}
+
+/// A distribution at one moment, in the unit that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct HistogramSummary {
+    /// Values recorded.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// The largest.
+    pub max: u64,
+    /// Half of the values are not larger.
+    pub p50: f64,
+    /// 95 of 100 are not larger.
+    pub p95: f64,
+    /// 99 of 100 are not larger.
+    pub p99: f64,
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Buckets { parts: [const { OnceLock::new() }; SLOTS] }
+    }
+}
+
+impl Buckets {
+    pub(super) fn record(&self, slot: usize, value: u64) {
+        let new = || Box::new(Part { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum: AtomicU64::new(0), max: AtomicU64::new(0) });
+        let part = self.parts[slot].get_or_init(new);
+        add(&part.buckets[index(value)], slot, 1);
+        add(&part.sum, slot, value);
+        raise(&part.max, slot, value);
+    }
+
+    pub(super) fn summary(&self) -> HistogramSummary {
+        let mut counts = [0u64; BUCKETS];
+        let mut all = HistogramSummary::default();
+        for part in self.parts.iter().filter_map(OnceLock::get) {
+            for (count, bucket) in counts.iter_mut().zip(&part.buckets) {
+                *count += bucket.load(Relaxed);
+            }
+            all.sum = all.sum.wrapping_add(part.sum.load(Relaxed));
+            all.max = all.max.max(part.max.load(Relaxed));
+        }
+        // Counted here and not beside the buckets: a reader amid writers then sees percentiles that fit the count.
+        all.count = counts.iter().sum();
+        all.p50 = percentile(&counts, &all, 0.50);
+        all.p95 = percentile(&counts, &all, 0.95);
+        all.p99 = percentile(&counts, &all, 0.99);
+        all
+    }
+}
+
+/// The bucket of a value: its exponent and the three bits below the highest.
+fn index(value: u64) -> usize {
+    if value < 8 {
+        return value as usize;
+    }
+    let exponent = 63 - value.leading_zeros();
+    let fraction = (value >> (exponent - PER_OCTAVE_LOG2)) & 7;
+    ((exponent - PER_OCTAVE_LOG2) as usize) * 8 + 8 + fraction as usize
+}
+
+/// The smallest value of a bucket.
+fn lower(index: usize) -> f64 {
+    if index < 8 {
+        return index as f64;
+    }
+    let (octave, fraction) = ((index - 8) / 8, index % 8);
+    (8 + fraction) as f64 * (octave as f64).exp2()
+}
+
+/// The value below which a share of all lies, spread evenly within its bucket.
+fn percentile(counts: &[u64], all: &HistogramSummary, share: f64) -> f64 {
+    let wanted = all.count as f64 * share;
+    let mut before = 0.0;
+    for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let count = *count as f64;
+        if before + count >= wanted {
+            let (low, high) = (lower(index), lower(index + 1));
+            // A bucket of one value holds that value, not its surroundings.
+            let width = if high - low <= 1.0 { 0.0 } else { high - low };
+            return (low + width * ((wanted - before) / count)).min(all.max as f64);
+        }
+        before += count;
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_an_eighth_wide() {
+        let around = |shift: u32| [-1i128, 0, 1, 7].map(|offset| (1i128 << shift) + offset);
+        let mut values: Vec<u64> = (0..64).flat_map(around).filter_map(|value| value.try_into().ok()).collect();
+        values.push(u64::MAX);
+        values.sort_unstable();
+        let mut previous = 0;
+        for value in values {
+            let at = index(value);
+            assert!(at >= previous && at < BUCKETS, "{value}");
+            previous = at;
+            assert!(lower(at) <= value as f64 && lower(at + 1) >= value as f64, "{value}");
+            assert!(value < 8 || (value as f64 - lower(at)) / lower(at) <= 0.125 + 1e-9, "{value}");
+        }
+        assert_eq!(index(u64::MAX), BUCKETS - 1);
+        assert_eq!(index(8), 8);
+        assert_eq!(index(16), 16);
+    }
+
+    #[test]
+    fn percentiles_are_off_by_an_eighth_at_most() {
+        let buckets = Buckets::default();
+        (1..=100_000u64).for_each(|v| buckets.record(3, v));
+        let summary = buckets.summary();
+        assert_eq!((summary.count, summary.sum, summary.max), (100_000, 5_000_050_000, 100_000));
+        for (got, want) in [(summary.p50, 50_000.0), (summary.p95, 95_000.0), (summary.p99, 99_000.0)] {
+            assert!((got - want).abs() / want < 0.125, "{got} {want}");
+        }
+        assert_eq!(Buckets::default().summary(), HistogramSummary::default());
+        let one = Buckets::default();
+        one.record(63, 700);
+        assert!(one.summary().p50 <= 700.0 && one.summary().p99 <= 700.0 && one.summary().p50 >= 640.0);
+    }
+}

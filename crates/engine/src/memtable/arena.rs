@@ -1,0 +1,345 @@
+//! The memory of a memtable: chunks from a pool, filled from front to back, addressed by 32-bit references, never moved and never
+//! reused before the memtable is dropped. All unsafe code of the memtable is here.
+//!
+//! The argument, once for all blocks below:
+//!
+//! * *Valid.* An [`EntryRef`] or [`NodeRef`] is made only by [`Arena::push_entry`], [`Arena::push_leaf`] and [`Arena::push_inner`],
+//!   after the object was fully written, and leaves this module's hands only through [`EntrySlot`] and [`NodeSlot`]. The fields are
+//!   private, so no other number becomes a reference. A tree owns exactly one arena and keeps its references to itself (the types are
+//!   private to `memtable`), so a reference always meets the arena it came from.
+//! * *Visible.* Slots are stored with release and loaded with acquire order. Whoever got a reference from a slot therefore sees the
+//!   bytes behind it, even if the version check of the node later shows that the slot was read amid a change and the result is thrown
+//!   away. Version checks are needed for consistent answers, never for memory safety.
+//! * *Disjoint and immutable.* [`Room`] hands out every byte once; it cannot be cloned, and filling needs it mutably, so there is one
+//!   writer. Entries never change. Nodes change through atomics only (`Leaf::inner`, the node's kind, is set before the first release).
+//! * *Alive.* References to bytes borrow the arena, and chunks go back to the pool only in `Drop`.
+
+use super::node::{Inner, Leaf, Node};
+use super::sync::{AtomicU32, AtomicUsize, Ordering};
+use parking_lot::Mutex;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::num::NonZeroU32;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes in a chunk of the pool. Small enough that a memtable with one entry is cheap, large enough that taking one is rare.
+const CHUNK: usize = 1 << 20;
+/// Entries above this get a chunk of their own, so that the unused tail of a chunk stays below a quarter.
+const LARGE: usize = CHUNK / 4;
+/// References count in units of this many bytes.
+const UNIT: usize = 8;
+/// Bits of a reference that say where in its chunk; the others number the chunk.
+const OFFSET_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
+/// Chunks are numbered in segments, so that the table of a small memtable is small.
+const SEGMENT: usize = 256;
+/// With 1 MiB chunks at least three quarters full: 24 GiB and more per memtable (8 GiB if all entries are just above `LARGE`).
+const SEGMENTS: usize = (1 << (32 - OFFSET_BITS)) / SEGMENT;
+/// Entries leave the last chunk numbers to nodes: dividing nodes must not fail half way.
+const ENTRY_CHUNKS: u32 = (SEGMENTS * SEGMENT) as u32 - 8;
+/// Trailer, key length, value length.
+const HEADER: usize = 16;
+
+/// Memory that is freed when dropped.
+#[derive(Debug)]
+struct Chunk {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a chunk owns its memory and `start` is only an address; what the memory holds is shared as the module comment says.
+unsafe impl Send for Chunk {}
+// SAFETY: as above; a `&Chunk` gives no access to the memory by itself.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    fn new(size: usize) -> Chunk {
+        let layout = Layout::from_size_align(size.max(UNIT), 64).expect("sizes are far below isize::MAX");
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc(layout) };
+        Chunk { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)), layout }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and dropped once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// Recycles arena chunks (1 MiB each) between memtables, so that a new memtable costs no page faults.
+#[derive(Debug)]
+pub struct ChunkPool {
+    free: Mutex<Vec<Chunk>>,
+    limit: usize,
+}
+
+impl ChunkPool {
+    /// A pool that keeps at most `bytes` of free chunks (rounded down to whole chunks) and gives the rest back to the system.
+    pub fn with_capacity(bytes: usize) -> ChunkPool {
+        ChunkPool { free: Mutex::new(Vec::new()), limit: bytes / CHUNK }
+    }
+
+    /// Bytes of free chunks kept now.
+    pub fn free_bytes(&self) -> usize {
+        self.free.lock().len() * CHUNK
+    }
+
+    fn take(&self) -> Chunk {
+        let recycled = self.free.lock().pop();
+        recycled.unwrap_or_else(|| Chunk::new(CHUNK))
+    }
+
+    fn give(&self, chunk: Chunk) {
+        let mut free = self.free.lock();
+        if chunk.layout.size() == CHUNK && free.len() < self.limit {
+            free.push(chunk);
+        }
+    }
+}
+
+impl Default for ChunkPool {
+    /// Keeps 64 MiB.
+    fn default() -> Self {
+        ChunkPool::with_capacity(64 << 20)
+    }
+}
+
+/// Names an entry in an arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EntryRef(NonZeroU32);
+
+/// Names a node in an arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NodeRef(NonZeroU32);
+
+/// A place in a node that always names an entry.
+#[derive(Debug)]
+pub(super) struct EntrySlot(AtomicU32);
+
+impl EntrySlot {
+    pub(super) fn new(entry: EntryRef) -> EntrySlot {
+        EntrySlot(AtomicU32::new(entry.0.get()))
+    }
+
+    #[inline]
+    pub(super) fn load(&self) -> EntryRef {
+        EntryRef(NonZeroU32::new(self.0.load(Ordering::Acquire)).expect("a slot never holds zero"))
+    }
+
+    #[inline]
+    pub(super) fn store(&self, entry: EntryRef) {
+        self.0.store(entry.0.get(), Ordering::Release);
+    }
+}
+
+/// A place that names a node or none.
+#[derive(Debug)]
+pub(super) struct NodeSlot(AtomicU32);
+
+impl NodeSlot {
+    pub(super) fn new(node: Option<NodeRef>) -> NodeSlot {
+        NodeSlot(AtomicU32::new(node.map_or(0, |node| node.0.get())))
+    }
+
+    #[inline]
+    pub(super) fn load(&self) -> Option<NodeRef> {
+        NonZeroU32::new(self.0.load(Ordering::Acquire)).map(NodeRef)
+    }
+
+    #[inline]
+    pub(super) fn store(&self, node: Option<NodeRef>) {
+        self.0.store(node.map_or(0, |node| node.0.get()), Ordering::Release);
+    }
+}
+
+/// What was inserted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) trailer: u64,
+    pub(super) value: &'a [u8],
+}
+
+/// The unfilled rest of a chunk.
+#[derive(Debug, Default)]
+struct Bump {
+    chunk: u32,
+    filled: usize,
+    size: usize,
+}
+
+/// The right to fill an arena, and how far it is filled. Nodes and entries lie in different chunks, so that the nodes lie close together.
+#[derive(Debug)]
+pub(super) struct Room {
+    next_chunk: u32,
+    entries: Bump,
+    nodes: Bump,
+}
+
+type Segment = [OnceLock<Chunk>; SEGMENT];
+
+/// Chunks by number.
+#[derive(Debug)]
+pub(super) struct Arena {
+    pool: Arc<ChunkPool>,
+    segments: [OnceLock<Box<Segment>>; SEGMENTS],
+    used: AtomicUsize,
+}
+
+impl Arena {
+    /// An arena without memory, and the one right to fill it.
+    pub(super) fn new(pool: Arc<ChunkPool>) -> (Arena, Room) {
+        let arena = Arena { pool, segments: [const { OnceLock::new() }; SEGMENTS], used: AtomicUsize::new(0) };
+        // Chunk 0 is never used, so that no reference is 0.
+        (arena, Room { next_chunk: 1, entries: Bump::default(), nodes: Bump::default() })
+    }
+
+    /// Bytes filled, and tails given up.
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Copies an entry in. Panics if a length needs more than 32 bits, or if the references are used up (8 GiB or more).
+    pub(super) fn push_entry(&self, room: &mut Room, key: &[u8], trailer: u64, value: &[u8]) -> EntryRef {
+        assert!(room.next_chunk < ENTRY_CHUNKS, "a memtable is flushed long before its references are used up");
+        let key_len = u32::try_from(key.len()).expect("keys are smaller than 4 GiB");
+        let value_len = u32::try_from(value.len()).expect("values are smaller than 4 GiB");
+        let size = HEADER + key.len() + value.len();
+        let reference = if size > LARGE {
+            self.count(size);
+            self.add_chunk(&mut room.next_chunk, Chunk::new(size)) << OFFSET_BITS
+        } else {
+            self.reserve(&mut room.next_chunk, &mut room.entries, size.next_multiple_of(UNIT))
+        };
+        let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
+        let at = self.address(reference);
+        // SAFETY: disjoint: `size` bytes at `at`, aligned to 8, were reserved for this entry, and nobody has the reference yet.
+        unsafe {
+            at.cast::<u64>().write(trailer);
+            at.add(8).cast::<u32>().write(key_len);
+            at.add(12).cast::<u32>().write(value_len);
+            at.add(HEADER).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+            at.add(HEADER + key.len()).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
+        }
+        EntryRef(reference)
+    }
+
+    /// Moves a leaf in.
+    pub(super) fn push_leaf(&self, room: &mut Room, leaf: Leaf) -> NodeRef {
+        assert!(!leaf.is_inner());
+        self.push_node(room, leaf)
+    }
+
+    /// Moves an inner node in.
+    pub(super) fn push_inner(&self, room: &mut Room, inner: Inner) -> NodeRef {
+        assert!(inner.slots.is_inner());
+        self.push_node(room, inner)
+    }
+
+    fn push_node<T>(&self, room: &mut Room, node: T) -> NodeRef {
+        // Nodes need no drop (shuttle's atomics do, but leaking them in a test is no harm).
+        const { assert!(cfg!(shuttle) || !std::mem::needs_drop::<T>()) };
+        const { assert!(align_of::<T>() == 64 && size_of::<T>() < LARGE && size_of::<T>().is_multiple_of(64)) };
+        let reference = self.reserve(&mut room.next_chunk, &mut room.nodes, size_of::<T>());
+        let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
+        // SAFETY: disjoint: reserved for this node alone. Aligned: chunks are aligned to 64, and those of nodes are filled in steps of 64.
+        unsafe { self.address(reference).cast::<T>().write(node) };
+        NodeRef(reference)
+    }
+
+    /// The entry a reference names.
+    #[inline]
+    pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
+        let at = self.address(entry.0);
+        // SAFETY: valid and visible: the header was written by `push_entry`.
+        let (trailer, key_len, value_len) =
+            unsafe { (at.cast::<u64>().read(), at.add(8).cast::<u32>().read() as usize, at.add(12).cast::<u32>().read() as usize) };
+        // SAFETY: `push_entry` wrote that many bytes behind the header; they are immutable and live as long as `self`.
+        unsafe {
+            let key = NonNull::slice_from_raw_parts(at.add(HEADER), key_len).as_ref();
+            let value = NonNull::slice_from_raw_parts(at.add(HEADER + key_len), value_len).as_ref();
+            Entry { key, trailer, value }
+        }
+    }
+
+    /// The node a reference names.
+    #[inline]
+    pub(super) fn node(&self, node: NodeRef) -> Node<'_> {
+        let at = self.address(node.0);
+        // SAFETY: valid: every node is a `Leaf`, or an `Inner`, which begins with one (`repr(C)`). It changes through atomics only.
+        let slots: &Leaf = unsafe { at.cast().as_ref() };
+        // SAFETY: valid: `push_inner` and nothing else pushes nodes that say they are inner ones, and pushes an `Inner`.
+        let children = slots.is_inner().then(|| unsafe { &at.cast::<Inner>().as_ref().children });
+        Node { slots, children }
+    }
+
+    /// Asks the processor to bring the head and the key of an entry closer.
+    #[inline]
+    pub(super) fn prefetch(&self, entry: EntryRef) {
+        prefetch(self.address(entry.0), HEADER + 16);
+    }
+
+    /// Asks the processor to bring all of a node closer at once: a search reads one part to learn where to read the next.
+    #[inline]
+    pub(super) fn prefetch_node(&self, node: NodeRef) {
+        prefetch(self.address(node.0), size_of::<Leaf>());
+    }
+
+    #[inline]
+    fn address(&self, reference: NonZeroU32) -> NonNull<u8> {
+        let (chunk, offset) = ((reference.get() >> OFFSET_BITS) as usize, reference.get() as usize % (CHUNK / UNIT) * UNIT);
+        let segment = self.segments[chunk / SEGMENT].get().expect("references name chunks that exist");
+        let chunk = segment[chunk % SEGMENT].get().expect("references name chunks that exist");
+        // SAFETY: valid: references name offsets inside their chunk.
+        unsafe { chunk.start.add(offset) }
+    }
+
+    /// Reserves `size` bytes, at most `LARGE`.
+    fn reserve(&self, next_chunk: &mut u32, bump: &mut Bump, size: usize) -> u32 {
+        if bump.size - bump.filled < size {
+            self.count(bump.size - bump.filled);
+            *bump = Bump { chunk: self.add_chunk(next_chunk, self.pool.take()), filled: 0, size: CHUNK };
+        }
+        let offset = bump.filled;
+        bump.filled += size;
+        self.count(size);
+        bump.chunk << OFFSET_BITS | (offset / UNIT) as u32
+    }
+
+    fn add_chunk(&self, next_chunk: &mut u32, chunk: Chunk) -> u32 {
+        let number = *next_chunk;
+        let segment = self.segments.get(number as usize / SEGMENT).expect("entries leave numbers to nodes");
+        let segment = segment.get_or_init(|| Box::new([const { OnceLock::new() }; SEGMENT]));
+        let placed = segment[number as usize % SEGMENT].set(chunk);
+        assert!(placed.is_ok(), "chunk numbers are given once");
+        *next_chunk += 1;
+        number
+    }
+
+    fn count(&self, bytes: usize) {
+        // Only the writer stores, so no read-modify-write is needed.
+        self.used.store(self.used.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for segment in self.segments.iter_mut().filter_map(OnceLock::take) {
+            segment.into_iter().filter_map(OnceLock::into_inner).for_each(|chunk| self.pool.give(chunk));
+        }
+    }
+}
+
+/// Hints that `len` bytes at `at` will be read.
+#[inline]
+fn prefetch(at: NonNull<u8>, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in (0..len).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; it reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.as_ptr().wrapping_add(line).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (at, len);
+}

@@ -1,0 +1,183 @@
+//! Changing the tree: one writer, which needs no version checks of its own.
+
+use super::arena::{EntryRef, NodeRef, Room};
+use super::node::{Inner, Leaf, Node, Slot, Target, WIDTH};
+use super::tree::{Goal, Tree};
+use crate::key;
+use std::cmp::Ordering;
+
+/// What the one writer of a tree keeps between insertions.
+#[derive(Debug)]
+pub(super) struct Writer {
+    room: Room,
+    /// The inner nodes of the last descent, root first, with the slots taken.
+    path: Vec<(NodeRef, usize)>,
+    /// Nodes being changed.
+    locked: Vec<NodeRef>,
+    /// Where the last entry went.
+    last: Option<(NodeRef, usize)>,
+    /// The greatest entry, if the last insertion near it left the tree's shape alone.
+    tail: Option<Tail>,
+}
+
+/// The greatest entry: what comes behind it needs no search.
+#[derive(Debug, Clone, Copy)]
+struct Tail {
+    leaf: NodeRef,
+    entry: EntryRef,
+    prefix: u64,
+}
+
+impl Writer {
+    pub(super) fn new(room: Room) -> Writer {
+        Writer { room, path: Vec::new(), locked: Vec::new(), last: None, tail: None }
+    }
+}
+
+impl Tree {
+    /// Adds an entry. `(key, trailer)` must be new.
+    pub(super) fn insert(&self, writer: &mut Writer, key: &[u8], trailer: u64, value: &[u8]) {
+        let entry = self.arena.push_entry(&mut writer.room, key, trailer, value);
+        let target = Target { key, trailer };
+        if let Some(leaf) = self.tail_leaf(writer, &target) {
+            let at = self.arena.node(leaf).len();
+            self.add(leaf, at, Slot { entry, child: None });
+            writer.last = Some((leaf, at));
+            writer.tail = Some(Tail { leaf, entry, prefix: key::prefix(key) });
+            return;
+        }
+        let Some(leaf) = self.descend(writer, target) else { return self.plant(writer, entry) };
+        let node = self.arena.node(leaf);
+        let at = Goal::Before(target).place(node, &self.arena);
+        let behind_all = at == node.len() && node.next().is_none();
+        if node.is_full() {
+            self.split(writer, leaf, at, entry);
+            return;
+        }
+        self.add(leaf, at, Slot { entry, child: None });
+        writer.last = Some((leaf, at));
+        if behind_all {
+            writer.tail = Some(Tail { leaf, entry, prefix: key::prefix(key) });
+        }
+    }
+
+    /// The last leaf, if `target` belongs at its end and there is room.
+    fn tail_leaf(&self, writer: &Writer, target: &Target<'_>) -> Option<NodeRef> {
+        let tail = writer.tail.filter(|tail| key::prefix(target.key) >= tail.prefix)?;
+        let greatest = self.arena.entry(tail.entry);
+        let behind = key::compare(greatest.key, greatest.trailer, target.key, target.trailer) == Ordering::Less;
+        (behind && !self.arena.node(tail.leaf).is_full()).then_some(tail.leaf)
+    }
+
+    /// The leaf for `target`; the way there is left in `writer.path`.
+    fn descend(&self, writer: &mut Writer, target: Target<'_>) -> Option<NodeRef> {
+        writer.path.clear();
+        let mut at = self.root.load()?;
+        loop {
+            let node = self.arena.node(at);
+            let Some(children) = node.children else { return Some(at) };
+            let slot = Goal::AtOrAfter(target).child(node, &self.arena);
+            writer.path.push((at, slot));
+            at = children[slot].load().expect("slots in use have children");
+            self.arena.prefetch_node(at);
+        }
+    }
+
+    /// Makes the first entry the root.
+    fn plant(&self, writer: &mut Writer, entry: EntryRef) {
+        let root = self.arena.push_leaf(&mut writer.room, Leaf::new(false, entry, 0, None));
+        self.arena.node(root).insert(&self.arena, 0, Slot { entry, child: None });
+        self.root.store(Some(root));
+    }
+
+    fn add(&self, node: NodeRef, at: usize, slot: Slot) {
+        let node = self.arena.node(node);
+        node.lock();
+        node.insert(&self.arena, at, slot);
+        node.unlock();
+    }
+
+    /// Adds an entry to a full leaf: divides it, and its full ancestors.
+    fn split(&self, writer: &mut Writer, leaf: NodeRef, at: usize, entry: EntryRef) {
+        // A run of ascending keys leaves full nodes behind: only the new entry goes to the right.
+        let ascending = writer.last == at.checked_sub(1).map(|before| (leaf, before));
+        self.lock_full(writer, leaf);
+        let (mut node, mut at, mut slot) = (leaf, at, Slot { entry, child: None });
+        (writer.last, writer.tail) = (None, None);
+        loop {
+            if !self.arena.node(node).is_full() {
+                self.arena.node(node).insert(&self.arena, at, slot);
+                break;
+            }
+            let (right, into_right) = self.divide(writer, node, at, slot, ascending);
+            writer.last.get_or_insert(into_right.map_or((node, at), |at| (right, at)));
+            slot = Slot { entry: self.arena.node(right).entry(0), child: Some(right) };
+            let Some((parent, taken)) = writer.path.pop() else {
+                self.grow(writer, node, slot);
+                break;
+            };
+            (node, at) = (parent, taken + 1);
+        }
+        writer.locked.drain(..).for_each(|node| self.arena.node(node).unlock());
+    }
+
+    /// Locks all nodes that adding to `leaf` changes: itself and its ancestors up to the first with room. All of them before any is
+    /// changed: readers rely on it.
+    fn lock_full(&self, writer: &mut Writer, leaf: NodeRef) {
+        for at in std::iter::once(leaf).chain(writer.path.iter().rev().map(|&(node, _)| node)) {
+            let node = self.arena.node(at);
+            node.lock();
+            writer.locked.push(at);
+            if !node.is_full() {
+                break;
+            }
+        }
+    }
+
+    /// Divides a full node and adds a slot. Returns the new right neighbour, and the slot's place there if it went there.
+    fn divide(&self, writer: &mut Writer, left: NodeRef, at: usize, slot: Slot, ascending: bool) -> (NodeRef, Option<usize>) {
+        let node = self.arena.node(left);
+        let right = match node.children {
+            Some(_) => self.arena.push_inner(&mut writer.room, Inner::new(slot.entry, node.skip())),
+            None => self.arena.push_leaf(&mut writer.room, Leaf::new(false, slot.entry, node.skip(), node.next())),
+        };
+        let sibling = self.arena.node(right);
+        let cut = if ascending && at == WIDTH { WIDTH } else { WIDTH / 2 };
+        node.move_tail(cut, sibling, right);
+        let into_right = (at > cut || at == WIDTH).then(|| at - cut);
+        match into_right {
+            Some(at) => sibling.insert(&self.arena, at, slot),
+            None => node.insert(&self.arena, at, slot),
+        }
+        let (low, high) = self.bounds(&writer.path);
+        let separator = sibling.entry(0);
+        self.narrow(node, low, Some(separator));
+        self.narrow(sibling, Some(separator), high);
+        (right, into_right)
+    }
+
+    /// A new root above the old one, `left`, and its new neighbour.
+    fn grow(&self, writer: &mut Writer, left: NodeRef, right: Slot) {
+        let entry = self.arena.node(left).entry(0);
+        let root = self.arena.push_inner(&mut writer.room, Inner::new(entry, 0));
+        let node = self.arena.node(root);
+        node.insert(&self.arena, 0, Slot { entry, child: Some(left) });
+        node.insert(&self.arena, 1, right);
+        self.root.store(Some(root));
+    }
+
+    /// The separators around the node at the end of `path`: the nearest to its left and to its right.
+    fn bounds(&self, path: &[(NodeRef, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
+        let up = || path.iter().rev().map(|&(node, slot)| (self.arena.node(node), slot));
+        let low = up().find(|&(_, slot)| slot > 0).map(|(node, slot)| node.entry(slot));
+        let high = up().find(|(node, slot)| slot + 1 < node.len()).map(|(node, slot)| node.entry(slot + 1));
+        (low, high)
+    }
+
+    fn narrow(&self, node: Node<'_>, low: Option<EntryRef>, high: Option<EntryRef>) {
+        if let (Some(low), Some(high)) = (low, high) {
+            let (low, high) = (self.arena.entry(low).key, self.arena.entry(high).key);
+            node.narrow(&self.arena, low.iter().zip(high).take_while(|(low, high)| low == high).count());
+        }
+    }
+}

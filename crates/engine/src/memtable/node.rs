@@ -1,0 +1,252 @@
+//! Nodes of the tree: up to 64 slots, ordered by entry. A slot holds eight bytes of a key as a number and a reference to the full
+//! entry; in a leaf that entry is the content, in an inner node it is the smallest entry of the slot's child (its separator).
+//!
+//! *Consistent reads* are by version, as in Leis et al., "The ART of Practical Synchronization" (DaMoN 2016) and Boehm, "Can Seqlocks
+//! Get Along With Programming Language Memory Models?" (MSPC 2012). The writer makes the version odd, then changes fields, then
+//! makes it even; a reader takes an even version, reads, and starts over if the version has moved. The fields are atomics, so a
+//! race is a wrong answer that is thrown away, not undefined. In detail: if a reader saw any field stored by a change, then the release
+//! fence after the odd store and the acquire fence before the second load of the version order the odd store before that load: it
+//! differs. If it took the version with which a change ended, the acquire load saw all fields of that change.
+//!
+//! *Prefixes.* The keys of a node that lies between two separators all share the bytes these two share, so the slots leave
+//! them out (prefix truncation, Bayer and Unterauer 1977): `skip` bytes, then eight that count. Nodes are searched by these numbers alone;
+//! only among equal numbers are entries compared.
+
+use super::arena::{Arena, EntryRef, EntrySlot, NodeRef, NodeSlot};
+use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::key;
+use std::array;
+use std::cmp;
+
+/// Slots in a node. Tests that explore schedules need splits soon.
+pub(super) const WIDTH: usize = if cfg!(any(shuttle, miri)) { 4 } else { 64 };
+/// Prefixes in a cache line.
+const LINE: usize = if WIDTH < 8 { 2 } else { 8 };
+/// Fewer more shared bytes than this are not worth the cache misses of taking all prefixes anew.
+const SKIP_GAIN: usize = 4;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) trailer: u64,
+}
+
+/// A slot's content. `child` is `Some` in inner nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) entry: EntryRef,
+    pub(super) child: Option<NodeRef>,
+}
+
+/// A leaf, and the first part of an inner node.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    /// Ascending; unused ones are the maximum, so that they are never smaller than what is searched.
+    prefixes: [AtomicU64; WIDTH],
+    /// Unused ones name some entry.
+    entries: [EntrySlot; WIDTH],
+    version: AtomicU32,
+    len: AtomicU32,
+    skip: AtomicU32,
+    next: NodeSlot,
+    inner: bool,
+}
+
+/// An inner node.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Inner {
+    pub(super) slots: Leaf,
+    pub(super) children: Children,
+}
+
+pub(super) type Children = [NodeSlot; WIDTH];
+
+/// A node in its arena.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub(super) slots: &'a Leaf,
+    pub(super) children: Option<&'a Children>,
+}
+
+impl Leaf {
+    /// A node without slots in use; `entry` is what its unused slots name.
+    pub(super) fn new(inner: bool, entry: EntryRef, skip: usize, next: Option<NodeRef>) -> Leaf {
+        Leaf {
+            prefixes: array::from_fn(|_| AtomicU64::new(u64::MAX)),
+            entries: array::from_fn(|_| EntrySlot::new(entry)),
+            version: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            skip: AtomicU32::new(skip as u32),
+            next: NodeSlot::new(next),
+            inner,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_inner(&self) -> bool {
+        self.inner
+    }
+}
+
+impl Inner {
+    /// An inner node without slots in use.
+    pub(super) fn new(entry: EntryRef, skip: usize) -> Inner {
+        Inner { slots: Leaf::new(true, entry, skip, None), children: array::from_fn(|_| NodeSlot::new(None)) }
+    }
+}
+
+/// For readers; the writer may use these too.
+impl<'a> Node<'a> {
+    /// The version to read under, unless the node is being changed.
+    #[inline]
+    pub(super) fn begin(&self) -> Option<u32> {
+        let version = self.slots.version.load(Ordering::Acquire);
+        version.is_multiple_of(2).then_some(version)
+    }
+
+    /// Nothing read since `begin` gave `version` was amid or across a change.
+    #[inline]
+    pub(super) fn unchanged(&self, version: u32) -> bool {
+        fence(Ordering::Acquire);
+        self.slots.version.load(Ordering::Relaxed) == version
+    }
+
+    /// Slots in use, at most `WIDTH`.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len.load(Ordering::Relaxed) as usize
+    }
+
+    /// The leaf to the right.
+    #[inline]
+    pub(super) fn next(&self) -> Option<NodeRef> {
+        self.slots.next.load()
+    }
+
+    /// The entry of a slot, some entry if it is not in use.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> EntryRef {
+        self.slots.entries[at].load()
+    }
+
+    /// The number of slots whose entry is before `target`, or equal to it if `inclusive`. At most `len`. The first slot of an inner
+    /// node always counts: its child also takes what is before its entry, as there is no child further left.
+    #[inline]
+    pub(super) fn rank(&self, arena: &Arena, target: &Target<'_>, inclusive: bool) -> usize {
+        let (len, prefix) = (self.len(), prefix_after(target.key, self.skip()));
+        let lower = self.lower_bound(prefix).max(usize::from(self.slots.inner)).min(len);
+        let mut upper = lower;
+        while upper < len && self.slots.prefixes[upper].load(Ordering::Relaxed) == prefix {
+            upper += 1;
+        }
+        self.rank_among(arena, target, inclusive, lower, upper)
+    }
+
+    /// The number of prefixes smaller than `prefix`. The last of each cache line are compared first: these loads do not depend on each
+    /// other, so a node outside the caches costs one round trip, not one per step of a binary search.
+    #[inline]
+    fn lower_bound(&self, prefix: u64) -> usize {
+        let (lines, _) = self.slots.prefixes.as_chunks::<LINE>();
+        let smaller = |slot: &AtomicU64| usize::from(slot.load(Ordering::Relaxed) < prefix);
+        let line: usize = lines.iter().map(|line| smaller(&line[LINE - 1])).sum();
+        line * LINE + lines.get(line).map_or(0, |line| line.iter().map(smaller).sum())
+    }
+
+    /// Binary search by whole entries.
+    #[inline]
+    fn rank_among(&self, arena: &Arena, target: &Target<'_>, inclusive: bool, mut lower: usize, mut upper: usize) -> usize {
+        while lower < upper {
+            let middle = lower.midpoint(upper);
+            let entry = arena.entry(self.entry(middle));
+            match key::compare(entry.key, entry.trailer, target.key, target.trailer) {
+                cmp::Ordering::Less => lower = middle + 1,
+                cmp::Ordering::Equal if inclusive => lower = middle + 1,
+                _ => upper = middle,
+            }
+        }
+        lower
+    }
+
+    /// Bytes left out of the prefixes.
+    pub(super) fn skip(&self) -> usize {
+        self.slots.skip.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// For the writer.
+impl Node<'_> {
+    /// Turns readers away until `unlock`.
+    pub(super) fn lock(&self) {
+        let version = self.slots.version.load(Ordering::Relaxed);
+        debug_assert!(version.is_multiple_of(2));
+        self.slots.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+    }
+
+    pub(super) fn unlock(&self) {
+        let version = self.slots.version.load(Ordering::Relaxed);
+        self.slots.version.store(version.wrapping_add(1), Ordering::Release);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == WIDTH
+    }
+
+    /// Puts a slot at `at`, which must be its rank, and moves the later ones. The node must not be full.
+    pub(super) fn insert(&self, arena: &Arena, at: usize, slot: Slot) {
+        let len = self.len();
+        for from in (at..len).rev() {
+            self.slots.prefixes[from + 1].store(self.slots.prefixes[from].load(Ordering::Relaxed), Ordering::Relaxed);
+            self.slots.entries[from + 1].store(self.slots.entries[from].load());
+        }
+        if let Some(children) = self.children {
+            (at..len).rev().for_each(|from| children[from + 1].store(children[from].load()));
+            children[at].store(slot.child);
+        }
+        // The first slot of an inner node counts as the smallest, see `rank`.
+        let prefix = if self.slots.inner && at == 0 { 0 } else { prefix_after(arena.entry(slot.entry).key, self.skip()) };
+        self.slots.prefixes[at].store(prefix, Ordering::Relaxed);
+        self.slots.entries[at].store(slot.entry);
+        self.slots.len.store(len as u32 + 1, Ordering::Relaxed);
+    }
+
+    /// Moves the slots from `cut` on to the empty node `right`, and makes it the next one.
+    pub(super) fn move_tail(&self, cut: usize, right: Node<'_>, right_ref: NodeRef) {
+        let len = self.len();
+        for (to, from) in (cut..len).enumerate() {
+            right.slots.prefixes[to].store(self.slots.prefixes[from].load(Ordering::Relaxed), Ordering::Relaxed);
+            right.slots.entries[to].store(self.slots.entries[from].load());
+            if let (Some(children), Some(source)) = (right.children, self.children) {
+                children[to].store(source[from].load());
+            }
+            self.slots.prefixes[from].store(u64::MAX, Ordering::Relaxed);
+        }
+        right.slots.len.store((len - cut) as u32, Ordering::Relaxed);
+        self.slots.len.store(cut as u32, Ordering::Relaxed);
+        self.slots.next.store(Some(right_ref));
+    }
+
+    /// All keys that will ever be looked for here share their first `shared` bytes: leaves these out, if that gains enough.
+    pub(super) fn narrow(&self, arena: &Arena, shared: usize) {
+        if shared < self.skip() + SKIP_GAIN {
+            return;
+        }
+        self.slots.skip.store(shared as u32, Ordering::Relaxed);
+        for at in 0..self.len() {
+            self.slots.prefixes[at].store(prefix_after(arena.entry(self.entry(at)).key, shared), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Eight bytes of `key` after the first `skip`, as `key::prefix` has them.
+#[inline]
+pub(super) fn prefix_after(key: &[u8], skip: usize) -> u64 {
+    match (key.get(skip..).unwrap_or_default(), key.last_chunk::<8>()) {
+        // The last eight bytes, without those that are skipped or before: cheaper than copying fewer than eight.
+        (rest, Some(last)) if (1..8).contains(&rest.len()) => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
+        (rest, _) => key::prefix(rest),
+    }
+}

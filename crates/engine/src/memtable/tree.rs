@@ -1,0 +1,166 @@
+//! Reading the tree: a B+tree whose readers take no lock and write nothing.
+//!
+//! Readers descend by optimistic lock coupling (Leis et al., "The ART of Practical Synchronization", DaMoN 2016): take the child's version,
+//! then check that the parent has not changed since the child was chosen. A writer that splits a node makes the versions of all nodes it
+//! changes odd before it changes any, so a reader that comes to a node already split, from a parent that did not say so, finds
+//! the parent changed and starts over: no entry is ever missed. Leaves are linked to the right (Lehman and Yao 1981): what a leaf has
+//! held stays in it or moves to its right neighbour, so a walk that took a leaf's entries and its link together misses nothing either.
+
+use super::arena::{Arena, Entry, EntryRef, NodeRef, NodeSlot};
+use super::node::{Node, Target, WIDTH};
+use super::sync;
+
+/// Where to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Goal<'a> {
+    /// To the first entry.
+    First,
+    /// Behind the last entry.
+    End,
+    /// To the first entry at or after the target. If that is the first of a leaf, the goal may be the end of the leaf before.
+    AtOrAfter(Target<'a>),
+    /// Behind the last entry before the target, in the leaf of that entry if there is one.
+    Before(Target<'a>),
+}
+
+/// Entries of a leaf and the way on, as they were at one moment.
+#[derive(Debug)]
+pub(super) struct LeafCopy {
+    entries: [Option<EntryRef>; WIDTH],
+    next: Option<NodeRef>,
+}
+
+impl LeafCopy {
+    /// No entries.
+    pub(super) const EMPTY: LeafCopy = LeafCopy { entries: [None; WIDTH], next: None };
+
+    /// The entry at a place, or `None` behind the last.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> Option<EntryRef> {
+        self.entries.get(at).copied().flatten()
+    }
+
+    fn of(node: Node<'_>) -> LeafCopy {
+        let mut copy = LeafCopy { next: node.next(), ..LeafCopy::EMPTY };
+        for (at, entry) in copy.entries.iter_mut().enumerate().take(node.len()) {
+            *entry = Some(node.entry(at));
+        }
+        copy
+    }
+}
+
+/// A node was changed while it was read.
+#[derive(Debug)]
+struct Changed;
+
+/// The tree. Inserting is in `insert.rs`.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) arena: Arena,
+    pub(super) root: NodeSlot,
+}
+
+impl Tree {
+    pub(super) fn new(arena: Arena) -> Tree {
+        Tree { arena, root: NodeSlot::new(None) }
+    }
+
+    /// The entry a reference from this tree names.
+    #[inline]
+    pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
+        self.arena.entry(entry)
+    }
+
+    /// The first entry at or after `target`.
+    pub(super) fn first_at_or_after(&self, target: Target<'_>) -> Option<EntryRef> {
+        let first = |node: Node<'_>, at: usize| if at < node.len() { (Some(node.entry(at)), None) } else { (None, node.next()) };
+        let (entry, next) = self.locate(Goal::AtOrAfter(target), first)?;
+        // The first entry of a leaf with a left neighbour never changes: it is the separator.
+        entry.or_else(|| self.read(next?, |node| node.entry(0)).into())
+    }
+
+    /// The leaf of a goal, and the place in it.
+    pub(super) fn leaf(&self, goal: Goal<'_>) -> Option<(LeafCopy, usize)> {
+        self.locate(goal, |node, at| (LeafCopy::of(node), at))
+    }
+
+    /// The leaf to the right of one seen before.
+    pub(super) fn leaf_after(&self, leaf: &LeafCopy) -> Option<LeafCopy> {
+        Some(self.read(leaf.next?, LeafCopy::of))
+    }
+
+    /// What `take` makes of the goal's leaf and the place in it; `None` if the tree is empty. `take` may see a leaf amid a change, but what
+    /// it then returns is thrown away.
+    fn locate<T>(&self, goal: Goal<'_>, take: impl Fn(Node<'_>, usize) -> T) -> Option<T> {
+        let mut attempt = 0;
+        loop {
+            match self.try_locate(goal, &take) {
+                Ok(found) => return found,
+                Err(Changed) => sync::relax(attempt),
+            }
+            attempt += 1;
+        }
+    }
+
+    fn try_locate<T>(&self, goal: Goal<'_>, take: impl Fn(Node<'_>, usize) -> T) -> Result<Option<T>, Changed> {
+        let Some(root) = self.root.load() else { return Ok(None) };
+        let mut node = self.arena.node(root);
+        let mut version = node.begin().ok_or(Changed)?;
+        // The link to the root has no version. It is changed before the old root's version becomes even again.
+        check(self.root.load() == Some(root))?;
+        while let Some(children) = node.children {
+            let child = children[goal.child(node, &self.arena)].load().ok_or(Changed)?;
+            self.arena.prefetch_node(child);
+            let child = self.arena.node(child);
+            let child_version = child.begin().ok_or(Changed)?;
+            check(node.unchanged(version))?;
+            (node, version) = (child, child_version);
+        }
+        let found = take(node, goal.place(node, &self.arena));
+        check(node.unchanged(version))?;
+        Ok(Some(found))
+    }
+
+    fn read<T>(&self, node: NodeRef, take: impl Fn(Node<'_>) -> T) -> T {
+        let node = self.arena.node(node);
+        let mut attempt = 0;
+        loop {
+            if let Some(version) = node.begin() {
+                let taken = take(node);
+                if node.unchanged(version) {
+                    return taken;
+                }
+            }
+            sync::relax(attempt);
+            attempt += 1;
+        }
+    }
+}
+
+fn check(holds: bool) -> Result<(), Changed> {
+    if holds { Ok(()) } else { Err(Changed) }
+}
+
+impl Goal<'_> {
+    /// The slot of an inner node to descend to.
+    #[inline]
+    pub(super) fn child(&self, node: Node<'_>, arena: &Arena) -> usize {
+        let rank = match self {
+            Goal::First => 0,
+            Goal::End => node.len(),
+            Goal::AtOrAfter(target) => node.rank(arena, target, true),
+            Goal::Before(target) => node.rank(arena, target, false),
+        };
+        rank.saturating_sub(1)
+    }
+
+    /// The place in a leaf.
+    #[inline]
+    pub(super) fn place(&self, node: Node<'_>, arena: &Arena) -> usize {
+        match self {
+            Goal::First => 0,
+            Goal::End => node.len(),
+            Goal::AtOrAfter(target) | Goal::Before(target) => node.rank(arena, target, false),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Settings in the making: options arrive in any order and are joined when all are there.
+
+use super::super::field::{DB, FAMILY, Field};
+use super::super::size::{parse_bytes, parse_count, shorten};
+use super::super::{DbSettings, FamilySettings, Style};
+use super::known;
+use crate::codec::{Codec, Compression};
+
+/// What became of one option.
+pub(super) enum Verdict {
+    Used,
+    NoEffect(&'static str),
+    Unknown,
+}
+
+type Outcome = Result<Verdict, String>;
+
+/// The database's part.
+#[derive(Default)]
+pub(super) struct DbDraft {
+    settings: DbSettings,
+    max_background_compactions: Option<u64>,
+    max_background_flushes: Option<u64>,
+    /// RocksDB: 0 means four times the memtables of all families.
+    wal_follows_memtables: bool,
+    /// The largest cache of any family: here they share one.
+    cache_size: Option<u64>,
+}
+
+impl DbDraft {
+    pub(super) fn take(&mut self, key: &str, value: &str) -> Outcome {
+        match key {
+            "max_background_compactions" => self.max_background_compactions = optional(value)?,
+            "max_background_flushes" => self.max_background_flushes = optional(value)?,
+            "max_total_wal_size" if value == "0" => self.wal_follows_memtables = true,
+            "db_write_buffer_size" if value == "0" => self.settings.db_write_buffer_size = u64::MAX,
+            _ => return direct(DB, "", &mut self.settings, key, value),
+        }
+        Ok(Verdict::Used)
+    }
+
+    pub(super) fn finish(mut self, families: &[(String, FamilySettings)]) -> DbSettings {
+        if self.max_background_compactions.is_some() || self.max_background_flushes.is_some() {
+            // As RocksDB's GetBGJobLimits: the older pair of options wins, each counting at least one.
+            let jobs = [self.max_background_compactions, self.max_background_flushes].map(|n| n.unwrap_or(1).max(1));
+            self.settings.max_background_jobs = usize::try_from(jobs[0].saturating_add(jobs[1])).unwrap_or(usize::MAX);
+        }
+        if self.wal_follows_memtables {
+            let memtables = |f: &FamilySettings| f.write_buffer_size.saturating_mul(f.max_write_buffer_number as u64);
+            let all = families.iter().fold(0u64, |sum, (_, family)| sum.saturating_add(memtables(family)));
+            self.settings.max_total_wal_size = all.saturating_mul(4);
+        }
+        if let Some(bytes) = self.cache_size {
+            self.settings.cache_size = bytes;
+        }
+        self.settings
+    }
+}
+
+/// Codec options, for all levels or the last.
+#[derive(Default)]
+struct Effort {
+    enabled: bool,
+    level: Option<i32>,
+    dictionary_bytes: u32,
+}
+
+/// A family's part.
+#[derive(Default)]
+pub(super) struct FamilyDraft {
+    settings: FamilySettings,
+    codec: Option<Codec>,
+    per_level: Vec<Codec>,
+    last: Option<Codec>,
+    effort: Effort,
+    last_effort: Effort,
+    filters_for_hits: bool,
+    no_slowdown: bool,
+    no_stop: bool,
+    compaction_follows_table: bool,
+}
+
+/// Marks the options of table sections in the table of fields.
+const TABLE: &str = "BlockBasedTable.";
+
+const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
+
+impl FamilyDraft {
+    /// An option of a CFOptions section.
+    pub(super) fn take(&mut self, key: &str, value: &str) -> Outcome {
+        match key {
+            "compaction_style" => return self.style(value),
+            "comparator" => {
+                return match value {
+                    "leveldb.BytewiseComparator" | "nullptr" => Ok(Verdict::Used),
+                    other => Err(format!("`{}`: keys are always ordered bytewise", shorten(other))),
+                };
+            }
+            "optimize_filters_for_hits" => self.filters_for_hits = flag(value)?,
+            "level0_slowdown_writes_trigger" if value.starts_with('-') => self.no_slowdown = optional(value)?.is_none(),
+            "level0_stop_writes_trigger" if value.starts_with('-') => self.no_stop = optional(value)?.is_none(),
+            "soft_pending_compaction_bytes_limit" if value == "0" => self.settings.soft_pending_compaction_bytes_limit = u64::MAX,
+            "hard_pending_compaction_bytes_limit" if value == "0" => self.settings.hard_pending_compaction_bytes_limit = u64::MAX,
+            "max_compaction_bytes" if value == "0" => self.compaction_follows_table = true,
+            "compression" | "compression_per_level" | "bottommost_compression" => return self.codecs(key, value),
+            _ => {
+                if let Some(member) = key.strip_prefix("compression_opts.") {
+                    return effort(&mut self.effort, member, value);
+                }
+                if let Some(member) = key.strip_prefix("bottommost_compression_opts.") {
+                    return effort(&mut self.last_effort, member, value);
+                }
+                return direct(FAMILY, "", &mut self.settings, key, value);
+            }
+        }
+        Ok(Verdict::Used)
+    }
+
+    /// An option of a BlockBasedTable section.
+    pub(super) fn take_table(&mut self, db: &mut DbDraft, key: &str, value: &str) -> Outcome {
+        match key {
+            "filter_policy" => self.filter(value),
+            "block_cache" => match cache_capacity(value)? {
+                Some(bytes) => {
+                    db.cache_size = Some(db.cache_size.unwrap_or(0).max(bytes));
+                    Ok(Verdict::Used)
+                }
+                None => Ok(Verdict::NoEffect("it does not say how large; see cache_size")),
+            },
+            _ => direct(FAMILY, TABLE, &mut self.settings, key, value),
+        }
+    }
+
+    fn style(&mut self, value: &str) -> Outcome {
+        self.settings.style = match value {
+            "kCompactionStyleLevel" => Style::Leveled,
+            "kCompactionStyleUniversal" => Style::Universal,
+            other => return Err(format!("`{}`: there are kCompactionStyleLevel and kCompactionStyleUniversal", shorten(other))),
+        };
+        Ok(Verdict::Used)
+    }
+
+    fn codecs(&mut self, key: &str, value: &str) -> Outcome {
+        let mut replaced = false;
+        let mut read = |name: &str| {
+            let (codec, exact) = codec(name)?;
+            replaced |= !exact;
+            Ok::<_, String>(codec)
+        };
+        match key {
+            "compression" => self.codec = Some(read(value)?),
+            "bottommost_compression" => self.last = if value == "kDisableCompressionOption" { None } else { Some(read(value)?) },
+            _ => {
+                let names = value.split(':').map(str::trim).filter(|name| !name.is_empty()).take(64);
+                self.per_level = names.map(read).collect::<Result<_, _>>()?;
+            }
+        }
+        Ok(if replaced { Verdict::NoEffect(OTHER_CODEC) } else { Verdict::Used })
+    }
+
+    fn filter(&mut self, value: &str) -> Outcome {
+        let value = value.trim_start_matches('{').trim_start_matches("id=");
+        let mut parts = value.split([':', ';', '}']);
+        let bits = match parts.next().unwrap_or_default() {
+            "nullptr" | "" => 0.0,
+            "bloomfilter" | "ribbonfilter" | "rocksdb.internal.FastLocalBloomFilter" => {
+                let bits = parts.next().unwrap_or_default();
+                bits.parse().map_err(|_| format!("`{}` is not a number of bits per key", shorten(bits)))?
+            }
+            "rocksdb.BuiltinBloomFilter" => return Ok(Verdict::NoEffect("it does not say how many bits; see bloom_bits_per_key")),
+            other => return Err(format!("`{}` is not a filter that is known here", shorten(other))),
+        };
+        self.settings.bloom_bits_per_key = bits;
+        self.settings.bloom_bits_last_level = bits;
+        Ok(Verdict::Used)
+    }
+
+    pub(super) fn finish(mut self) -> FamilySettings {
+        if self.filters_for_hits {
+            self.settings.bloom_bits_last_level = 0.0;
+        }
+        if self.no_stop {
+            self.settings.level0_stop_writes_trigger = usize::MAX;
+        }
+        if self.no_slowdown {
+            self.settings.level0_slowdown_writes_trigger = self.settings.level0_stop_writes_trigger;
+        }
+        if self.compaction_follows_table {
+            self.settings.max_compaction_bytes = self.settings.target_file_size_base.saturating_mul(25);
+        }
+        self.compression();
+        self.settings
+    }
+
+    /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec; the last level may have its own.
+    fn compression(&mut self) {
+        let with = |codec: Codec, effort: &Effort| Compression {
+            codec,
+            level: effort.level.filter(|_| matches!(codec, Codec::Zstd | Codec::Zlib)),
+            dictionary_bytes: if codec == Codec::Zstd { effort.dictionary_bytes } else { 0 },
+        };
+        let levels = self.settings.num_levels.clamp(1, 64);
+        let fallback = self.codec.unwrap_or(self.settings.compression_at(0).codec);
+        let mut list = if self.per_level.is_empty() { vec![fallback] } else { std::mem::take(&mut self.per_level) };
+        list.truncate(levels);
+        let deepest = list.last().copied().unwrap_or(fallback);
+        self.settings.compression = list.into_iter().map(|codec| with(codec, &self.effort)).collect();
+        if self.last.is_some() || self.last_effort.enabled {
+            let effort = if self.last_effort.enabled { &self.last_effort } else { &self.effort };
+            self.settings.compression.resize(levels - 1, with(deepest, &self.effort));
+            self.settings.compression.push(with(self.last.unwrap_or(deepest), effort));
+        }
+    }
+}
+
+/// Options with the same meaning on both sides go straight through the table of fields, all others to the list of known ones.
+fn direct<S>(fields: &[Field<S>], prefix: &str, settings: &mut S, key: &str, value: &str) -> Outcome {
+    // A table's option is none of a family's, however it is spelled.
+    let same = |f: &&Field<S>| f.rocksdb.strip_prefix(prefix) == Some(key) && !key.starts_with(TABLE);
+    if let Some(field) = fields.iter().find(same) {
+        field.set_text(settings, value)?;
+        return Ok(Verdict::Used);
+    }
+    Ok(known::why(key).map_or(Verdict::Unknown, Verdict::NoEffect))
+}
+
+fn effort(effort: &mut Effort, member: &str, value: &str) -> Outcome {
+    match member {
+        // 32767 is CompressionOptions::kDefaultCompressionLevel.
+        "level" => effort.level = Some(value.parse().map_err(|_| not_number(value))?).filter(|level| *level != 32_767),
+        "max_dict_bytes" => effort.dictionary_bytes = value.parse().map_err(|_| not_number(value))?,
+        "enabled" => effort.enabled = flag(value)?,
+        _ => return Ok(known::why_member(member).map_or(Verdict::Unknown, Verdict::NoEffect)),
+    }
+    Ok(Verdict::Used)
+}
+
+/// The codec of a name, and whether it is that very one.
+fn codec(name: &str) -> Result<(Codec, bool), String> {
+    Ok(match name {
+        "kNoCompression" => (Codec::None, true),
+        "kSnappyCompression" => (Codec::Snappy, true),
+        "kZlibCompression" => (Codec::Zlib, true),
+        "kBZip2Compression" => (Codec::Bzip2, true),
+        "kLZ4Compression" => (Codec::Lz4, true),
+        "kLZ4HCCompression" | "kXpressCompression" => (Codec::Lz4, false),
+        "kZSTD" | "kZSTDNotFinalCompression" => (Codec::Zstd, true),
+        other => return Err(format!("`{}` is not a compression type", shorten(other))),
+    })
+}
+
+/// A whole number, or `None` where RocksDB writes a negative one for "not set".
+fn optional(value: &str) -> Result<Option<u64>, String> {
+    match value.parse::<i64>() {
+        Ok(number) => Ok(u64::try_from(number).ok()),
+        Err(_) => parse_count(value).map(Some),
+    }
+}
+
+/// The capacity in `8388608` or `{capacity=8388608;...}`; `None` if only a kind of cache is named.
+fn cache_capacity(value: &str) -> Result<Option<u64>, String> {
+    let inside = value.trim_start_matches('{').trim_end_matches('}');
+    let member = inside.split(';').find_map(|m| m.trim().strip_prefix("capacity="));
+    match member {
+        Some(capacity) => parse_bytes(capacity).map(Some),
+        None if value.starts_with(|c: char| c.is_ascii_digit()) => parse_bytes(value).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn flag(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| format!("`{}` is neither true nor false", shorten(value)))
+}
+
+fn not_number(value: &str) -> String {
+    format!("`{}` is not a whole number that fits", shorten(value))
+}

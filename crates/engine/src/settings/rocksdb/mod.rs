@@ -1,0 +1,162 @@
+//! RocksDB's OPTIONS files, so that people can bring what they have. Nothing is ignored in silence: each option ends up applied, known
+//! to be without effect here (with the reason), or unknown.
+//!
+//! 1. `ini` cuts the text into sections and entries and remembers lines.
+//! 2. `draft` takes the options one by one, in any order (RocksDB writes them in that of a hash table).
+//! 3. Options that only mean something together (compression and its levels, background threads) are joined at the end.
+//! 4. The result is validated like any other settings.
+
+mod draft;
+mod ini;
+mod known;
+
+#[cfg(test)]
+mod tests;
+
+use super::{DbSettings, FamilySettings};
+use draft::{DbDraft, FamilyDraft, Verdict};
+use ini::{Entry, Section};
+
+/// One option of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionEntry {
+    /// Its section, such as `CFOptions "default"`.
+    pub section: String,
+    /// Its name; members of structs as `compression_opts.level`.
+    pub key: String,
+    /// Its value as written.
+    pub value: String,
+    /// Its line, from 1.
+    pub line: usize,
+}
+
+/// An option that RocksDB knows and that changes nothing here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithoutEffect {
+    /// The option.
+    pub entry: OptionEntry,
+    /// Why there is nothing to change.
+    pub why: &'static str,
+    /// It has RocksDB's default value, so that nobody asked for anything.
+    pub at_default: bool,
+}
+
+/// What an OPTIONS file says. Every option of the file is in exactly one of `used`, `without_effect` and `unknown`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OptionsFile {
+    /// The database. What the file leaves out has SinterDB's default.
+    pub db: DbSettings,
+    /// The column families, in the file's order.
+    pub families: Vec<(String, FamilySettings)>,
+    /// Options that were applied.
+    pub used: Vec<OptionEntry>,
+    /// Options that have no equivalent.
+    pub without_effect: Vec<WithoutEffect>,
+    /// Options that nobody here has heard of.
+    pub unknown: Vec<OptionEntry>,
+}
+
+/// Complaints beyond these help nobody.
+const COMPLAINTS_MAX: usize = 100;
+
+impl OptionsFile {
+    /// Reads the text of an OPTIONS file (RocksDB 5 to 11).
+    ///
+    /// # Errors
+    /// Everything that is wrong, with lines: syntax, values that cannot be read, values out of range, and options that would change what
+    /// the data mean (a comparator other than bytewise, FIFO compaction).
+    pub fn parse(text: &str) -> Result<OptionsFile, Vec<String>> {
+        let mut complaints = Vec::new();
+        let sections = ini::sections(text, &mut complaints);
+        let mut reading = Reading { file: OptionsFile::default(), db: DbDraft::default(), families: Vec::new(), complaints };
+        for section in &sections {
+            reading.section(section);
+        }
+        reading.finish()
+    }
+
+    /// Options that somebody set and that change nothing, then the unknown ones: what a user should be told, one line each.
+    pub fn report(&self) -> Vec<String> {
+        let entry = |e: &OptionEntry| format!("line {}: [{}] {} = {}", e.line, e.section, e.key, super::size::shorten(&e.value));
+        let quiet = self.without_effect.iter().filter(|w| !w.at_default).map(|w| format!("{}: no effect: {}", entry(&w.entry), w.why));
+        quiet.chain(self.unknown.iter().map(|e| format!("{}: unknown option", entry(e)))).collect()
+    }
+}
+
+struct Reading {
+    file: OptionsFile,
+    db: DbDraft,
+    families: Vec<(String, FamilyDraft)>,
+    complaints: Vec<String>,
+}
+
+impl Reading {
+    fn section(&mut self, section: &Section<'_>) {
+        match section.kind {
+            "Version" => self.each(section, |_, entry| match entry.key.as_ref() {
+                "rocksdb_version" | "options_file_version" => Ok(Verdict::NoEffect("it says who wrote the file")),
+                _ => Ok(Verdict::Unknown),
+            }),
+            "DBOptions" => self.each(section, |reading, entry| reading.db.take(&entry.key, entry.value)),
+            "CFOptions" => {
+                let index = self.family(section.name);
+                self.each(section, |reading, entry| reading.families[index].1.take(&entry.key, entry.value));
+            }
+            "TableOptions/BlockBasedTable" => {
+                let index = self.family(section.name);
+                self.each(section, |reading, entry| {
+                    let Reading { db, families, .. } = reading;
+                    families[index].1.take_table(db, &entry.key, entry.value)
+                });
+            }
+            kind if kind.starts_with("TableOptions/") => {
+                self.each(section, |_, _| Ok(Verdict::NoEffect("there is one kind of table, and its options come from BlockBasedTable")));
+            }
+            _ => self.each(section, |_, _| Ok(Verdict::Unknown)),
+        }
+    }
+
+    /// The draft of a family, made at its first section.
+    fn family(&mut self, name: &str) -> usize {
+        self.families.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+            self.families.push((name.to_string(), FamilyDraft::default()));
+            self.families.len() - 1
+        })
+    }
+
+    fn each(&mut self, section: &Section<'_>, take: impl Fn(&mut Self, &Entry<'_>) -> Result<Verdict, String>) {
+        for entry in &section.entries {
+            let verdict = take(self, entry);
+            let title = if section.name.is_empty() { section.kind.to_string() } else { format!("{} \"{}\"", section.kind, section.name) };
+            let option = OptionEntry { section: title, key: entry.key.to_string(), value: entry.value.to_string(), line: entry.line };
+            match verdict {
+                Ok(Verdict::Used) => self.file.used.push(option),
+                Ok(Verdict::NoEffect(why)) => {
+                    let at_default = section.kind == "Version" || known::is_default(&entry.key, entry.value);
+                    self.file.without_effect.push(WithoutEffect { entry: option, why, at_default });
+                }
+                Ok(Verdict::Unknown) => self.file.unknown.push(option),
+                Err(what) => self.complaints.push(format!("line {}: {}: {what}", entry.line, super::size::shorten(&entry.key))),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<OptionsFile, Vec<String>> {
+        if self.complaints.is_empty() && !self.families.iter().any(|(name, _)| name == "default") {
+            self.complaints.push("not an OPTIONS file: it has no section [CFOptions \"default\"]".into());
+        }
+        for (name, draft) in self.families {
+            let family = draft.finish();
+            let list = family.validate().err().into_iter().flatten();
+            self.complaints.extend(list.map(|what| format!("CFOptions \"{}\": {what}", super::size::shorten(&name))));
+            self.file.families.push((name, family));
+        }
+        self.file.db = self.db.finish(&self.file.families);
+        self.complaints.extend(self.file.db.validate().err().into_iter().flatten());
+        if self.complaints.is_empty() {
+            return Ok(self.file);
+        }
+        self.complaints.truncate(COMPLAINTS_MAX);
+        Err(self.complaints)
+    }
+}

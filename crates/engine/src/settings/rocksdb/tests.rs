@@ -1,0 +1,180 @@
+//! A real OPTIONS file, options in combination, and hostile texts.
+
+use super::super::tests::mutate;
+use super::super::{Style, format_compression};
+use super::*;
+use std::fmt::Write as _;
+
+/// Written by RocksDB 7.8.3's db_bench.
+const REAL: &str = include_str!("../../../testdata/options/rocksdb-7.8.3.ini");
+
+fn file(db: &str, family: &str, table: &str) -> String {
+    format!(
+        "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\n{db}\n[CFOptions \"default\"]\n{family}\n\
+         [TableOptions/BlockBasedTable \"default\"]\n{table}\n"
+    )
+}
+
+fn family(family: &str, table: &str) -> FamilySettings {
+    OptionsFile::parse(&file("", family, table)).unwrap().families.remove(0).1
+}
+
+#[test]
+fn every_option_of_a_real_file_is_classified() {
+    let file = OptionsFile::parse(REAL).unwrap();
+    assert_eq!(file.unknown, vec![]);
+    let used: Vec<&str> = file.used.iter().map(|e| e.key.as_str()).collect();
+    let expected = [
+        "bytes_per_sync max_background_jobs max_background_flushes max_subcompactions max_background_compactions max_total_wal_size",
+        "use_direct_io_for_flush_and_compaction db_write_buffer_size",
+        "compression_opts.enabled compression_opts.max_dict_bytes compression_opts.level",
+        "target_file_size_multiplier write_buffer_size max_write_buffer_number",
+        "bottommost_compression_opts.enabled bottommost_compression_opts.max_dict_bytes bottommost_compression_opts.level",
+        "level0_stop_writes_trigger level0_slowdown_writes_trigger hard_pending_compaction_bytes_limit soft_pending_compaction_bytes_limit",
+        "target_file_size_base level0_file_num_compaction_trigger max_compaction_bytes max_bytes_for_level_base",
+        "max_bytes_for_level_multiplier compression",
+        "compaction_options_universal.max_size_amplification_percent compaction_options_universal.max_merge_width",
+        "compaction_options_universal.min_merge_width compaction_options_universal.size_ratio",
+        "bottommost_compression num_levels optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
+        "filter_policy block_size",
+    ];
+    assert_eq!(used, expected.join(" ").split_whitespace().collect::<Vec<_>>());
+    // Structs that are cut: 9 + 9 + 8 members for 3 lines.
+    let lines = REAL.lines().filter(|l| !l.starts_with('#') && l.contains('=')).count();
+    assert_eq!(file.used.len() + file.without_effect.len(), lines - 3 + 9 + 9 + 8);
+    assert_eq!(file.report(), Vec::<String>::new(), "nobody asked db_bench for anything special");
+    let ttl = file.without_effect.iter().find(|w| w.entry.key == "ttl").unwrap();
+    assert_eq!((ttl.entry.value.as_str(), ttl.entry.section.as_str()), ("2592000", "CFOptions \"default\""));
+}
+
+#[test]
+fn a_real_file_gives_what_it_says() {
+    let file = OptionsFile::parse(REAL).unwrap();
+    let expected = FamilySettings {
+        compression: vec![crate::codec::Compression { codec: crate::codec::Codec::Snappy, level: None, dictionary_bytes: 0 }],
+        bloom_bits_per_key: 0.0,
+        bloom_bits_last_level: 0.0,
+        level_compaction_dynamic_level_bytes: false,
+        hard_pending_compaction_bytes_limit: 128 << 30,
+        max_merge_width: u32::MAX as usize,
+        ..FamilySettings::default()
+    };
+    assert_eq!(file.families, vec![("default".to_string(), expected)]);
+    assert_eq!(file.db, DbSettings { bytes_per_sync: 0, max_total_wal_size: 512 << 20, ..DbSettings::default() });
+}
+
+#[test]
+fn options_that_mean_something_together() {
+    let compressed = |text: &str| format_compression(&family(text, "").compression);
+    assert_eq!(compressed("compression=kZSTD\ncompression_opts={level=5;max_dict_bytes=16384;strategy=0}"), "zstd:5:dict=16KiB");
+    let opts = "compression_opts={level=7}\nnum_levels=4\n";
+    assert_eq!(compressed(&format!("{opts}compression=kLZ4Compression\nbottommost_compression=kZSTD")), "lz4 lz4 lz4 zstd:7");
+    assert_eq!(
+        compressed(&format!("{opts}compression_per_level=kNoCompression:kZSTD\nbottommost_compression_opts={{level=19;enabled=true;}}")),
+        "none zstd:7 zstd:7 zstd:19"
+    );
+    assert_eq!(compressed("compression_per_level=kNoCompression:kNoCompression:kSnappyCompression\ncompression=kZSTD"), "none none snappy");
+    assert_eq!(compressed("compression=kZlibCompression\ncompression_opts=-14:6:0:0"), "zlib:6");
+    assert_eq!(compressed("compression=kZSTD\nbottommost_compression_opts=-14:3:0:0:0:true\nnum_levels=2"), "zstd zstd:3");
+    let f = family(
+        "optimize_filters_for_hits=true\nlevel0_slowdown_writes_trigger=-1\nmax_compaction_bytes=0",
+        "filter_policy=bloomfilter:9.5:false",
+    );
+    assert_eq!((f.bloom_bits_per_key, f.bloom_bits_last_level), (9.5, 0.0));
+    assert_eq!((f.level0_slowdown_writes_trigger, f.max_compaction_bytes), (36, 25 * (64 << 20)));
+    assert_eq!(family("", "filter_policy={id=ribbonfilter:8:-1;}").bloom_bits_per_key, 8.0);
+    let f = family(
+        "compaction_style=kCompactionStyleUniversal\ncompaction_options_universal={size_ratio=5;max_read_amp=-1;}",
+        "block_size=16384",
+    );
+    assert_eq!((f.style, f.size_ratio, f.block_size), (Style::Universal, 5, 16384));
+    let db = |text: &str, table: &str| OptionsFile::parse(&file(text, "", table)).unwrap().db;
+    assert_eq!(db("max_background_jobs=8\nmax_background_compactions=4\nmax_background_flushes=-1", "").max_background_jobs, 5);
+    assert_eq!(db("max_background_jobs=8", "block_cache={capacity=1048576;num_shard_bits=4}").cache_size, 1 << 20);
+    assert_eq!(db("db_write_buffer_size=0\nmax_total_wal_size=8388608", "").max_total_wal_size, 8 << 20);
+}
+
+#[test]
+fn what_has_no_effect_or_is_unknown_is_reported() {
+    let text = file(
+        "paranoid_checks=false # by the way\nfrobnicate=3\nBlockBasedTable.block_cache=5",
+        "ttl=60\ncompression=kLZ4HCCompression\nprefix_extractor=rocksdb.FixedPrefix.8\nmerge_operator={id=max;}\n\
+         compression_opts={level=32767;shine=1}",
+        "block_size=8192\nformat_version=6\n[TableOptions/PlainTable \"x\"]\nuser_key_len=8\n[Extra]\na=b",
+    );
+    let report = OptionsFile::parse(&text).unwrap().report().join("\n");
+    for expected in [
+        "line 4: [DBOptions] paranoid_checks = false: no effect: verification",
+        "line 8: [CFOptions \"default\"] ttl = 60: no effect: RocksDB's ttl only compacts",
+        "compression = kLZ4HCCompression: no effect: this codec is not built in: lz4",
+        "prefix_extractor = rocksdb.FixedPrefix.8: no effect: no such feature",
+        "merge_operator = {id=max;}: no effect: operators and filters are passed",
+        "user_key_len = 8: no effect: there is one kind of table",
+        "frobnicate = 3: unknown option",
+        "BlockBasedTable.block_cache = 5: unknown option",
+        "compression_opts.shine = 1: unknown option",
+        "line 19: [Extra] a = b: unknown option",
+    ] {
+        assert!(report.contains(expected), "{expected} not in\n{report}");
+    }
+    assert_eq!(report.lines().count(), 10, "{report}");
+}
+
+#[test]
+fn all_mistakes_are_listed_with_lines() {
+    let complaints = OptionsFile::parse(&file(
+        "max_background_jobs=many",
+        "write_buffer_size=1\ncompaction_style=kCompactionStyleFIFO\ncomparator=rocksdb.ReverseBytewiseComparator\n\
+         compression_opts={level=x;a={}\ncompression=kGzip\nnum_levels\nttl=1\nttl=2\nlevel0_stop_writes_trigger=5",
+        "filter_policy=cuckoo:3",
+    ));
+    let all = complaints.unwrap_err().join("\n");
+    for expected in [
+        "line 4: max_background_jobs: `many` is not a whole number",
+        "line 7: compaction_style: `kCompactionStyleFIFO`",
+        "line 8: comparator: `rocksdb.ReverseBytewiseComparator`: keys are always ordered bytewise",
+        "line 9: braces do not match",
+        "line 10: compression: `kGzip`",
+        "line 11: neither a section nor key=value",
+        "line 13: ttl stands twice",
+        "line 16: filter_policy: `cuckoo`",
+        "CFOptions \"default\": write_buffer_size = 1: allowed 4KiB to 2GiB",
+        "CFOptions \"default\": level0_stop_writes_trigger = 5: must not be below",
+    ] {
+        assert!(all.contains(expected), "{expected} not in\n{all}");
+    }
+    assert_eq!(all.lines().count(), 10, "{all}");
+    for (text, expected) in [
+        ("", "no section [CFOptions \"default\"]"),
+        ("[DBOptions]\n", "no section"),
+        ("x=1", "line 1: an option before the first section"),
+        ("[CFOptions]\n", "needs a column family in quotes"),
+        ("[CFOptions \"a]\n", "closing quote"),
+        ("[DBOptions\n", "closing bracket"),
+        ("[DBOptions]\n[DBOptions]\n", "line 2: section DBOptions stands twice"),
+        ("[DBOptions]\n=3\n", "without a name"),
+    ] {
+        let complaints = OptionsFile::parse(text).unwrap_err().join("\n");
+        assert!(complaints.contains(expected), "{text}: {complaints}");
+    }
+}
+
+#[test]
+fn hostile_options_end_in_complaints_or_valid_settings() {
+    mutate(REAL, 2000, |text, seed| match OptionsFile::parse(text) {
+        Ok(file) => {
+            assert_eq!(file.db.validate(), Ok(()), "seed {seed}");
+            assert!(file.families.iter().all(|(_, family)| family.validate().is_ok()), "seed {seed}");
+        }
+        Err(complaints) => assert!((1..=COMPLAINTS_MAX).contains(&complaints.len()), "seed {seed}"),
+    });
+    let deep = format!("[CFOptions \"default\"]\ncompression_opts={}{}", "{".repeat(200_000), "}".repeat(200_000));
+    assert!(OptionsFile::parse(&deep).is_err());
+    assert!(OptionsFile::parse(&"[DBOptions]\n".repeat(50_000)).unwrap_err().len() <= COMPLAINTS_MAX);
+    assert!(OptionsFile::parse(&"x".repeat(2 << 20)).is_err());
+    let mut many = String::from("[DBOptions]\n");
+    (0..100_000).for_each(|i| writeln!(many, "{i}=").unwrap());
+    assert!(OptionsFile::parse(&many).unwrap_err()[0].contains("more than 1024 options"));
+    let levels = format!("[CFOptions \"default\"]\nnum_levels=18446744073709551615\ncompression_per_level={}", "kZSTD:".repeat(1000));
+    assert!(OptionsFile::parse(&levels).is_err());
+}

@@ -1,0 +1,239 @@
+//! Walks a table through the cache, in both directions. It holds the index and its current block, so eviction does not disturb it.
+
+use super::block::{Block, Position};
+use super::index::Index;
+use super::reader::{Held, ReadOptions, Table};
+use crate::cache::Cached;
+use crate::cursor::Cursor;
+use crate::error::Result;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// A position in a table.
+pub struct TableCursor {
+    table: Arc<Table>,
+    options: ReadOptions,
+    index: Option<Arc<Cached<Index>>>,
+    /// The current block; `None` if the cursor stands nowhere.
+    block: Option<Arc<Cached<Block>>>,
+    /// Its number; stays when the cursor moves on, to recognise sequential reading.
+    number: usize,
+    position: Position,
+    /// Blocks that were read ahead of the current one.
+    ahead: VecDeque<(usize, Arc<Cached<Block>>)>,
+}
+
+impl fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCursor").field("valid", &self.valid()).field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
+        TableCursor { table, options, index: None, block: None, number: 0, position: Position::default(), ahead: VecDeque::new() }
+    }
+
+    fn index(&mut self) -> Result<Arc<Cached<Index>>> {
+        if let Some(index) = &self.index {
+            return Ok(Arc::clone(index));
+        }
+        let index = self.table.index()?.into_arc();
+        self.index = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// Makes `number` the current block; the cursor stands nowhere until a position is set.
+    fn load(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
+        let sequential = self.block.take().is_some() && number == self.number + 1;
+        self.number = number;
+        while self.ahead.front().is_some_and(|(ahead, _)| *ahead < number) {
+            self.ahead.pop_front();
+        }
+        if self.ahead.front().is_some_and(|(ahead, _)| *ahead == number)
+            && let Some((_, block)) = self.ahead.pop_front()
+        {
+            if self.options.fill_cache {
+                self.table.keep_block(number, &block);
+            }
+            return Ok(block);
+        }
+        self.ahead.clear();
+        if let Some(block) = self.table.resident_block(number).map(Held::into_arc) {
+            return Ok(block);
+        }
+        if sequential && self.options.readahead > 0 {
+            return self.load_ahead(index, number);
+        }
+        self.table.load_block(index, number, self.options)
+    }
+
+    /// Reads blocks from `number` on with one read of about `readahead` bytes.
+    fn load_ahead(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
+        let start = index.extent(number).0;
+        let end = |block: usize| index.extent(block).0 + index.extent(block).1 - start;
+        let wanted = self.options.readahead as u64;
+        let last = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).last().unwrap_or(number);
+        let bytes = self.table.frames.read(start, self.table.length(start, end(last))?)?;
+        for block in number..=last {
+            let (offset, length) = index.extent(block);
+            let at = (offset - start) as usize;
+            let parsed = self.table.parse_block(offset, bytes[at..at + length as usize].to_vec());
+            match parsed {
+                Ok(parsed) => self.ahead.push_back((block, parsed)),
+                // Only the block that is asked for now can fail; the others fail when they are reached.
+                Err(error) if block == number => return Err(error),
+                Err(_) => break,
+            }
+        }
+        match self.ahead.pop_front() {
+            Some((_, block)) => {
+                if self.options.fill_cache {
+                    self.table.keep_block(number, &block);
+                }
+                Ok(block)
+            }
+            None => self.table.load_block(index, number, self.options),
+        }
+    }
+
+    /// Stands on an entry of a block that was loaded.
+    fn stand(&mut self, index: &Index, block: Arc<Cached<Block>>, entry: usize) -> Result<()> {
+        if self.position.enter(block.layout(), block.data(), entry).is_none() {
+            return Err(self.table.damaged_block(index, self.number));
+        }
+        self.block = Some(block);
+        Ok(())
+    }
+
+    /// To the first entry of block `number`, or nowhere past the last one.
+    fn enter_first(&mut self, number: usize) -> Result<()> {
+        let index = self.index()?;
+        if number >= index.len() {
+            self.block = None;
+            return Ok(());
+        }
+        let block = self.load(&index, number)?;
+        self.stand(&index, block, 0)
+    }
+
+    /// To the last entry of the block before `number`, or nowhere before the first one.
+    fn enter_last_before(&mut self, number: usize) -> Result<()> {
+        let index = self.index()?;
+        let Some(number) = number.checked_sub(1) else {
+            self.block = None;
+            return Ok(());
+        };
+        let block = self.load(&index, number)?;
+        let last = block.layout().count() - 1;
+        self.stand(&index, block, last)
+    }
+
+    /// To entry `entry` of the current block.
+    fn go(&mut self, entry: usize) -> Result<()> {
+        let Some(block) = &self.block else { return Ok(()) };
+        match self.position.go(block.layout(), block.data(), entry) {
+            Some(()) => Ok(()),
+            None => self.damaged(),
+        }
+    }
+
+    /// The current block has a damaged entry: the cursor stands nowhere.
+    #[cold]
+    fn damaged(&mut self) -> Result<()> {
+        self.block = None;
+        let index = self.index()?;
+        Err(self.table.damaged_block(&index, self.number))
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.enter_first(0)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        let blocks = self.index()?.len();
+        self.enter_last_before(blocks)
+    }
+
+    fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()> {
+        let index = self.index()?;
+        // More than one block only where the versions of one key go on.
+        for number in index.find(key)..index.len() {
+            let block = match self.block.take() {
+                Some(block) if self.number == number => block,
+                before => {
+                    self.block = before;
+                    self.load(&index, number)?
+                }
+            };
+            let Some(entry) = block.layout().lower_bound(block.data(), key, trailer) else {
+                return Err(self.table.damaged_block(&index, number));
+            };
+            if entry < block.layout().count() {
+                return self.stand(&index, block, entry);
+            }
+            self.block = Some(block);
+        }
+        self.block = None;
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let index = self.index()?;
+        let number = index.find(key);
+        if number < index.len() {
+            let block = self.load(&index, number)?;
+            // Versions of `key` itself sort at or after its largest trailer.
+            let Some(entry) = block.layout().lower_bound(block.data(), key, u64::MAX) else {
+                return Err(self.table.damaged_block(&index, number));
+            };
+            if let Some(entry) = entry.checked_sub(1) {
+                return self.stand(&index, block, entry);
+            }
+        }
+        self.enter_last_before(number)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if let Some(block) = &self.block
+            && self.position.index() + 1 < block.layout().count()
+        {
+            return match self.position.advance(block.layout(), block.data()) {
+                Some(()) => Ok(()),
+                None => self.damaged(),
+            };
+        }
+        self.enter_first(self.number + 1)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        match self.position.index().checked_sub(1) {
+            Some(entry) => self.go(entry),
+            None => self.enter_last_before(self.number),
+        }
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.block.is_some()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    #[inline]
+    fn trailer(&self) -> u64 {
+        self.position.trailer()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.block.as_ref().map(|block| self.position.value(block.data())).unwrap_or_default()
+    }
+}

@@ -1,0 +1,108 @@
+//! The frame around every block of a table file:
+//!
+//! ```text
+//! payload
+//! u32   raw length       only if the codec is not 0
+//! u8    codec
+//! u64   checksum of all before, at this offset of this file of this database
+//! ```
+//!
+//! The checksum is verified before anything else is believed, and a claimed raw length must be one the codec can reach.
+
+use crate::checksum::Salt;
+use crate::codec::{self, Codec, Dictionary};
+use crate::error::{Error, Result};
+use sinter_storage::store::{FileId, ReadAt};
+use std::ops::Range;
+
+/// Ends the frame of the payload that starts at `start` of `buffer` and will stand at `offset` of the file; its checksum.
+pub(super) fn seal(salt: Salt, offset: u64, buffer: &mut Vec<u8>, start: usize, packed: Option<(Codec, u32)>) -> u64 {
+    if let Some((_, raw)) = packed {
+        buffer.extend_from_slice(&raw.to_le_bytes());
+    }
+    buffer.push(packed.map_or(Codec::None, |(codec, _)| codec) as u8);
+    let checksum = salt.checksum(offset, &buffer[start..]);
+    buffer.extend_from_slice(&checksum.to_le_bytes());
+    checksum
+}
+
+/// A verified frame.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// The payload, counted from the start of the frame.
+    pub payload: Range<usize>,
+    /// How it is compressed.
+    pub codec: Codec,
+    /// Its length when decompressed.
+    pub raw: usize,
+    /// Its checksum.
+    pub checksum: u64,
+}
+
+/// One file to read frames from.
+#[derive(Debug)]
+pub(super) struct Frames {
+    pub id: FileId,
+    pub file: std::sync::Arc<dyn ReadAt>,
+    pub salt: Salt,
+}
+
+impl Frames {
+    /// Damage in this file.
+    pub fn corrupt(&self, offset: u64, what: &str) -> Error {
+        Error::corrupt(self.id, offset, what)
+    }
+
+    /// Verifies the frame that was read from `offset`.
+    pub fn verify(&self, offset: u64, frame: &[u8]) -> Result<Frame> {
+        let Some((body, stored)) = frame.split_last_chunk::<8>() else {
+            return Err(self.corrupt(offset, "a block is shorter than its trailer"));
+        };
+        let checksum = u64::from_le_bytes(*stored);
+        if self.salt.checksum(offset, body) != checksum {
+            return Err(self.corrupt(offset, "the checksum of a block does not match"));
+        }
+        let Some((&codec, body)) = body.split_last() else {
+            return Err(self.corrupt(offset, "a block is shorter than its trailer"));
+        };
+        let Some(codec) = Codec::from_byte(codec) else {
+            return Err(self.corrupt(offset, "a block has an unknown codec"));
+        };
+        if codec == Codec::None {
+            return Ok(Frame { payload: 0..body.len(), codec, raw: body.len(), checksum });
+        }
+        let (payload, raw) = body
+            .split_last_chunk::<4>()
+            .map(|(payload, raw)| (payload, u32::from_le_bytes(*raw) as usize))
+            .filter(|(payload, raw)| codec.plausible(payload.len(), *raw))
+            .ok_or_else(|| self.corrupt(offset, "a block claims an impossible length"))?;
+        Ok(Frame { payload: 0..payload.len(), codec, raw, checksum })
+    }
+
+    /// Decompresses a verified frame into `out`, which is as long as its raw length.
+    pub fn unpack(&self, offset: u64, frame: &Frame, bytes: &[u8], dictionary: Option<&Dictionary>, out: &mut [u8]) -> Result<()> {
+        bytes
+            .get(frame.payload.clone())
+            .and_then(|payload| codec::decompress(frame.codec, dictionary, payload, out))
+            .ok_or_else(|| self.corrupt(offset, "a block does not decompress"))
+    }
+
+    /// Reads bytes of the file. `length` has been checked against the file's own length.
+    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.file.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The payload of a frame that has been read, decompressed, in a vector of its own.
+    pub fn payload_of(&self, offset: u64, mut bytes: Vec<u8>, dictionary: Option<&Dictionary>) -> Result<Vec<u8>> {
+        let frame = self.verify(offset, &bytes)?;
+        if frame.codec == Codec::None {
+            bytes.truncate(frame.raw);
+            return Ok(bytes);
+        }
+        let mut raw = vec![0; frame.raw];
+        self.unpack(offset, &frame, &bytes, dictionary, &mut raw)?;
+        Ok(raw)
+    }
+}

@@ -1,0 +1,160 @@
+//! What a table says about itself, as a list of (tag, length, bytes), so that later versions can add to it: unknown tags are skipped,
+//! missing ones are 0 or empty.
+
+use super::footer::FORMAT_VERSION;
+use crate::codec::Codec;
+use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
+use crate::key::Seq;
+use crate::manifest::{KeyRange, TableInfo};
+
+/// What a table says about itself. Stored in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableProperties {
+    /// Version of the file format.
+    pub format_version: u64,
+    /// Who wrote it: program and version.
+    pub created_by: String,
+    /// Point entries, tombstones included.
+    pub entries: u64,
+    /// Point tombstones.
+    pub tombstones: u64,
+    /// Merge operands.
+    pub merges: u64,
+    /// Range tombstones (fragments).
+    pub range_tombstones: u64,
+    /// User key bytes of the point entries.
+    pub raw_key_bytes: u64,
+    /// Value bytes of the point entries.
+    pub raw_value_bytes: u64,
+    /// Oldest sequence number ever in it, range tombstones included.
+    pub min_seq: Seq,
+    /// Newest sequence number ever in it, range tombstones included.
+    pub max_seq: Seq,
+    /// Oldest write time, unix seconds; 0 if unknown.
+    pub oldest_time: u64,
+    /// Newest write time, unix seconds; 0 if unknown.
+    pub newest_time: u64,
+    /// All user keys, range tombstones included.
+    pub range: KeyRange,
+    /// Codec of the data blocks (some may be stored plain).
+    pub codec: Codec,
+    /// Bytes of the compression dictionary; 0 for none.
+    pub dictionary_bytes: u64,
+    /// Data blocks.
+    pub data_blocks: u64,
+    /// Bytes of the data blocks before compression.
+    pub raw_block_bytes: u64,
+    /// Thousandths of a filter bit per key; 0: no filter.
+    pub filter_millibits: u64,
+}
+
+const CREATED_BY: u64 = 100;
+const SMALLEST: u64 = 101;
+const LARGEST: u64 = 102;
+
+impl TableProperties {
+    /// Who writes tables.
+    pub(super) fn creator() -> String {
+        format!("sinterdb {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// The numbers with their tags. Tags are never used for something else.
+    fn numbers(&mut self) -> [(u64, &mut u64); 15] {
+        [
+            (1, &mut self.format_version),
+            (2, &mut self.entries),
+            (3, &mut self.tombstones),
+            (4, &mut self.merges),
+            (5, &mut self.range_tombstones),
+            (6, &mut self.raw_key_bytes),
+            (7, &mut self.raw_value_bytes),
+            (8, &mut self.min_seq),
+            (9, &mut self.max_seq),
+            (10, &mut self.oldest_time),
+            (11, &mut self.newest_time),
+            (12, &mut self.dictionary_bytes),
+            (13, &mut self.data_blocks),
+            (14, &mut self.raw_block_bytes),
+            (15, &mut self.filter_millibits),
+        ]
+    }
+
+    /// Appends the format.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let mut copy = self.clone();
+        let flags = [(16, u64::from(self.range.end_exclusive)), (17, self.codec as u64)];
+        for (tag, number) in copy.numbers().map(|(tag, number)| (tag, *number)).into_iter().chain(flags) {
+            put_varint(out, tag);
+            put_varint(out, varint_len(number) as u64);
+            put_varint(out, number);
+        }
+        let texts = [(CREATED_BY, self.created_by.as_bytes()), (SMALLEST, &self.range.smallest), (LARGEST, &self.range.largest)];
+        for (tag, bytes) in texts {
+            put_varint(out, tag);
+            put_bytes(out, bytes);
+        }
+    }
+
+    /// Reads the format; `None` if it is damaged.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Decoder::new(bytes);
+        let mut read = TableProperties::default();
+        while !from.is_empty() {
+            let tag = from.varint()?;
+            let bytes = from.prefixed()?;
+            let mut field = Decoder::new(bytes);
+            match tag {
+                CREATED_BY => read.created_by = String::from_utf8(bytes.to_vec()).ok()?,
+                SMALLEST => read.range.smallest = bytes.to_vec(),
+                LARGEST => read.range.largest = bytes.to_vec(),
+                16 => read.range.end_exclusive = field.varint()? != 0,
+                17 => read.codec = Codec::from_byte(u8::try_from(field.varint()?).ok()?)?,
+                _ => {
+                    if let Some((_, number)) = read.numbers().into_iter().find(|(known, _)| *known == tag) {
+                        *number = field.varint()?;
+                    }
+                }
+            }
+        }
+        (read.format_version == u64::from(FORMAT_VERSION)).then_some(read)
+    }
+
+    /// What the manifest says of a table agrees with what the table says.
+    pub(super) fn agrees(&self, info: &TableInfo) -> bool {
+        self.entries == info.entries
+            && self.tombstones == info.tombstones
+            && self.merges == info.merges
+            && self.range_tombstones == info.range_tombstones
+            && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)
+            && (self.min_seq, self.max_seq) == (info.min_seq, info.max_seq)
+            && self.range == info.range
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_and_unknown_tags() {
+        let mut properties = TableProperties {
+            format_version: 1,
+            created_by: TableProperties::creator(),
+            codec: Codec::Zstd,
+            range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },
+            ..Default::default()
+        };
+        for (tag, number) in properties.numbers().into_iter().skip(1) {
+            *number = tag << (tag * 3);
+        }
+        let mut bytes = Vec::new();
+        properties.encode(&mut bytes);
+        put_varint(&mut bytes, 999);
+        put_bytes(&mut bytes, b"from the future");
+        assert_eq!(TableProperties::decode(&bytes), Some(properties));
+        for n in 0..bytes.len() {
+            let _ = TableProperties::decode(&bytes[..n]);
+        }
+        assert_eq!(TableProperties::decode(&[]), None);
+    }
+}

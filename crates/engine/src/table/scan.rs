@@ -1,0 +1,244 @@
+//! Walks a table forward for compactions: large sequential reads into one reused buffer, blocks decoded in place, nothing kept in the
+//! cache (compaction would wash out what readers use).
+
+use super::block::{Layout, Position};
+use super::frame::Frame;
+use super::index::Index;
+use super::reader::Table;
+use crate::cache::Cached;
+use crate::codec::Codec;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes per read. Larger reads gain nothing more; smaller buffers stay in the CPU's cache.
+const PIECE: u64 = 256 << 10;
+
+/// A forward position in a table, for compactions.
+pub struct ScanCursor {
+    table: Arc<Table>,
+    index: Option<Arc<Cached<Index>>>,
+    /// The blocks that were read last, as they are in the file.
+    read: Vec<u8>,
+    /// The same decompressed, if any of them is compressed.
+    unpacked: Vec<u8>,
+    /// Where the payload of each block of the piece is: in `unpacked` if `compressed`, else in `read`.
+    payloads: Vec<(usize, usize)>,
+    compressed: bool,
+    /// Number of the first block of the piece.
+    first: usize,
+    /// The current block, counted from `first`.
+    current: usize,
+    /// Payload of the current block.
+    payload: (usize, usize),
+    layout: Layout,
+    position: Position,
+    valid: bool,
+    /// Folds the checksums of all blocks read: for verification.
+    pub(super) digest: u64,
+}
+
+impl fmt::Debug for ScanCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScanCursor").field("valid", &self.valid).field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl ScanCursor {
+    pub(super) fn new(table: Arc<Table>) -> Self {
+        ScanCursor {
+            table,
+            index: None,
+            read: Vec::new(),
+            unpacked: Vec::new(),
+            payloads: Vec::new(),
+            compressed: false,
+            first: 0,
+            current: 0,
+            payload: (0, 0),
+            layout: Layout::default(),
+            position: Position::default(),
+            valid: false,
+            digest: 0,
+        }
+    }
+
+    /// Bytes of the current block.
+    #[inline(always)]
+    fn data(&self) -> &[u8] {
+        let all = if self.compressed { &self.unpacked } else { &self.read };
+        all.get(self.payload.0..self.payload.1).unwrap_or_default()
+    }
+
+    /// The current block, and where its entries are.
+    pub(super) fn block(&self) -> (usize, &Layout, &[u8]) {
+        (self.first + self.current, &self.layout, self.data())
+    }
+
+    /// The current entry's number in its block.
+    pub(super) fn entry(&self) -> usize {
+        self.position.index()
+    }
+
+    pub(super) fn index(&mut self) -> Result<Arc<Cached<Index>>> {
+        if let Some(index) = &self.index {
+            return Ok(Arc::clone(index));
+        }
+        let index = self.table.index_for_scan()?;
+        self.index = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// Makes block `number` the current one, reading the next piece if it is not in this one. False past the last block.
+    fn load(&mut self, number: usize) -> Result<bool> {
+        self.valid = false;
+        let index = self.index()?;
+        if number >= index.len() {
+            return Ok(false);
+        }
+        if number < self.first || number >= self.first + self.payloads.len() {
+            self.read_piece(&index, number)?;
+        }
+        self.current = number - self.first;
+        self.payload = self.payloads[self.current];
+        self.layout = Layout::parse(self.data()).ok_or_else(|| self.table.damaged_block(&index, number))?;
+        Ok(true)
+    }
+
+    /// Reads, verifies and decompresses the blocks from `first` on.
+    fn read_piece(&mut self, index: &Index, first: usize) -> Result<()> {
+        self.payloads.clear();
+        self.first = first;
+        let start = index.extent(first).0;
+        let end_of = |block: usize| index.extent(block).0 + index.extent(block).1;
+        let last = (first + 1..index.len()).take_while(|block| end_of(*block) - start <= PIECE).last().unwrap_or(first);
+        let length = self.table.length(start, end_of(last) - start)?;
+        if self.read.len() < length {
+            self.read.resize(length, 0);
+        }
+        self.table.frames.file.read_at(start, &mut self.read[..length])?;
+        if last + 1 < index.len() {
+            self.table.frames.file.will_need(end_of(last), PIECE);
+        }
+        let mut frames: Vec<(u64, usize, Frame)> = Vec::with_capacity(last + 1 - first);
+        for block in first..=last {
+            let (offset, length) = index.extent(block);
+            let at = (offset - start) as usize;
+            let frame = self.table.frames.verify(offset, &self.read[at..at + length as usize])?;
+            self.digest = super::footer::fold(self.digest, frame.checksum);
+            frames.push((offset, at, frame));
+        }
+        self.compressed = frames.iter().any(|(_, _, frame)| frame.codec != Codec::None);
+        if self.compressed {
+            return self.unpack(&frames);
+        }
+        self.payloads.extend(frames.iter().map(|(_, at, frame)| (at + frame.payload.start, at + frame.payload.end)));
+        Ok(())
+    }
+
+    /// Decompresses the blocks of a piece one after another.
+    fn unpack(&mut self, frames: &[(u64, usize, Frame)]) -> Result<()> {
+        let dictionary = self.table.dictionary()?;
+        let total = frames.iter().map(|(_, _, frame)| frame.raw).sum();
+        if self.unpacked.len() < total {
+            self.unpacked.resize(total, 0);
+        }
+        let mut start = 0;
+        for (offset, at, frame) in frames {
+            let end = start + frame.raw;
+            self.table.frames.unpack(*offset, frame, &self.read[*at..], dictionary, &mut self.unpacked[start..end])?;
+            self.payloads.push((start, end));
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// To entry `entry` of the current block.
+    fn enter(&mut self, entry: usize) -> Result<()> {
+        let data = if self.compressed { &self.unpacked } else { &self.read };
+        let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
+        self.valid = self.position.enter(&self.layout, data, entry).is_some();
+        if self.valid { Ok(()) } else { self.damaged() }
+    }
+
+    #[cold]
+    fn damaged(&mut self) -> Result<()> {
+        self.valid = false;
+        let index = self.index()?;
+        Err(self.table.damaged_block(&index, self.first + self.current))
+    }
+
+    /// To the first entry of the next block.
+    #[inline(never)]
+    fn next_block(&mut self) -> Result<()> {
+        if self.load(self.first + self.current + 1)? { self.enter(0) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn only_forward<T>() -> Result<T> {
+        Err(Error::invalid("a compaction's cursor only moves forward"))
+    }
+}
+
+impl Cursor for ScanCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.digest = 0;
+        self.payloads.clear();
+        if self.load(0)? { self.enter(0) } else { Ok(()) }
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        Self::only_forward()
+    }
+
+    fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()> {
+        let mut number = self.index()?.find(key);
+        while self.load(number)? {
+            let Some(entry) = self.layout.lower_bound(self.data(), key, trailer) else { return self.damaged() };
+            if entry < self.layout.count() {
+                return self.enter(entry);
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
+        Self::only_forward()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.position.index() + 1 >= self.layout.count() {
+            return self.next_block();
+        }
+        let data = if self.compressed { &self.unpacked } else { &self.read };
+        let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
+        if self.position.advance(&self.layout, data).is_some() { Ok(()) } else { self.damaged() }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        Self::only_forward()
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    #[inline]
+    fn trailer(&self) -> u64 {
+        self.position.trailer()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.position.value(self.data())
+    }
+}

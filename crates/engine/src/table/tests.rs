@@ -1,0 +1,5 @@
+//! Tables against a vector of rows: every key shape, block size and codec; damage; a small cache under threads.
+
+mod damage;
+mod model;
+mod support;

@@ -1,0 +1,99 @@
+//! What a bench run is made of; the names are db_bench's flags.
+
+use serde::{Deserialize, Serialize};
+
+/// Parameters of the workloads. The settings of the database are not here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchConfig {
+    /// Key numbers run from 0 to `num`; also the operations per thread where nothing else says so.
+    pub num: u64,
+    /// Reads per thread; default `num`.
+    pub reads: Option<u64>,
+    /// Writes per thread; default `num`.
+    pub writes: Option<u64>,
+    /// Deletes per thread; default `num`.
+    pub deletes: Option<u64>,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// Values compress to about this part of their size.
+    pub compression_ratio: f64,
+    /// Threads per workload.
+    pub threads: usize,
+    /// Random workloads end after so many seconds instead of by count; 0: by count.
+    pub duration: u64,
+    /// Every stream follows from it.
+    pub seed: u64,
+    /// Entries per write batch, keys per multi-get.
+    pub batch_size: u64,
+    /// Entries read behind each seek.
+    pub seek_nexts: u64,
+    /// `readrandomwriterandom`: percent of reads.
+    pub readwritepercent: u64,
+    /// Above 0: random reads and updates draw keys by Zipf's law with this exponent.
+    pub zipf_alpha: f64,
+    /// Above 0: random reads draw keys by db_bench's exponential law with this range.
+    pub read_random_exp_range: f64,
+    /// Keep what is in the database; loads (`fill...`) are skipped.
+    pub use_existing_db: bool,
+    /// Every write is durable before it returns.
+    pub sync: bool,
+    /// Time every operation. One clock read (about 21 ns) per operation.
+    pub time_operations: bool,
+}
+
+impl Default for BenchConfig {
+    fn default() -> Self {
+        BenchConfig {
+            num: 1_000_000,
+            reads: None,
+            writes: None,
+            deletes: None,
+            key_size: 16,
+            value_size: 100,
+            compression_ratio: 0.5,
+            threads: 1,
+            duration: 0,
+            seed: 1,
+            batch_size: 1,
+            seek_nexts: 0,
+            readwritepercent: 90,
+            zipf_alpha: 0.0,
+            read_random_exp_range: 0.0,
+            use_existing_db: false,
+            sync: false,
+            time_operations: true,
+        }
+    }
+}
+
+/// Largest number of threads: more is a typing error.
+const MAX_THREADS: usize = 1024;
+/// Largest value: the engine's limits lie below 4 GiB.
+const MAX_VALUE: usize = 1 << 30;
+
+impl BenchConfig {
+    /// Every complaint about these parameters; empty if they make sense.
+    pub fn validate(&self) -> Vec<String> {
+        let room = if self.key_size >= 8 { u64::MAX } else { 1u64 << (8 * self.key_size) };
+        let share = |x: f64| (0.0..=1.0).contains(&x);
+        let checks = [
+            (self.num >= 1, "num must be at least 1".to_string()),
+            ((1..=65_536).contains(&self.key_size), format!("key_size must be 1 to 65536, not {}", self.key_size)),
+            (self.num <= room, format!("keys of {} bytes have room for {room} numbers, num is {}", self.key_size, self.num)),
+            (self.value_size <= MAX_VALUE, format!("value_size must be at most {MAX_VALUE}, not {}", self.value_size)),
+            (share(self.compression_ratio), format!("compression_ratio must be 0 to 1, not {}", self.compression_ratio)),
+            ((1..=MAX_THREADS).contains(&self.threads), format!("threads must be 1 to {MAX_THREADS}, not {}", self.threads)),
+            ((1..=1 << 20).contains(&self.batch_size), format!("batch_size must be 1 to 1048576, not {}", self.batch_size)),
+            (self.readwritepercent <= 100, format!("readwritepercent must be 0 to 100, not {}", self.readwritepercent)),
+            ((0.0..=100.0).contains(&self.zipf_alpha), format!("zipf_alpha must be 0 to 100, not {}", self.zipf_alpha)),
+            (
+                (0.0..=1e6).contains(&self.read_random_exp_range),
+                format!("read_random_exp_range must be 0 to 1000000, not {}", self.read_random_exp_range),
+            ),
+            (self.zipf_alpha == 0.0 || self.read_random_exp_range == 0.0, "zipf_alpha and read_random_exp_range exclude each other".into()),
+        ];
+        checks.into_iter().filter(|(good, _)| !good).map(|(_, complaint)| complaint).collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! Which keys exist, as the workloads know it: the denominator of space amplification. Streams are pure, so the keys of a workload are
+//! drawn again after it instead of being watched during it.
+
+use crate::workload::KeyStream;
+
+/// A set of key numbers, one bit each.
+#[derive(Debug)]
+pub(super) struct LiveKeys {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl LiveKeys {
+    /// No key of `0..num` exists.
+    pub fn new(num: u64) -> Self {
+        LiveKeys { words: vec![0; (num / 64 + 1) as usize], count: 0 }
+    }
+
+    /// Keys that exist.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The next `operations` keys of a stream were written (`present`) or deleted.
+    pub fn replay(&mut self, mut keys: KeyStream, operations: u64, present: bool) {
+        for _ in 0..operations {
+            self.set(keys.next_key(), present);
+        }
+    }
+
+    /// As [`LiveKeys::replay`] for a stream of which, of each hundred keys, only those from `reads` on were written.
+    pub fn replay_mix(&mut self, mut keys: KeyStream, operations: u64, reads: u64) {
+        for i in 0..operations {
+            let key = keys.next_key();
+            if i % 100 >= reads {
+                self.set(key, true);
+            }
+        }
+    }
+
+    fn set(&mut self, key: u64, present: bool) {
+        let (word, bit) = (&mut self.words[(key / 64) as usize], 1u64 << (key % 64));
+        if (*word & bit != 0) == present {
+            return;
+        }
+        *word ^= bit;
+        self.count = if present { self.count + 1 } else { self.count - 1 };
+    }
+}

@@ -1,0 +1,146 @@
+//! The measuring part of a worker: counts, times, stops. Nothing here allocates, prints or takes a lock between the first and the last
+//! operation.
+
+use super::config::BenchConfig;
+use hdrhistogram::Histogram;
+use sinterdb::clock::{Clock, SystemClock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Longest latency that is told from longer ones: an hour.
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
+/// Without timing, operations between two looks at the clock for `duration` (db_bench: `ops_between_duration_checks`).
+const OPS_BETWEEN_CLOCKS: u64 = 1000;
+
+/// An empty latency histogram, nanoseconds, three significant digits; never grows.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds"))
+}
+
+/// A counter with a cache line of its own, so that threads do not slow each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+/// How far the running workload is; written by the driver, read by whoever draws it.
+#[derive(Debug)]
+pub struct Progress {
+    label: Mutex<(&'static str, u64)>,
+    slots: Vec<Slot>,
+}
+
+impl Progress {
+    /// For runs with so many threads.
+    pub fn new(threads: usize) -> Self {
+        Progress { label: Mutex::new(("", 0)), slots: (0..threads).map(|_| Slot::default()).collect() }
+    }
+
+    /// Name of the running workload, operations done, and operations to do (0: unknown).
+    pub fn now(&self) -> (&'static str, u64, u64) {
+        let (name, total) = *self.label.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (name, self.slots.iter().map(|slot| slot.0.load(Ordering::Relaxed)).sum(), total)
+    }
+
+    pub(super) fn begin(&self, name: &'static str, total: u64) {
+        self.slots.iter().for_each(|slot| slot.0.store(0, Ordering::Relaxed));
+        *self.label.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = (name, total);
+    }
+}
+
+/// When a worker ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// After so many operations.
+    pub operations: u64,
+    /// After so many nanoseconds.
+    pub nanoseconds: u64,
+}
+
+impl Limit {
+    /// Runs until a flag is raised.
+    pub const NONE: Limit = Limit { operations: u64::MAX, nanoseconds: u64::MAX };
+}
+
+/// What one worker did.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub operations: u64,
+    pub bytes: u64,
+    pub found: u64,
+    /// Keys asked for.
+    pub asked: u64,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub latency: Histogram<u64>,
+}
+
+/// Counts and times one worker's operations.
+pub(super) struct Probe<'a> {
+    clock: &'a SystemClock,
+    /// Any of them ends the worker: the user's, and the driver's.
+    flags: [&'a AtomicBool; 2],
+    slot: Option<&'a Slot>,
+    limit: Limit,
+    timed: bool,
+    deadline_ns: u64,
+    last_ns: u64,
+    pub tally: Tally,
+}
+
+impl<'a> Probe<'a> {
+    pub fn new(config: &BenchConfig, clock: &'a SystemClock, flags: [&'a AtomicBool; 2], limit: Limit) -> Self {
+        let tally = Tally { operations: 0, bytes: 0, found: 0, asked: 0, start_ns: 0, end_ns: 0, latency: histogram() };
+        Probe { clock, flags, slot: None, limit, timed: config.time_operations, deadline_ns: u64::MAX, last_ns: 0, tally }
+    }
+
+    /// Shows its count to `progress`, in the place of thread `index`.
+    pub fn show(mut self, progress: &'a Progress, index: usize) -> Self {
+        self.slot = progress.slots.get(index);
+        self
+    }
+
+    /// The measured time begins.
+    pub fn begin(&mut self) {
+        let now = self.clock.monotonic_ns();
+        (self.tally.start_ns, self.last_ns) = (now, now);
+        self.deadline_ns = now.saturating_add(self.limit.nanoseconds);
+    }
+
+    /// The measured time ends.
+    pub fn end(mut self) -> Tally {
+        self.tally.end_ns = self.clock.monotonic_ns();
+        self.tally
+    }
+
+    /// There is another operation to do.
+    #[inline]
+    pub fn more(&self) -> bool {
+        self.tally.operations < self.limit.operations
+            && self.last_ns < self.deadline_ns
+            && !self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// At most `wanted`, and not beyond the limit.
+    #[inline]
+    pub fn batch(&self, wanted: u64) -> u64 {
+        wanted.min(self.limit.operations - self.tally.operations)
+    }
+
+    /// `operations` were done in one call. The end of one call is the start of the next: one clock read each.
+    #[inline]
+    pub fn done(&mut self, operations: u64, bytes: u64) {
+        let before = self.tally.operations;
+        self.tally.operations += operations;
+        self.tally.bytes += bytes;
+        if let Some(slot) = self.slot {
+            slot.0.store(self.tally.operations, Ordering::Relaxed);
+        }
+        if self.timed {
+            let now = self.clock.monotonic_ns();
+            self.tally.latency.saturating_record(now.saturating_sub(self.last_ns));
+            self.last_ns = now;
+        } else if self.deadline_ns != u64::MAX && before / OPS_BETWEEN_CLOCKS != self.tally.operations / OPS_BETWEEN_CLOCKS {
+            self.last_ns = self.clock.monotonic_ns();
+        }
+    }
+}

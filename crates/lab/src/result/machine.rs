@@ -1,0 +1,121 @@
+//! Where a run happened and what the process used: read from /proc, without any system call of its own.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// Clock ticks per second in /proc: `USER_HZ`, 100 on every Linux that Rust's standard library supports in its first tiers.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A machine. Unknown parts are empty or 0: a result is worth having without them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processors this process may use.
+    pub cpus: usize,
+    /// Their model.
+    pub cpu_model: String,
+    /// Physical memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// File system of the database.
+    pub file_system: String,
+    /// Its device.
+    pub device: String,
+}
+
+impl Machine {
+    /// This machine, with the file system under `path`.
+    pub fn here(path: &Path) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (file_system, device) = mount_of(&read("/proc/self/mountinfo"), &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+        Machine {
+            cpus: std::thread::available_parallelism().map_or(0, usize::from),
+            cpu_model: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default().to_string(),
+            memory_bytes: kib(&read("/proc/meminfo"), "MemTotal"),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
+            file_system,
+            device,
+        }
+    }
+}
+
+/// What the process has used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Process {
+    /// CPU time of all threads, user and system, seconds.
+    pub cpu_seconds: f64,
+    /// Resident set, bytes.
+    pub resident_bytes: u64,
+    /// Largest resident set since the last [`Process::forget_peak`], bytes.
+    pub peak_resident_bytes: u64,
+}
+
+impl Process {
+    /// Now.
+    pub fn now() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Process {
+            cpu_seconds: cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap_or_default()),
+            resident_bytes: kib(&status, "VmRSS"),
+            peak_resident_bytes: kib(&status, "VmHWM"),
+        }
+    }
+
+    /// Lets the peak begin again from the current resident set (proc(5), `clear_refs`), where the kernel allows it.
+    pub fn forget_peak() {
+        let _ = fs::write("/proc/self/clear_refs", "5");
+    }
+}
+
+/// User and system time: fields 14 and 15 of proc(5) `stat`, counted behind the name, which may hold anything.
+fn cpu_seconds(stat: &str) -> f64 {
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / TICKS_PER_SECOND
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|start| start.trim() == name))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
+fn kib(text: &str, name: &str) -> u64 {
+    let number = field(text, name).and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or(0).saturating_mul(1024)
+}
+
+/// File system and device of the deepest mount above `path`; the last one listed hides those before it.
+fn mount_of(mountinfo: &str, path: &Path) -> (String, String) {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let point = Path::new(left.split(' ').nth(4)?);
+        let mut right = right.split(' ');
+        path.starts_with(point).then_some((point.components().count(), (right.next()?.to_string(), right.next()?.to_string())))
+    });
+    mounts.max_by_key(|(depth, _)| *depth).map(|(_, mount)| mount).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_formats_of_proc() {
+        let stat = "77 (a) b ) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 1 2";
+        assert_eq!(cpu_seconds(stat), 3.0);
+        assert_eq!(cpu_seconds(""), 0.0);
+        assert_eq!(kib("VmPeak:\t  9 kB\nVmHWM:\t  12 kB\n", "VmHWM"), 12 << 10);
+        assert_eq!(field("processor : 0\nmodel name\t: A CPU @ 2 GHz\n", "model name"), Some("A CPU @ 2 GHz"));
+        let mounts =
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data rw shared:1 - xfs /dev/sdb rw\n3 1 0:5 / /data/tmp rw - tmpfs tmpfs rw\n";
+        assert_eq!(mount_of(mounts, Path::new("/data/db")), ("xfs".into(), "/dev/sdb".into()));
+        assert_eq!(mount_of(mounts, Path::new("/database")), ("ext4".into(), "/dev/sda1".into()));
+    }
+
+    #[test]
+    fn the_process_uses_memory() {
+        let now = Process::now();
+        assert!(now.resident_bytes > 0 && now.peak_resident_bytes >= now.resident_bytes / 2, "{now:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Results as data: everything a bench run says is in these structs first, as versioned JSON, and printed from them.
+
+mod machine;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use machine::{Machine, Process};
+pub use text::{header, print_levels, print_statistics, print_workload};
+
+use crate::bench::BenchConfig;
+use crate::target::LevelFigures;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of [`Report`]; grows when a field changes its meaning or goes away.
+pub const RESULT_VERSION: u32 = 1;
+
+/// A whole bench run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`RESULT_VERSION`].
+    pub version: u32,
+    /// What was measured, such as `sinterdb 0.1.0`.
+    pub target: String,
+    /// Commit of the measured code, where known.
+    pub commit: Option<String>,
+    /// Start, unix seconds.
+    pub started_unix: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Parameters of the workloads.
+    pub bench: BenchConfig,
+    /// Settings of the database, by name.
+    pub settings: BTreeMap<String, String>,
+    /// One entry per workload, in order.
+    pub workloads: Vec<WorkloadResult>,
+    /// The user ended it early.
+    pub interrupted: bool,
+    /// What ended it early, if something failed.
+    pub failure: Option<String>,
+}
+
+/// What one workload did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadResult {
+    /// Its name in db_bench.
+    pub name: String,
+    /// Why it did not run, if it did not.
+    pub skipped: Option<String>,
+    /// The user, or a failure, ended it before its time.
+    pub interrupted: bool,
+    /// Threads that count in `operations`.
+    pub threads: usize,
+    /// Operations of all threads.
+    pub operations: u64,
+    /// From the first start to the last end, seconds.
+    pub elapsed_seconds: f64,
+    /// `operations / elapsed_seconds`.
+    pub operations_per_second: f64,
+    /// Mean time of an operation as its thread saw it, microseconds.
+    pub micros_per_operation: f64,
+    /// Key and value bytes read or written.
+    pub bytes: u64,
+    /// Keys that were there, of those asked for.
+    pub found: Option<Found>,
+    /// `None`: nothing was timed.
+    pub latency: Option<Latency>,
+    /// The thread that wrote meanwhile; not counted above.
+    pub background_writer: Option<BackgroundWriter>,
+    /// Bytes written during the workload, by cause (`stats`: since the database was opened).
+    pub written: Written,
+    /// Space at its end.
+    pub space: Space,
+    /// Stalls of writers during it.
+    pub stalls: Stalls,
+    /// Memory of the process.
+    pub memory: Memory,
+    /// CPU time of the process during it, all threads, seconds.
+    pub cpu_seconds: f64,
+    /// The levels at its end.
+    pub levels: Vec<LevelResult>,
+    /// Named counters since the database was opened.
+    pub tickers: BTreeMap<String, u64>,
+}
+
+/// Hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Keys that were there.
+    pub found: u64,
+    /// Keys asked for.
+    pub asked: u64,
+}
+
+/// Latencies of all threads together, nanoseconds. One value per call: a batch counts once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Calls timed.
+    pub count: u64,
+    /// Shortest.
+    pub min: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// Half were not longer.
+    pub p50: u64,
+    /// 75 of 100 were not longer.
+    pub p75: u64,
+    /// 99 of 100 were not longer.
+    pub p99: u64,
+    /// 999 of 1,000 were not longer.
+    pub p999: u64,
+    /// 9,999 of 10,000 were not longer.
+    pub p9999: u64,
+    /// Longest.
+    pub max: u64,
+    /// The distribution: upper end of a bucket (nanoseconds) and calls in it; empty buckets are left out.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+impl Latency {
+    /// Reads a histogram of nanoseconds. Buckets grow by about a fifth.
+    pub fn of(histogram: &hdrhistogram::Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        let buckets = histogram.iter_log(64, 1.2).map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
+        Latency {
+            count: histogram.len(),
+            min: histogram.min(),
+            mean: histogram.mean(),
+            deviation: histogram.stdev(),
+            p50: at(0.5),
+            p75: at(0.75),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: histogram.max(),
+            buckets: buckets.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+/// What wrote beside the readers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BackgroundWriter {
+    /// Its writes.
+    pub operations: u64,
+    /// Per second of its own time.
+    pub operations_per_second: f64,
+}
+
+/// The write ledger's change during a workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// Key and value bytes that were written by the workload.
+    pub user_bytes: u64,
+    /// Bytes that the store wrote, by cause.
+    pub by_cause: Vec<CauseBytes>,
+    /// Their sum.
+    pub total_bytes: u64,
+    /// `total_bytes / user_bytes`; `None` without user writes.
+    pub write_amplification: Option<f64>,
+    /// The same since the database was opened: debts that later workloads pay are in here.
+    pub write_amplification_since_open: Option<f64>,
+}
+
+/// One line of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseBytes {
+    /// Why it was written.
+    pub cause: String,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// Space at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Space {
+    /// Bytes of all files of the store: tables not yet deleted, logs and manifests too.
+    pub store_bytes: u64,
+    /// Bytes of live tables.
+    pub live_table_bytes: u64,
+    /// Keys that exist, as the workloads know it; `None` for a database that was there before.
+    pub live_keys: Option<u64>,
+    /// Their keys and values, uncompressed.
+    pub live_user_bytes: Option<u64>,
+    /// `store_bytes / live_user_bytes`. Below 1 where compression wins.
+    pub space_amplification: Option<f64>,
+    /// `live_table_bytes / live_user_bytes`.
+    pub table_space_amplification: Option<f64>,
+}
+
+/// Waiting of writers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// How often.
+    pub count: u64,
+    /// How long in all, seconds.
+    pub seconds: f64,
+    /// The longest since the database was opened, seconds.
+    pub longest_seconds_since_open: f64,
+}
+
+/// Memory, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Largest resident set during the workload (of the process's life, where the kernel does not let it be reset).
+    pub peak_resident_bytes: u64,
+    /// Resident set at its end.
+    pub resident_bytes: u64,
+    /// Memtables.
+    pub memtable_bytes: u64,
+    /// Block cache.
+    pub cache_bytes: u64,
+}
+
+/// One level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelResult {
+    /// Its number.
+    pub level: usize,
+    /// Sorted runs.
+    pub runs: usize,
+    /// Files.
+    pub files: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl LevelResult {
+    /// Levels in order.
+    pub fn list(figures: &[LevelFigures]) -> Vec<LevelResult> {
+        let numbered = figures.iter().enumerate();
+        numbered.map(|(level, f)| LevelResult { level, runs: f.runs, files: f.files, bytes: f.bytes }).collect()
+    }
+}

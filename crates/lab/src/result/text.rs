@@ -1,0 +1,165 @@
+//! Results as text, in the manner of db_bench, so that both can be read side by side.
+
+use super::{Latency, LevelResult, Report, WorkloadResult};
+use std::io::{Result, Write};
+
+const MIB: f64 = 1_048_576.0;
+
+/// What was run, where and how: one block before the first workload.
+pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
+    let (machine, bench) = (&report.machine, &report.bench);
+    let entry = (bench.key_size + bench.value_size) as f64;
+    let compressed = bench.key_size as f64 + bench.value_size as f64 * bench.compression_ratio;
+    writeln!(out, "{:<12}{} ({})", "Engine:", report.target, report.commit.as_deref().unwrap_or("commit unknown"))?;
+    writeln!(
+        out,
+        "{:<12}{} * {}, {:.1} GB, Linux {}",
+        "Machine:",
+        machine.cpus,
+        machine.cpu_model,
+        machine.memory_bytes as f64 / 1e9,
+        machine.kernel
+    )?;
+    writeln!(out, "{:<12}{path} ({} on {})", "Database:", machine.file_system, machine.device)?;
+    writeln!(out, "{:<12}{} bytes each", "Keys:", bench.key_size)?;
+    let small = (bench.value_size as f64 * bench.compression_ratio) as u64;
+    writeln!(out, "{:<12}{} bytes each ({small} bytes after compression)", "Values:", bench.value_size)?;
+    writeln!(
+        out,
+        "{:<12}{} (raw {:.1} MB, compressed {:.1} MB)",
+        "Entries:",
+        bench.num,
+        entry * bench.num as f64 / MIB,
+        compressed * bench.num as f64 / MIB
+    )?;
+    let compression = report.settings.get("compression").map_or("", String::as_str);
+    writeln!(out, "{:<12}{} threads, seed {}, compression {compression}", "Run:", bench.threads, bench.seed)?;
+    writeln!(out, "------------------------------------------------")
+}
+
+/// One workload: db_bench's line, latencies, the write ledger with both amplifications, and what it cost. `distribution`: the latency
+/// histogram too.
+pub fn print_workload(result: &WorkloadResult, distribution: bool, out: &mut dyn Write) -> Result<()> {
+    if let Some(why) = &result.skipped {
+        return writeln!(out, "{:<12} : skipped ({why})", result.name);
+    }
+    let rate = if result.bytes > 0 && result.elapsed_seconds > 0.0 {
+        format!(" {:6.1} MB/s", result.bytes as f64 / MIB / result.elapsed_seconds)
+    } else {
+        String::new()
+    };
+    let found = result.found.map(|f| format!(" ({} of {} found)", f.found, f.asked)).unwrap_or_default();
+    let early = if result.interrupted { " (ended early)" } else { "" };
+    writeln!(
+        out,
+        "{:<12} : {:11.3} micros/op {} ops/sec {:.3} seconds {} operations;{rate}{found}{early}",
+        result.name, result.micros_per_operation, result.operations_per_second as u64, result.elapsed_seconds, result.operations,
+    )?;
+    if let Some(latency) = &result.latency {
+        print_latency(latency, distribution, out)?;
+    }
+    if let Some(writer) = &result.background_writer {
+        writeln!(out, "  background writer: {} operations, {:.0} ops/sec", writer.operations, writer.operations_per_second)?;
+    }
+    print_ledger(result, out)?;
+    print_cost(result, out)
+}
+
+fn print_latency(latency: &Latency, distribution: bool, out: &mut dyn Write) -> Result<()> {
+    let us = |ns: u64| ns as f64 / 1000.0;
+    writeln!(
+        out,
+        "  micros: P50: {:.2} P75: {:.2} P99: {:.2} P99.9: {:.2} P99.99: {:.2} max: {:.2}",
+        us(latency.p50),
+        us(latency.p75),
+        us(latency.p99),
+        us(latency.p999),
+        us(latency.p9999),
+        us(latency.max)
+    )?;
+    if !distribution {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  Count: {} Average: {:.4} StdDev: {:.2} Min: {:.3} Max: {:.3}",
+        latency.count,
+        latency.mean / 1000.0,
+        latency.deviation / 1000.0,
+        us(latency.min),
+        us(latency.max)
+    )?;
+    let mut below = 0;
+    for &(upper, count) in &latency.buckets {
+        below += count;
+        let percent = |n: u64| 100.0 * n as f64 / latency.count.max(1) as f64;
+        let marks = "#".repeat((percent(count) / 5.0).round() as usize);
+        writeln!(out, "  <= {:>12.3} {count:>10} {:7.3}% {:7.3}% {marks}", us(upper), percent(count), percent(below))?;
+    }
+    Ok(())
+}
+
+fn amplification(value: Option<f64>) -> String {
+    value.map_or("-".into(), |x| format!("{x:.2}"))
+}
+
+fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
+    let (written, space) = (&result.written, &result.space);
+    if written.user_bytes > 0 || written.total_bytes > 0 {
+        let per_user = |bytes: u64| match written.user_bytes {
+            0 => "-".to_string(),
+            user => format!("{:.3}", bytes as f64 / user as f64),
+        };
+        writeln!(out, "  {:<36} {:>12} {:>10}", "bytes written", "MB", "per user")?;
+        writeln!(out, "  {:<36} {:>12.2} {:>10}", "user", written.user_bytes as f64 / MIB, per_user(written.user_bytes))?;
+        for line in &written.by_cause {
+            writeln!(out, "  {:<36} {:>12.2} {:>10}", line.cause, line.bytes as f64 / MIB, per_user(line.bytes))?;
+        }
+        writeln!(out, "  {:<36} {:>12.2} {:>10}", "all but user", written.total_bytes as f64 / MIB, per_user(written.total_bytes))?;
+    }
+    writeln!(
+        out,
+        "  write amplification {} (since open {})  space amplification {} (tables {})  store {:.1} MB",
+        amplification(written.write_amplification),
+        amplification(written.write_amplification_since_open),
+        amplification(space.space_amplification),
+        amplification(space.table_space_amplification),
+        space.store_bytes as f64 / MIB
+    )
+}
+
+fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
+    if result.stalls.count > 0 {
+        writeln!(
+            out,
+            "  stalls {} for {:.3} s, longest since open {:.3} s",
+            result.stalls.count, result.stalls.seconds, result.stalls.longest_seconds_since_open
+        )?;
+    }
+    let memory = &result.memory;
+    writeln!(
+        out,
+        "  cpu {:.2} s  memory peak {:.1} MB, now {:.1} MB (memtables {:.1}, cache {:.1})",
+        result.cpu_seconds,
+        memory.peak_resident_bytes as f64 / MIB,
+        memory.resident_bytes as f64 / MIB,
+        memory.memtable_bytes as f64 / MIB,
+        memory.cache_bytes as f64 / MIB
+    )
+}
+
+/// Files and bytes per level, as db_bench's `levelstats`, and runs.
+pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "Level Runs Files Size(MB)")?;
+    writeln!(out, "-------------------------")?;
+    for level in levels {
+        writeln!(out, "{:>5} {:>4} {:>5} {:>8.1}", level.level, level.runs, level.files, level.bytes as f64 / MIB)?;
+    }
+    Ok(())
+}
+
+/// Named counters, as db_bench's `--statistics`.
+pub fn print_statistics<'a>(tickers: impl IntoIterator<Item = (&'a String, &'a u64)>, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "STATISTICS:")?;
+    tickers.into_iter().try_for_each(|(name, value)| writeln!(out, "{name} COUNT : {value}"))
+}

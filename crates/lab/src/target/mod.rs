@@ -1,0 +1,122 @@
+//! What workloads run against. The driver knows a store only through these traits, with static dispatch: a call per operation and
+//! nothing virtual on the measured path.
+
+#[cfg(test)]
+pub mod model;
+mod sinter;
+
+pub use sinter::{SinterOpener, SinterTarget, cause_name};
+
+/// Why a target failed, as it should be told to the user. The exact kind of failure does not matter to a measurement: it ends.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// The result of a target's operation.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// Opens a target; `fresh` removes what a former run left, so that loads begin with nothing.
+pub trait Opener {
+    /// What it opens.
+    type Target: Target;
+
+    /// Opens the store, empty if `fresh`. The last handle was closed before.
+    fn open(&self, fresh: bool) -> Outcome<Self::Target>;
+}
+
+/// A store under measurement; shared by all threads.
+pub trait Target: Sync + Sized {
+    /// What one thread works with.
+    type Session<'a>: Session
+    where
+        Self: 'a;
+
+    /// A thread's own handle, with its reused buffers. `sync`: every write is durable before it returns.
+    fn session(&self, sync: bool) -> Self::Session<'_>;
+    /// Everything written so far goes to tables.
+    fn flush(&self) -> Outcome<()>;
+    /// Merges the whole key space.
+    fn compact(&self) -> Outcome<()>;
+    /// Returns when no background work runs or is needed.
+    fn wait_for_compactions(&self) -> Outcome<()>;
+    /// Counters now.
+    fn figures(&self) -> Outcome<Figures>;
+    /// Files and bytes of each level.
+    fn levels(&self) -> Outcome<Vec<LevelFigures>>;
+    /// Named counters.
+    fn tickers(&self) -> Outcome<Vec<(String, u64)>>;
+    /// Ends background work and reports what failed in it.
+    fn close(self) -> Outcome<()>;
+}
+
+/// One thread's way into a target.
+pub trait Session {
+    /// Walks keys.
+    type Scan<'a>: Scan
+    where
+        Self: 'a;
+
+    /// Writes one entry.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()>;
+    /// Removes one key.
+    fn delete(&mut self, key: &[u8]) -> Outcome<()>;
+    /// Adds an entry to the session's batch.
+    fn stage_put(&mut self, key: &[u8], value: &[u8]);
+    /// Adds a removal to the session's batch.
+    fn stage_delete(&mut self, key: &[u8]);
+    /// Writes the batch and empties it.
+    fn commit(&mut self) -> Outcome<()>;
+    /// Reads one key into `out`; true if it exists.
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool>;
+    /// Reads many keys; calls `found` with each value there is, in order.
+    fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()>;
+    /// A new iterator over the newest state.
+    fn scan(&mut self) -> Outcome<Self::Scan<'_>>;
+}
+
+/// A position among the keys of a target.
+pub trait Scan {
+    /// To the first key.
+    fn seek_first(&mut self) -> Outcome<()>;
+    /// To the last key.
+    fn seek_last(&mut self) -> Outcome<()>;
+    /// To the first key at or behind `key`.
+    fn seek(&mut self, key: &[u8]) -> Outcome<()>;
+    /// To the next key.
+    fn advance(&mut self) -> Outcome<()>;
+    /// To the key before.
+    fn retreat(&mut self) -> Outcome<()>;
+    /// The key and value here; `None` behind the end.
+    fn entry(&self) -> Option<(&[u8], &[u8])>;
+}
+
+/// A target's counters at one moment. Counters only grow while it is open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Key and value bytes of user writes.
+    pub user_bytes: u64,
+    /// Bytes written by cause, in the ledger's order.
+    pub written: Vec<(String, u64)>,
+    /// Writers were slowed or stopped for so long in all.
+    pub stall_ns: u64,
+    /// The longest single stall.
+    pub longest_stall_ns: u64,
+    /// Stalls.
+    pub stalls: u64,
+    /// Bytes of live tables.
+    pub live_table_bytes: u64,
+    /// Bytes of all files.
+    pub store_bytes: u64,
+    /// Bytes in memtables.
+    pub memtable_bytes: u64,
+    /// Bytes in the block cache.
+    pub cache_bytes: u64,
+}
+
+/// One level of a target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LevelFigures {
+    /// Sorted runs.
+    pub runs: usize,
+    /// Files.
+    pub files: usize,
+    /// Bytes.
+    pub bytes: u64,
+}

@@ -1,0 +1,210 @@
+//! An ordered map in memory as a target: shows in tests that the driver asks for what it should, without an engine.
+
+use super::{Failure, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The map, and what was asked of it.
+#[derive(Debug, Default)]
+pub struct Model {
+    map: RwLock<Map>,
+    user_bytes: AtomicU64,
+    /// Sessions opened with `sync`.
+    pub synced_sessions: AtomicU64,
+    /// Batches committed.
+    pub commits: AtomicU64,
+    /// Writes after which every write fails; 0: never.
+    pub fail_after: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Model {
+    /// Everything in it.
+    pub fn read(&self) -> RwLockReadGuard<'_, Map> {
+        self.map.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Map> {
+        self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn count(&self, bytes: usize) -> Outcome<()> {
+        let writes = self.writes.fetch_add(1, Ordering::Relaxed);
+        let limit = self.fail_after.load(Ordering::Relaxed);
+        if limit > 0 && writes >= limit {
+            return Err(Failure::from("the model was told to fail"));
+        }
+        self.user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Opens one and the same model again and again.
+#[derive(Debug, Clone, Default)]
+pub struct ModelOpener(pub Arc<Model>);
+
+impl Opener for ModelOpener {
+    type Target = ModelTarget;
+
+    fn open(&self, fresh: bool) -> Outcome<ModelTarget> {
+        if fresh {
+            self.0.write().clear();
+        }
+        Ok(ModelTarget(Arc::clone(&self.0)))
+    }
+}
+
+/// An open model.
+#[derive(Debug)]
+pub struct ModelTarget(Arc<Model>);
+
+impl Target for ModelTarget {
+    type Session<'a> = ModelSession<'a>;
+
+    fn session(&self, sync: bool) -> ModelSession<'_> {
+        self.0.synced_sessions.fetch_add(u64::from(sync), Ordering::Relaxed);
+        ModelSession { model: &self.0, batch: Vec::new() }
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn wait_for_compactions(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn figures(&self) -> Outcome<Figures> {
+        let user_bytes = self.0.user_bytes.load(Ordering::Relaxed);
+        let bytes = self.0.read().iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
+        Ok(Figures {
+            user_bytes,
+            written: vec![("wal".into(), 2 * user_bytes)],
+            live_table_bytes: bytes,
+            store_bytes: 3 * bytes,
+            ..Figures::default()
+        })
+    }
+
+    fn levels(&self) -> Outcome<Vec<LevelFigures>> {
+        Ok(vec![LevelFigures { runs: 1, files: 1, bytes: self.figures()?.live_table_bytes }])
+    }
+
+    fn tickers(&self) -> Outcome<Vec<(String, u64)>> {
+        Ok(vec![("rocksdb.bytes.written".into(), self.figures()?.user_bytes)])
+    }
+
+    fn close(self) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+/// A thread's handle to a model.
+#[derive(Debug)]
+pub struct ModelSession<'a> {
+    model: &'a Model,
+    batch: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Session for ModelSession<'_> {
+    type Scan<'a>
+        = ModelScan
+    where
+        Self: 'a;
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        self.model.count(key.len() + value.len())?;
+        self.model.write().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Outcome<()> {
+        self.model.count(key.len())?;
+        self.model.write().remove(key);
+        Ok(())
+    }
+
+    fn stage_put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.push((key.to_vec(), Some(value.to_vec())));
+    }
+
+    fn stage_delete(&mut self, key: &[u8]) {
+        self.batch.push((key.to_vec(), None));
+    }
+
+    fn commit(&mut self) -> Outcome<()> {
+        self.model.commits.fetch_add(1, Ordering::Relaxed);
+        for (key, value) in std::mem::take(&mut self.batch) {
+            match value {
+                Some(value) => self.put(&key, &value)?,
+                None => self.delete(&key)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool> {
+        let map = self.model.read();
+        let value = map.get(key);
+        if let Some(value) = value {
+            out.clone_from(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()> {
+        let map = self.model.read();
+        keys.iter().filter_map(|&key| map.get(key)).map(Vec::as_slice).for_each(found);
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Outcome<ModelScan> {
+        let entries = self.model.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        Ok(ModelScan { entries, position: None })
+    }
+}
+
+/// A position in a copy of the map.
+#[derive(Debug)]
+pub struct ModelScan {
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    position: Option<usize>,
+}
+
+impl Scan for ModelScan {
+    fn seek_first(&mut self) -> Outcome<()> {
+        self.position = Some(0);
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Outcome<()> {
+        self.position = self.entries.len().checked_sub(1);
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Outcome<()> {
+        self.position = Some(self.entries.partition_point(|(k, _)| k.as_slice() < key));
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Outcome<()> {
+        self.position = self.position.map(|p| p + 1);
+        Ok(())
+    }
+
+    fn retreat(&mut self) -> Outcome<()> {
+        self.position = self.position.and_then(|p| p.checked_sub(1));
+        Ok(())
+    }
+
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.entries.get(self.position?).map(|(k, v)| (k.as_slice(), v.as_slice()))
+    }
+}

@@ -1,0 +1,210 @@
+//! SinterDB as a target.
+
+use super::{Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use sinter_storage::store::{Cause, DirStore, Store};
+use sinterdb::db::{DEFAULT_FAMILY, Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
+use sinterdb::settings::{DbSettings, FamilySettings};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How to open SinterDB for a bench: one family, `default`.
+#[derive(Debug, Clone)]
+pub struct SinterOpener {
+    /// Directory of the database.
+    pub path: PathBuf,
+    /// Settings of the database.
+    pub database: DbSettings,
+    /// Settings of the default family.
+    pub family: FamilySettings,
+    /// Write without a log.
+    pub disable_wal: bool,
+}
+
+impl Opener for SinterOpener {
+    type Target = SinterTarget;
+
+    fn open(&self, fresh: bool) -> Outcome<SinterTarget> {
+        if fresh {
+            remove_database(&self.path)?;
+        }
+        let settings = Db::builder().settings(self.database.clone()).family(DEFAULT_FAMILY, self.family.clone());
+        let db = settings.create_if_missing(fresh).open(&self.path)?;
+        let family = db.default_family();
+        Ok(SinterTarget { db, family, disable_wal: self.disable_wal })
+    }
+}
+
+/// An open SinterDB.
+pub struct SinterTarget {
+    db: Db,
+    family: Family,
+    disable_wal: bool,
+}
+
+impl Target for SinterTarget {
+    type Session<'a> = SinterSession<'a>;
+
+    fn session(&self, sync: bool) -> SinterSession<'_> {
+        let durability = match (sync, self.disable_wal) {
+            (true, _) => Durability::Sync,
+            (false, true) => Durability::NoWal,
+            (false, false) => Durability::Buffered,
+        };
+        SinterSession { target: self, write: WriteOptions { durability }, read: ReadOptions::default(), batch: WriteBatch::new() }
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        Ok(self.db.flush()?)
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        Ok(self.db.compact_range(&self.family, None, None)?)
+    }
+
+    fn wait_for_compactions(&self) -> Outcome<()> {
+        Ok(self.db.wait_for_compactions()?)
+    }
+
+    fn figures(&self) -> Outcome<Figures> {
+        let stats = self.db.stats();
+        let mut written = BTreeMap::new();
+        for line in &stats.ledger.lines {
+            *written.entry(line.cause).or_insert(0) += line.bytes;
+        }
+        Ok(Figures {
+            user_bytes: stats.ledger.user(),
+            written: written.into_iter().map(|(cause, bytes)| (cause_name(cause), bytes)).collect(),
+            stall_ns: stats.stall_ns,
+            longest_stall_ns: stats.longest_stall_ns,
+            stalls: stats.stalls,
+            live_table_bytes: stats.live_table_bytes,
+            store_bytes: stats.store_bytes,
+            memtable_bytes: stats.memtable_bytes,
+            cache_bytes: stats.cache_bytes,
+        })
+    }
+
+    fn levels(&self) -> Outcome<Vec<LevelFigures>> {
+        let version = self.db.version(&self.family)?;
+        let figures = version.levels.iter().enumerate().map(|(level, runs)| LevelFigures {
+            runs: runs.len(),
+            files: runs.iter().map(|run| run.tables.len()).sum(),
+            bytes: version.level_bytes(level),
+        });
+        Ok(figures.collect())
+    }
+
+    fn tickers(&self) -> Outcome<Vec<(String, u64)>> {
+        Ok(self.db.stats().tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
+    }
+
+    fn close(self) -> Outcome<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+/// The name of a cause in results, such as `compaction to L2, level-size`.
+pub fn cause_name(cause: Cause) -> String {
+    match cause {
+        Cause::Manifest => "manifest".into(),
+        Cause::Wal => "wal".into(),
+        Cause::Flush => "flush".into(),
+        Cause::Compaction { to, reason } => format!("compaction to L{to}, {}", reason.name()),
+        Cause::Checkpoint => "checkpoint".into(),
+    }
+}
+
+/// A thread's handle to SinterDB.
+pub struct SinterSession<'a> {
+    target: &'a SinterTarget,
+    write: WriteOptions,
+    read: ReadOptions,
+    batch: WriteBatch,
+}
+
+impl Session for SinterSession<'_> {
+    type Scan<'a>
+        = DbIterator
+    where
+        Self: 'a;
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        Ok(self.target.db.put_with(&self.target.family, key, value, &self.write)?)
+    }
+
+    #[inline]
+    fn delete(&mut self, key: &[u8]) -> Outcome<()> {
+        Ok(self.target.db.delete_with(&self.target.family, key, &self.write)?)
+    }
+
+    #[inline]
+    fn stage_put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(key, value);
+    }
+
+    #[inline]
+    fn stage_delete(&mut self, key: &[u8]) {
+        self.batch.delete(key);
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Outcome<()> {
+        Ok(self.target.db.write(&mut self.batch, &self.write)?)
+    }
+
+    #[inline]
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool> {
+        Ok(self.target.db.get_into(&self.target.family, key, &self.read, out)?)
+    }
+
+    fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()> {
+        let values = self.target.db.multi_get(&self.target.family, keys, &self.read)?;
+        values.iter().flatten().map(Vec::as_slice).for_each(found);
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Outcome<DbIterator> {
+        Ok(self.target.db.iter_with(&self.target.family, self.read.clone())?)
+    }
+}
+
+impl Scan for DbIterator {
+    fn seek_first(&mut self) -> Outcome<()> {
+        Ok(DbIterator::seek_first(self)?)
+    }
+
+    fn seek_last(&mut self) -> Outcome<()> {
+        Ok(DbIterator::seek_last(self)?)
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8]) -> Outcome<()> {
+        Ok(DbIterator::seek(self, key)?)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Outcome<()> {
+        Ok(DbIterator::advance(self)?)
+    }
+
+    #[inline]
+    fn retreat(&mut self) -> Outcome<()> {
+        Ok(DbIterator::retreat(self)?)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then(|| (self.key(), self.value()))
+    }
+}
+
+/// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
+fn remove_database(path: &Path) -> Outcome<()> {
+    let store = DirStore::open(path, true)?;
+    let _lock = store.lock()?;
+    for (id, _) in store.list()? {
+        store.delete(id)?;
+    }
+    Ok(store.sync_names()?)
+}

@@ -1,0 +1,17 @@
+//! Workloads as pure functions of a seed: the same seed gives the same keys and values on every machine and in every later version, so
+//! a stream can also be played again after a measurement (to count what is alive) instead of being watched during it.
+
+mod keys;
+mod permutation;
+mod random;
+mod values;
+mod zipf;
+
+pub use keys::{Distribution, KeyCoder, KeyStream};
+pub use permutation::Permutation;
+pub use random::{Xoshiro256PlusPlus, mix};
+pub use values::{ValuePool, Values};
+pub use zipf::Zipf;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! A plain Linux directory. Files carry the names of their [`FileId`]s, `LOCK` is taken with flock, and everything else in the
+//! directory is left alone.
+
+mod appender;
+
+use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
+use appender::{DirAppender, DirectFile};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// The file that stands for the whole store in [`Store::lock`].
+const LOCK: &str = "LOCK";
+
+/// A store in one directory of a Linux file system.
+///
+/// * Appends are pwrites without a buffer in the process: when one returns, the bytes survive the death of the process. The
+///   exception are tables with [`Hint::direct`], which pass the page cache in aligned pieces of 1 MiB; logs and manifests ignore
+///   `direct`, because an append of theirs is an acknowledgement.
+/// * Tables that go through the page cache are pushed to the medium while they are written, one MiB at a time (measured on the
+///   development machine: 3.9 GB/s to the end of the final fdatasync, against 2.6 GB/s without).
+/// * The write-life hint is passed on with `F_SET_RW_HINT`, where the file system takes it.
+#[derive(Debug)]
+pub struct DirStore {
+    path: PathBuf,
+    /// The directory itself: for its fsync, and so that a moved mount cannot change what is synced.
+    handle: File,
+    /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
+    direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,
+}
+
+impl DirStore {
+    /// Opens the directory at `path`. With `create`, missing directories are made and their names made durable; without, a missing
+    /// directory is an error ([`StoreError::is_not_found`]), as is a path that is not a directory.
+    pub fn open(path: impl AsRef<Path>, create: bool) -> Result<Self> {
+        let path = path.as_ref();
+        let explain = |e: io::Error| StoreError::store("open directory", io::Error::new(e.kind(), format!("{}: {e}", path.display())));
+        if create {
+            create_durably(path).map_err(explain)?;
+        }
+        let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
+        Ok(DirStore { path: path.to_owned(), handle, direct: Mutex::new(HashMap::new()) })
+    }
+
+    fn place(&self, id: FileId) -> PathBuf {
+        self.path.join(id.to_string())
+    }
+
+    /// A second descriptor past the page cache, or `None` where the file system refuses (tmpfs before Linux 6.6: EINVAL). The file is
+    /// created without `O_DIRECT` first, since a refusing open with `O_CREAT` leaves the file behind.
+    fn reopen_direct(&self, id: FileId) -> Option<File> {
+        OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(self.place(id)).ok()
+    }
+}
+
+/// `create_dir_all`, then fsync of every directory that got a new name in it. The parent is synced even if `path` was there: whoever
+/// made it may have died before syncing.
+fn create_durably(path: &Path) -> io::Result<()> {
+    let parent = |p: &Path| match p.parent() {
+        Some(up) if up.as_os_str().is_empty() => Some(PathBuf::from(".")),
+        up => up.map(Path::to_owned),
+    };
+    let mut to_sync = Vec::new();
+    let mut at = path.to_owned();
+    while let Some(up) = parent(&at) {
+        let there = up.exists();
+        to_sync.push(up.clone());
+        if there {
+            break;
+        }
+        at = up;
+    }
+    let existed = path.exists();
+    fs::create_dir_all(path)?;
+    for directory in to_sync {
+        match File::open(&directory).and_then(|d| d.sync_all()) {
+            // A directory that was there before may live below one we may not read; then its name is not ours to care for.
+            Err(e) if existed && e.kind() == io::ErrorKind::PermissionDenied => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+impl Store for DirStore {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(self.place(id)).map_err(|e| StoreError::file("create", id, e))?;
+        sys::set_lifetime(&file, hint.lifetime);
+        let table = id.kind == FileKind::Table;
+        if hint.direct
+            && table
+            && let Some(file) = self.reopen_direct(id)
+        {
+            sys::set_lifetime(&file, hint.lifetime);
+            let file = Arc::new(Mutex::new(DirectFile::new(file)));
+            let mut direct = self.direct.lock();
+            direct.retain(|_, writer| writer.strong_count() > 0);
+            direct.insert(id, Arc::downgrade(&file));
+            return Ok(Box::new(DirAppender::direct(id, file)));
+        }
+        Ok(Box::new(DirAppender::plain(id, file, table)))
+    }
+
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
+        let fail = |e| StoreError::file("open", id, e);
+        let writer = self.direct.lock().get(&id).and_then(Weak::upgrade);
+        if let Some(writer) = writer {
+            writer.lock().flush_tail().map_err(fail)?;
+        }
+        let file = File::open(self.place(id)).map_err(fail)?;
+        let about = file.metadata().map_err(fail)?;
+        if !about.is_file() {
+            return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+        }
+        Ok(Arc::new(DirReader { id, file, opened_len: about.len() }))
+    }
+
+    fn delete(&self, id: FileId) -> Result<()> {
+        fs::remove_file(self.place(id)).map_err(|e| StoreError::file("delete", id, e))
+    }
+
+    fn list(&self) -> Result<Vec<(FileId, u64)>> {
+        let fail = |e| StoreError::store("list", e);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let Some(id) = entry.file_name().to_str().and_then(FileId::parse) else { continue };
+            match fs::metadata(entry.path()) {
+                Ok(about) if about.is_file() => files.push((id, about.len())),
+                Ok(_) => {}
+                // Deleted since the directory was read.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(StoreError::file("list", id, e)),
+            }
+        }
+        Ok(files)
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.handle.sync_all().map_err(|e| StoreError::store("sync names", e))
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        sys::free_bytes(&self.handle).map(Some).map_err(|e| StoreError::store("free bytes", e))
+    }
+
+    fn lock(&self) -> Result<Box<dyn StoreLock>> {
+        let fail = |e| StoreError::store("lock", e);
+        let path = self.path.join(LOCK);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(DirLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(fail(io::ErrorKind::WouldBlock.into())),
+            Err(TryLockError::Error(e)) => Err(fail(e)),
+        }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
+        if let Some(directory) = target.directory() {
+            match fs::hard_link(self.place(id), directory.join(id.to_string())) {
+                Ok(()) => return Ok(Shared::Linked),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::file("share", id, e)),
+                // Another file system, or one without links. Whatever is really wrong, the copy will run into it and say so.
+                Err(_) => {}
+            }
+        }
+        super::copy(id, &*self.open(id)?, target, hint)
+    }
+}
+
+/// The flock lives as long as the open file description.
+#[derive(Debug)]
+struct DirLock {
+    _file: File,
+}
+
+impl StoreLock for DirLock {}
+
+#[derive(Debug)]
+struct DirReader {
+    id: FileId,
+    file: File,
+    opened_len: u64,
+}
+
+impl ReadAt for DirReader {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|e| StoreError::file("read", self.id, e))
+    }
+
+    fn len(&self) -> u64 {
+        // The file may still grow; fstat of an open file does not fail on local file systems.
+        self.file.metadata().map_or(self.opened_len, |m| m.len())
+    }
+
+    fn will_need(&self, offset: u64, length: u64) {
+        sys::will_need(&self.file, offset, length);
+    }
+}

@@ -1,0 +1,211 @@
+//! The writer of one file in a directory: straight pwrites, or aligned pieces past the page cache.
+
+use crate::store::{Appender, FileId, Result, StoreError, sys};
+use parking_lot::Mutex;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Write-back of tables starts after so many bytes, and direct writes have this size.
+const PIECE: usize = 1 << 20;
+
+/// Alignment of direct writes in memory and on the medium; covers the logical block sizes in use (512 and 4096).
+const ALIGN: usize = 4096;
+
+enum Output {
+    /// Through the page cache. `pushed` is where write-back has been started up to, for tables.
+    Plain { file: File, pushed: Option<u64> },
+    /// Past the page cache.
+    Direct(Arc<Mutex<DirectFile>>),
+}
+
+/// Keeps the offset, and refuses further use after a failure: after a failed append the file's end is not known, after a failed
+/// fdatasync the kernel may have dropped the dirty pages and would call the next one a success (PostgreSQL's "fsyncgate", 2018).
+pub(super) struct DirAppender {
+    id: FileId,
+    output: Output,
+    len: u64,
+    dead: bool,
+}
+
+impl DirAppender {
+    pub(super) fn plain(id: FileId, file: File, table: bool) -> Self {
+        DirAppender { id, output: Output::Plain { file, pushed: table.then_some(0) }, len: 0, dead: false }
+    }
+
+    pub(super) fn direct(id: FileId, file: Arc<Mutex<DirectFile>>) -> Self {
+        DirAppender { id, output: Output::Direct(file), len: 0, dead: false }
+    }
+
+    fn attempt<T>(&mut self, operation: &'static str, run: impl FnOnce(&mut Output, u64) -> io::Result<T>) -> Result<T> {
+        if self.dead {
+            return Err(StoreError::dead(operation, self.id));
+        }
+        run(&mut self.output, self.len).map_err(|e| {
+            self.dead = true;
+            StoreError::file(operation, self.id, e)
+        })
+    }
+}
+
+impl Appender for DirAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.attempt("append", |output, at| match output {
+            Output::Plain { file, pushed } => {
+                file.write_all_at(bytes, at)?;
+                let end = at + bytes.len() as u64;
+                if let Some(pushed) = pushed
+                    && end - *pushed >= PIECE as u64
+                {
+                    sys::start_writeback(file, *pushed, end - *pushed);
+                    *pushed = end;
+                }
+                Ok(())
+            }
+            Output::Direct(file) => file.lock().append(bytes),
+        })?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.attempt("sync", |output, _| match output {
+            Output::Plain { file, .. } => file.sync_data(),
+            Output::Direct(file) => file.lock().sync(),
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn seal(mut self: Box<Self>) -> Result<()> {
+        self.sync().map_err(|e| StoreError { operation: "seal", ..e })?;
+        match self.output {
+            Output::Plain { file, .. } => sys::close(file).map_err(|e| StoreError::file("seal", self.id, e)),
+            // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
+            Output::Direct(_) => Ok(()),
+        }
+    }
+}
+
+/// A file written past the page cache: whole pieces go out when they are full; the unaligned tail is written padded with zeros, and
+/// the file is then cut to its true length.
+pub(super) struct DirectFile {
+    file: File,
+    /// `PIECE` usable bytes at an aligned address, found at `skip`.
+    memory: Vec<u8>,
+    skip: usize,
+    /// Bytes in memory that belong to the file from `start` on.
+    filled: usize,
+    /// How many of them are on the medium as a padded tail.
+    flushed: usize,
+    /// File offset of the buffer, a multiple of `PIECE`.
+    start: u64,
+}
+
+impl DirectFile {
+    pub(super) fn new(file: File) -> Self {
+        let memory = vec![0u8; PIECE + ALIGN];
+        let skip = memory.as_ptr().align_offset(ALIGN);
+        DirectFile { file, memory, skip, filled: 0, flushed: 0, start: 0 }
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
+            self.memory[self.skip + self.filled..][..now.len()].copy_from_slice(now);
+            self.filled += now.len();
+            bytes = later;
+            if self.filled == PIECE {
+                self.file.write_all_at(&self.memory[self.skip..][..PIECE], self.start)?;
+                self.start += PIECE as u64;
+                (self.filled, self.flushed) = (0, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the bytes held back where readers can see them. They stay in memory too, since their last block will be written again.
+    pub(super) fn flush_tail(&mut self) -> io::Result<()> {
+        if self.flushed == self.filled {
+            return Ok(());
+        }
+        let padded = self.filled.next_multiple_of(ALIGN);
+        let tail = &mut self.memory[self.skip..][..padded];
+        tail[self.filled..].fill(0);
+        self.file.write_all_at(tail, self.start)?;
+        self.file.set_len(self.start + self.filled as u64)?;
+        self.flushed = self.filled;
+        Ok(())
+    }
+
+    /// fsync rather than fdatasync: the true length, shorter than what was written, has to be durable as well.
+    fn sync(&mut self) -> io::Result<()> {
+        self.flush_tail()?;
+        self.file.sync_all()
+    }
+}
+
+impl fmt::Debug for DirectFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectFile").field("start", &self.start).field("filled", &self.filled).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    /// On /dev/full every write fails with ENOSPC and fdatasync with EINVAL: real errors of the kernel.
+    fn full() -> File {
+        OpenOptions::new().write(true).open("/dev/full").unwrap()
+    }
+
+    fn assert_dead(mut file: DirAppender) {
+        for result in [file.append(b"more"), file.append(b""), file.sync(), Box::new(file).seal()] {
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("earlier append or sync"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_append_ends_the_appender() {
+        let id = FileId::table(1);
+        let mut plain = DirAppender::plain(id, full(), true);
+        let error = plain.append(b"abc").unwrap_err();
+        assert!(error.is_no_space(), "{error}");
+        assert_eq!((plain.len(), error.file), (0, Some(id)));
+        assert_dead(plain);
+
+        let mut direct = DirAppender::direct(id, Arc::new(Mutex::new(DirectFile::new(full()))));
+        direct.append(b"held back").unwrap();
+        assert!(direct.append(&vec![0; PIECE]).unwrap_err().is_no_space());
+        assert_dead(direct);
+    }
+
+    #[test]
+    fn a_failed_sync_ends_the_appender() {
+        let mut plain = DirAppender::plain(FileId::log(1), full(), false);
+        let error = plain.sync().unwrap_err();
+        assert_eq!(error.operation, "sync");
+        assert_dead(plain);
+
+        let mut direct = DirAppender::direct(FileId::table(1), Arc::new(Mutex::new(DirectFile::new(full()))));
+        direct.append(b"abc").unwrap();
+        assert!(direct.sync().unwrap_err().is_no_space());
+        assert_dead(direct);
+    }
+
+    #[test]
+    fn direct_memory_is_aligned() {
+        for _ in 0..20 {
+            let file = DirectFile::new(full());
+            assert_eq!(file.memory[file.skip..].as_ptr() as usize % ALIGN, 0);
+            assert!(file.memory.len() - file.skip >= PIECE);
+        }
+    }
+}

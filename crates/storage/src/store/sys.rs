@@ -1,0 +1,64 @@
+//! The system calls that std does not offer, each as a safe function. The only unsafe code of the store.
+
+use super::Lifetime;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+
+/// `F_SET_RW_HINT` of linux/fcntl.h; the libc crate does not have it.
+const F_SET_RW_HINT: libc::c_int = 1024 + 12;
+
+/// Tells the kernel how long the file's data will live (`RWH_WRITE_LIFE_*` of linux/fcntl.h, Linux 4.13). Placement only: a file
+/// system that does not take the hint loses nothing, so there is no error.
+pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) {
+    let hint: u64 = match lifetime {
+        Lifetime::Unknown => return,
+        Lifetime::Short => 2,
+        Lifetime::Medium => 3,
+        Lifetime::Long => 4,
+        Lifetime::Extreme => 5,
+    };
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; the kernel reads one u64 behind the pointer, which
+    // points to a live local.
+    unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) };
+}
+
+/// Starts writing `length` dirty bytes from `offset` to the medium and does not wait. Gives no durability; a failed write-back is
+/// kept by the kernel and reported by the next fdatasync of this descriptor, so the result is not needed.
+pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
+    let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
+    // SAFETY: plain integers and a descriptor that is open for as long as `file` is borrowed.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// Asks for `length` bytes from `offset` to be read ahead into the page cache. A hint, so there is no error.
+pub(super) fn will_need(file: &File, offset: u64, length: u64) {
+    let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
+    // SAFETY: plain integers and a descriptor that is open for as long as `file` is borrowed.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_WILLNEED) };
+}
+
+/// Bytes that an unprivileged process can still write on the file system of `directory`.
+pub(super) fn free_bytes(directory: &File) -> io::Result<u64> {
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the descriptor is open and `stat` is writable memory of exactly the type the call fills.
+    if unsafe { libc::fstatvfs(directory.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fstatvfs returned 0, so it filled the whole structure.
+    let stat = unsafe { stat.assume_init() };
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Closes a file and reports what `Drop` would swallow: network file systems may learn of a lost write only here.
+pub(super) fn close(file: File) -> io::Result<()> {
+    // SAFETY: `into_raw_fd` gave up ownership, so this is the one close of this descriptor. Linux frees the descriptor even when
+    // close fails, so it is not tried again.
+    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        e if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+        e => Err(e),
+    }
+}

@@ -1,0 +1,165 @@
+//! What is special about a directory: its path, foreign files, direct writes, links across file systems, full file systems.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use sinter_storage::store::{Cause, DirStore, FileId, Hint, Lifetime, Shared, Store};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+const MIB: usize = 1 << 20;
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+fn get(store: &dyn Store, id: FileId) -> Vec<u8> {
+    let file = store.open(id).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// A second file system, if the machine has one where we can write.
+fn elsewhere() -> Option<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").ok()
+}
+
+#[test]
+fn the_directory_is_made_only_on_request() {
+    let home = tempfile::tempdir().unwrap();
+    let deep = home.path().join("a/b/c");
+    let missing = DirStore::open(&deep, false).unwrap_err();
+    assert!(missing.is_not_found(), "{missing}");
+    assert!(missing.to_string().contains("a/b/c"), "the message names the path: {missing}");
+    assert!(!home.path().join("a").exists());
+    let store = DirStore::open(&deep, true).unwrap();
+    store.create(FileId::log(1), &Hint::new(Cause::Wal)).unwrap().seal().unwrap();
+    assert_eq!(store.directory(), Some(deep.as_path()));
+    drop(store);
+    assert_eq!(DirStore::open(&deep, true).unwrap().list().unwrap(), [(FileId::log(1), 0)]);
+}
+
+#[test]
+fn a_path_that_is_no_directory_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, b"x").unwrap();
+    for create in [false, true] {
+        for path in [file.clone(), file.join("below")] {
+            let error = DirStore::open(&path, create).unwrap_err();
+            assert!(error.to_string().contains("file"), "{error}");
+        }
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"x");
+}
+
+#[test]
+fn foreign_names_are_not_seen() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path(), false).unwrap();
+    for name in
+        ["notes.txt", "1.sst", "0000001.sst", "000001.SST", "000001.sst.bak", "+00001.sst", "LOCK", ".sst", "99999999999999999999.log"]
+    {
+        fs::write(home.path().join(name), b"x").unwrap();
+    }
+    fs::create_dir(home.path().join("000002.sst")).unwrap();
+    assert_eq!(store.list().unwrap(), []);
+    let error = store.open(FileId::table(2)).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::InvalidInput, "a directory is not a table: {error}");
+    assert_eq!(error.to_string(), "open 000002.sst: not a regular file");
+    fs::write(home.path().join("000003.sst"), b"abc").unwrap();
+    fs::write(home.path().join("12345678.manifest"), b"").unwrap();
+    let mut files = store.list().unwrap();
+    files.sort();
+    assert_eq!(files, [(FileId::manifest(12_345_678), 0), (FileId::table(3), 3)]);
+}
+
+/// Appends of all sizes around the alignment and the piece, written direct and buffered, with a reader in between.
+fn direct_equals_buffered(path: &Path) {
+    let store = DirStore::open(path, true).unwrap();
+    let all = pattern(3 * MIB + 100);
+    let sizes: [&[usize]; 10] = [
+        &[],
+        &[0, 1],
+        &[4095],
+        &[4096],
+        &[4097, 1, 4094],
+        &[MIB - 1, 2],
+        &[MIB],
+        &[MIB + 1, MIB - 1],
+        &[3 * MIB + 77],
+        &[1, 511, 512, 513, 70_000, MIB + 5, 3],
+    ];
+    for (number, sizes) in sizes.iter().enumerate() {
+        for (direct, id) in [(true, FileId::table(number as u64)), (false, FileId::table(100 + number as u64))] {
+            let hint = Hint { direct, lifetime: Lifetime::Long, ..Hint::new(Cause::Flush) };
+            let mut file = store.create(id, &hint).unwrap();
+            let mut at = 0;
+            for (i, size) in sizes.iter().enumerate() {
+                file.append(&all[at..at + size]).unwrap();
+                at += size;
+                assert_eq!(file.len(), at as u64);
+                if i % 2 == 1 {
+                    assert!(get(&store, id) == all[..at], "direct {direct}, sizes {sizes:?}: readable after append {i}");
+                }
+                if i % 3 == 2 {
+                    file.sync().unwrap();
+                    assert_eq!(fs::metadata(path.join(id.to_string())).unwrap().len(), at as u64);
+                }
+            }
+            file.seal().unwrap();
+            assert!(get(&store, id) == all[..at], "direct {direct}, sizes {sizes:?}");
+            assert_eq!(fs::metadata(path.join(id.to_string())).unwrap().len(), at as u64);
+        }
+    }
+}
+
+#[test]
+fn direct_writes_leave_the_same_bytes() {
+    direct_equals_buffered(tempfile::tempdir().unwrap().path());
+    if let Some(home) = elsewhere() {
+        direct_equals_buffered(home.path());
+    }
+}
+
+#[test]
+fn logs_ignore_direct() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path(), false).unwrap();
+    let hint = Hint { direct: true, lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) };
+    let mut file = store.create(FileId::log(1), &hint).unwrap();
+    file.append(b"acknowledged").unwrap();
+    // Not through the store: these bytes must be in the kernel, whatever happens to the process.
+    assert_eq!(fs::read(home.path().join("000001.log")).unwrap(), b"acknowledged");
+}
+
+#[test]
+fn a_link_is_the_same_file_and_across_file_systems_a_copy() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path().join("db"), true).unwrap();
+    let id = FileId::table(1);
+    let mut file = store.create(id, &Hint::new(Cause::Flush)).unwrap();
+    file.append(&pattern(5000)).unwrap();
+    file.seal().unwrap();
+    let target = DirStore::open(home.path().join("checkpoint"), true).unwrap();
+    assert_eq!(store.share(id, &target, &Hint::new(Cause::Checkpoint)).unwrap(), Shared::Linked);
+    use std::os::unix::fs::MetadataExt;
+    let inode = |at: &str| fs::metadata(home.path().join(at)).unwrap().ino();
+    assert_eq!(inode("db/000001.sst"), inode("checkpoint/000001.sst"));
+
+    if let Some(other) = elsewhere() {
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        let far = DirStore::open(other.path(), false).unwrap();
+        let shared = store.share(id, &far, &Hint::new(Cause::Checkpoint)).unwrap();
+        let expected = if device(other.path()) == device(home.path()) { Shared::Linked } else { Shared::Copied(5000) };
+        assert_eq!(shared, expected);
+        assert_eq!(get(&far, id), pattern(5000));
+    }
+}
+
+#[test]
+fn free_space_is_known() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path(), false).unwrap();
+    assert!(store.free_bytes().unwrap().is_some_and(|free| free > 0));
+}
