@@ -68,7 +68,7 @@ struct Script {
 
 impl Script {
     fn new(name: &'static str, style: Style) -> Self {
-        let seed = name.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte));
+        let seed = name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
         Script {
             name,
             settings: tiny(style),
@@ -282,7 +282,7 @@ pub fn reopen() -> Workload {
 pub fn big_values() -> Workload {
     let mut script = Script::new("big_values", Leveled);
     script.value = 20_000;
-    script.batches(40, 4).done()
+    script.batches(16, 4).done()
 }
 
 pub fn snapshots() -> Workload {
