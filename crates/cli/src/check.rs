@@ -1,10 +1,11 @@
 //! `sinter check`: reads and verifies everything, and says what is damaged.
 
 use crate::ended::Ended;
-use crate::store::require_database;
+use crate::store::{escape, require_database};
 use clap::Args;
 use serde_json::json;
-use sinterdb::db::Db;
+use sinterdb::Error;
+use sinterdb::db::{Damage, Db};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,26 +29,50 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
     let damages = find_damage(&flags.path)?;
     let mut out = io::stdout().lock();
     if flags.json {
-        let report = json!({ "path": flags.path, "clean": damages.is_empty(), "damages": damages });
+        let report = json!({ "path": flags.path, "clean": damages.is_empty(), "damages": damages.iter().map(as_json).collect::<Vec<_>>() });
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else if damages.is_empty() {
         writeln!(out, "{}: clean", flags.path.display())?;
     } else {
-        damages.iter().try_for_each(|damage| writeln!(out, "damaged: {damage}"))?;
+        damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
         writeln!(out, "{}: {} damaged", flags.path.display(), damages.len())?;
     }
     Ok(if damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Damage that keeps the database from opening is the one damage that can be named then.
-fn find_damage(path: &Path) -> Result<Vec<String>, Ended> {
+fn find_damage(path: &Path) -> Result<Vec<Damage>, Ended> {
     let opened = Db::builder().read_only().create_if_missing(false).open(path);
     let verified = opened.and_then(|db| {
         let damages = db.verify()?;
         db.close().map(|()| damages)
     });
     match verified {
-        Err(damage @ sinterdb::Error::Corrupt { .. }) => Ok(vec![damage.to_string()]),
+        Err(Error::Corrupt { file, offset, what }) => Ok(vec![Damage { file, offset: Some(offset), what, family: None, key_range: None }]),
         other => Ok(other?),
     }
+}
+
+/// One line: file, offset, what, whose keys.
+fn describe(damage: &Damage) -> String {
+    let mut line = damage.file.clone();
+    if let Some(offset) = damage.offset {
+        line += &format!(" at offset {offset}");
+    }
+    line += &format!(": {}", damage.what);
+    if let (Some(family), Some((smallest, largest))) = (&damage.family, &damage.key_range) {
+        line += &format!(" (family {family:?}, keys {} to {})", escape(smallest), escape(largest));
+    }
+    line
+}
+
+fn as_json(damage: &Damage) -> serde_json::Value {
+    json!({
+        "file": damage.file,
+        "offset": damage.offset,
+        "what": damage.what,
+        "family": damage.family,
+        "smallest_key": damage.key_range.as_ref().map(|r| escape(&r.0)),
+        "largest_key": damage.key_range.as_ref().map(|r| escape(&r.1)),
+    })
 }

@@ -143,12 +143,7 @@ pub struct Cache {
 impl Cache {
     /// A cache of `capacity` bytes; 0 keeps nothing.
     pub fn new(capacity: u64) -> Arc<Cache> {
-        Arc::new(Cache {
-            capacity: AtomicU64::new(capacity),
-            used: AtomicU64::new(0),
-            misses: Default::default(),
-            clock: Mutex::default(),
-        })
+        Arc::new(Cache { capacity: AtomicU64::new(capacity), used: AtomicU64::new(0), misses: Default::default(), clock: Mutex::default() })
     }
 
     /// The budget, bytes.

@@ -1,18 +1,112 @@
-//! TEMP
+//! How fast writers may go. Compaction has to keep up in the long run: as the tree falls behind, writers are slowed smoothly, from a rate
+//! that is hardly felt to a floor, and stopped only at hard limits. RocksDB multiplies its rate down to 16 KB/s, where writers wait for
+//! minutes; the floor here is a rate at which compaction gains on the writers anyway.
+
+use crate::compaction::picker;
 use crate::manifest::Version;
-use crate::settings::FamilySettings;
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pace {
-    Free,
-    Delay { bytes_per_second: u64 },
-    Stop(u8),
+use crate::settings::{FamilySettings, Style};
+use std::cmp::Ordering;
+
+/// The rate at the beginning of a delay, bytes per second.
+pub const FASTEST_DELAY: u64 = 256 << 20;
+/// The rate just before the stop, bytes per second.
+pub const SLOWEST_DELAY: u64 = 16 << 20;
+
+/// What the pace of a family's writers depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaceInput {
+    /// Leveled: runs on level 0. Universal: runs in all.
+    pub runs: usize,
+    /// Runs at which writers are slowed.
+    pub slowdown_runs: usize,
+    /// Runs at which writers wait.
+    pub stop_runs: usize,
+    /// Compaction debt, bytes.
+    pub debt: u64,
+    /// Debt at which writers are slowed, bytes.
+    pub soft_debt: u64,
+    /// Debt at which writers wait, bytes.
+    pub hard_debt: u64,
+    /// Memtables that wait for their flush. They do not count here: a writer that needs a new memtable waits for a slot by itself.
+    pub full_memtables: usize,
 }
-pub struct PaceInput;
+
 impl PaceInput {
-    pub fn of(_: &Version, _: &FamilySettings, _: usize) -> Self {
-        PaceInput
+    /// The figures of a family.
+    pub fn of(version: &Version, settings: &FamilySettings, full_memtables: usize) -> PaceInput {
+        let runs = match settings.style {
+            Style::Leveled => version.levels.first().map_or(0, Vec::len),
+            Style::Universal => version.levels.iter().map(Vec::len).sum(),
+        };
+        PaceInput {
+            runs,
+            slowdown_runs: settings.level0_slowdown_writes_trigger,
+            stop_runs: settings.level0_stop_writes_trigger,
+            debt: picker(settings.style).debt(version, settings),
+            soft_debt: settings.soft_pending_compaction_bytes_limit,
+            hard_debt: settings.hard_pending_compaction_bytes_limit,
+            full_memtables,
+        }
     }
 }
-pub fn pace(_: &PaceInput) -> Pace {
-    Pace::Free
+
+/// Why writers wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Too many runs.
+    Runs,
+    /// Too much compaction debt.
+    Debt,
+}
+
+/// How fast writers may go. Ordered by strictness, so that `max` of several families is the pace of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as they can.
+    Free,
+    /// At most at this rate.
+    Delay {
+        /// Key and value bytes per second.
+        bytes_per_second: u64,
+    },
+    /// Not at all.
+    Stop(StopReason),
+}
+
+impl Ord for Pace {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |pace: &Pace| match pace {
+            Pace::Free => (0, 0),
+            Pace::Delay { bytes_per_second } => (1, u64::MAX - bytes_per_second),
+            Pace::Stop(StopReason::Runs) => (2, 0),
+            Pace::Stop(StopReason::Debt) => (2, 1),
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Pace {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The pace that both the number of runs and the debt allow.
+pub fn pace(input: &PaceInput) -> Pace {
+    let by_runs = between(input.runs as u64, input.slowdown_runs as u64, input.stop_runs as u64, StopReason::Runs);
+    by_runs.max(between(input.debt, input.soft_debt, input.hard_debt, StopReason::Debt))
+}
+
+/// Free below `soft`, stopped from `hard` on, between them a rate that falls geometrically: each step is the same factor. A limit of zero
+/// is off.
+fn between(value: u64, soft: u64, hard: u64, reason: StopReason) -> Pace {
+    if hard > 0 && value >= hard {
+        return Pace::Stop(reason);
+    }
+    if soft == 0 || value < soft {
+        return Pace::Free;
+    }
+    let part = if hard > soft { (value - soft) as f64 / (hard - soft) as f64 } else { 0.0 };
+    let rate = FASTEST_DELAY as f64 * (SLOWEST_DELAY as f64 / FASTEST_DELAY as f64).powf(part);
+    Pace::Delay { bytes_per_second: (rate as u64).clamp(SLOWEST_DELAY, FASTEST_DELAY) }
 }

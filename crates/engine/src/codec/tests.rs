@@ -76,7 +76,8 @@ fn levels_and_dictionaries_matter() {
             assert!(raw == input);
         }
     }
-    let pieces: Vec<Vec<u8>> = (0..400u32).map(|i| format!("{{\"user\":{i},\"city\":\"{}\",\"ok\":true}}", i * i % 97).into_bytes()).collect();
+    let pieces: Vec<Vec<u8>> =
+        (0..400u32).map(|i| format!("{{\"user\":{i},\"city\":\"{}\",\"ok\":true}}", i * i % 97).into_bytes()).collect();
     let sizes: Vec<usize> = pieces.iter().map(Vec::len).collect();
     let bytes = Dictionary::train(&pieces.concat(), &sizes, 2000).unwrap();
     let dictionary = Dictionary::new(&bytes).unwrap();

@@ -1,9 +1,93 @@
-//! TEMP
-use super::*;
+//! Compaction on request (`compact_range`): a pure step function that is called until it has nothing left to do.
+
+use super::leveled::{Targets, push_level0, push_tables, unify};
+use super::{Choice, Input, PickEnv, bytes_of, collides, plan, universal};
+use crate::key::{MAX_SEQ, Seq};
+use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::settings::Style;
+use sinter_storage::store::Reason;
+
+/// User keys from `from` to `to`, both included; `None` is unbounded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ManualRange {
+    /// First key.
     pub from: Option<Vec<u8>>,
+    /// Last key.
     pub to: Option<Vec<u8>>,
 }
-pub fn manual(_: &Version, _: &PickEnv<'_>, _: &ManualRange, _: u64) -> Choice {
-    Choice::Nothing
+
+impl ManualRange {
+    fn meets(&self, range: &KeyRange) -> bool {
+        let starts_late = self.to.as_ref().is_some_and(|to| range.smallest > *to);
+        let ends_early = self.from.as_ref().is_some_and(|from| range.ends_before(from));
+        !starts_late && !ends_early
+    }
+}
+
+/// The next step of compacting `range`: apply it, then call again, until `Nothing` comes while no job runs.
+///
+/// Leveled: all that meets the range moves level by level to the deepest level in use; then tables there with a file number below
+/// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one.
+pub fn manual(version: &Version, env: &PickEnv<'_>, range: &ManualRange, before: u64) -> Choice {
+    manual_up_to(version, env, range, before, MAX_SEQ)
+}
+
+/// [`manual`] for tables that hold something as old as `newest`: with the newest sequence number at the request's start it ends even if
+/// writers never pause.
+pub fn manual_up_to(version: &Version, env: &PickEnv<'_>, range: &ManualRange, before: u64, newest: Seq) -> Choice {
+    let wanted = |t: &TableInfo| t.min_seq <= newest && range.meets(&t.range);
+    match env.settings.style {
+        Style::Leveled => leveled(version, env, &wanted, before),
+        Style::Universal => universal::merge_all(
+            version,
+            env,
+            |run| run.tables.iter().any(|t| wanted(t)),
+            |run| run.tables.iter().any(|t| t.number < before && wanted(t)),
+        ),
+    }
+}
+
+fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, before: u64) -> Choice {
+    let bottom = version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base);
+    unify(version, env)
+        .or_else(|| push_level0(version, env, wanted, Reason::Manual))
+        .or_else(|| (1..bottom).find_map(|level| push(version, env, level, wanted)))
+        .or_else(|| rewrite(version, env, bottom, &|t| t.number < before && wanted(t)))
+        .unwrap_or(Choice::Nothing)
+}
+
+/// The first part of a level that can go one level down now, at most `max_compaction_bytes` of this level.
+fn push(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
+    pieces(version, env, level, wanted).find_map(|input| push_tables(version, env, input, Reason::Manual))
+}
+
+fn rewrite(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
+    let input = pieces(version, env, level, wanted).find(|input| !collides(env, std::slice::from_ref(input), level))?;
+    let output = (level, input.run);
+    Some(Choice::Merge(plan(version, env.settings, Reason::Manual, vec![input], output)))
+}
+
+/// Neighbouring wanted tables of a level's runs, idle, oldest run first (a newer one must not go before it).
+fn pieces<'a>(
+    version: &'a Version,
+    env: &'a PickEnv<'_>,
+    level: usize,
+    wanted: &'a dyn Fn(&TableInfo) -> bool,
+) -> impl Iterator<Item = Input> + 'a {
+    version.levels[level].iter().rev().flat_map(move |run| {
+        let mut pieces: Vec<Input> = Vec::new();
+        let mut is_open = false;
+        for table in &run.tables {
+            let is_in = wanted(table) && !env.busy.contains(&table.number);
+            match pieces.last_mut() {
+                Some(last) if is_in && is_open && bytes_of(&last.tables) + table.bytes <= env.settings.max_compaction_bytes => {
+                    last.tables.push(table.clone());
+                }
+                _ if is_in => pieces.push(Input { level, run: run.number, tables: vec![table.clone()] }),
+                _ => {}
+            }
+            is_open = is_in;
+        }
+        pieces
+    })
 }

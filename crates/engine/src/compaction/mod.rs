@@ -1,14 +1,28 @@
 //! Which tables to merge next. Pickers are pure functions from a version to a choice: they see descriptions, never files.
+//!
+//! Data is ordered by age in *places*: level 0's runs from newest to oldest, then level 1, and so on. A plan is sound if no entry
+//! passes an entry of the same key on its way to the place of the output; [`check_plan`] says so, [`check_shape`] looks at the result.
+//! A level >= 1 of a leveled tree is one run; of a universal tree, too, but a family may change its style while open, so every picker
+//! accepts every tree and moves it towards its own shape.
 
+mod aging;
 pub mod collapse;
 pub mod job;
+mod leveled;
+mod manual;
 pub mod output;
 pub mod split;
+#[cfg(test)]
+mod tests;
+mod universal;
+
+pub use manual::{ManualRange, manual, manual_up_to};
 
 use crate::key::Seq;
-use crate::manifest::{KeyRange, TableInfo, Version};
-use crate::settings::FamilySettings;
+use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::settings::{FamilySettings, Style};
 use sinter_storage::store::Reason;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -77,16 +91,161 @@ pub trait Picker: Send + Sync {
     /// Bytes that have to be rewritten before nothing is left to do, estimated: paces writers.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
 }
-pub mod manual;
-struct P;
-impl Picker for P {
-    fn pick(&self, _: &Version, _: &PickEnv<'_>) -> Choice {
-        Choice::Nothing
-    }
-    fn debt(&self, _: &Version, _: &FamilySettings) -> u64 {
-        0
+
+/// The picker of a style.
+pub fn picker(style: Style) -> &'static dyn Picker {
+    match style {
+        Style::Leveled => &leveled::Leveled,
+        Style::Universal => &universal::Universal,
     }
 }
-pub fn picker(_: crate::settings::Style) -> &'static dyn Picker {
-    &P
+
+impl Input {
+    /// All tables of a run.
+    fn whole(level: usize, run: &Run) -> Input {
+        Input { level, run: run.number, tables: run.tables.clone() }
+    }
+}
+
+impl Plan {
+    /// All tables that take part, newest place first.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableInfo>> {
+        self.inputs.iter().flat_map(|i| &i.tables)
+    }
+
+    /// The smallest range that covers all inputs, and so all outputs.
+    pub fn range(&self) -> KeyRange {
+        hull(&self.inputs).unwrap_or_default()
+    }
+
+    /// Input bytes.
+    pub fn bytes(&self) -> u64 {
+        self.tables().map(|t| t.bytes).sum()
+    }
+}
+
+/// The smallest range that covers all tables; `None` without tables.
+fn hull(inputs: &[Input]) -> Option<KeyRange> {
+    inputs.iter().filter_map(|i| span(&i.tables)).reduce(|mut all, range| {
+        all.extend(&range);
+        all
+    })
+}
+
+/// The smallest range that covers all tables; `None` without tables.
+fn span(tables: &[Arc<TableInfo>]) -> Option<KeyRange> {
+    let mut range = tables.first()?.range.clone();
+    tables.iter().for_each(|t| range.extend(&t.range));
+    Some(range)
+}
+
+fn bytes_of(tables: &[Arc<TableInfo>]) -> u64 {
+    tables.iter().map(|t| t.bytes).sum()
+}
+
+/// A place in the order of age: smaller is newer.
+type Place = (usize, Reverse<u64>);
+
+/// Nothing older than `inputs` (newest first) exists in their key range, so that a tombstone among them has nothing left to hide.
+///
+/// Running jobs do not matter: what they move past these inputs is newer than them, or was already older when they were picked.
+pub fn is_bottommost(version: &Version, inputs: &[Input]) -> bool {
+    let (Some(range), Some(first)) = (hull(inputs), inputs.first()) else { return true };
+    let newest: Place = (first.level, Reverse(first.run));
+    let taken: HashSet<u64> = inputs.iter().flat_map(|i| &i.tables).map(|t| t.number).collect();
+    places(version).filter(|(place, _)| *place > newest).all(|(_, run)| run.overlapping(&range).iter().all(|t| taken.contains(&t.number)))
+}
+
+fn places(version: &Version) -> impl Iterator<Item = (Place, &Run)> {
+    version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| ((level, Reverse(run.number)), run)))
+}
+
+/// The inputs cannot be taken now, or the output could meet that of a running job.
+///
+/// Outputs to level 0 need no look: they take the place of the newest input of their job, which is busy.
+fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
+    if inputs.iter().flat_map(|i| &i.tables).any(|t| env.busy.contains(&t.number)) {
+        return true;
+    }
+    let (Some(range), Some(top)) = (hull(inputs), inputs.iter().map(|i| i.level).min()) else { return false };
+    env.busy_output.iter().any(|(level, busy)| *level >= 1 && (top..=output_level).contains(level) && busy.overlaps(&range))
+}
+
+/// The number that a result on `level` gets to become part of the one run there.
+fn run_number(version: &Version, level: usize) -> u64 {
+    if level == 0 { 0 } else { version.levels[level].first().map_or(0, |run| run.number) }
+}
+
+/// A plan with all that follows from its inputs and its output filled in; runs without tables are left out.
+fn plan(version: &Version, settings: &FamilySettings, reason: Reason, mut inputs: Vec<Input>, output: (usize, u64)) -> Plan {
+    inputs.retain(|i| !i.tables.is_empty());
+    let (output_level, output_run) = output;
+    let grandparents = match (hull(&inputs), version.levels.get(output_level + 1)) {
+        (Some(range), Some(runs)) if output_level > 0 => runs.iter().flat_map(|run| run.overlapping(&range)).cloned().collect(),
+        _ => Vec::new(),
+    };
+    let bottommost = is_bottommost(version, &inputs);
+    let target_file_size = target_file_size(version, settings, output_level);
+    let plan = Plan { reason, inputs, output_level, output_run, bottommost, grandparents, target_file_size };
+    debug_assert_eq!(check_plan(version, &plan), Ok(()));
+    plan
+}
+
+fn target_file_size(version: &Version, settings: &FamilySettings, level: usize) -> u64 {
+    let base = match settings.style {
+        Style::Leveled => leveled::Targets::of(version, settings).base,
+        Style::Universal => level,
+    };
+    let steps = u32::try_from(level.saturating_sub(base)).unwrap_or(u32::MAX);
+    let factor = u64::from(settings.target_file_size_multiplier.max(1)).saturating_pow(steps);
+    settings.target_file_size_base.max(1).saturating_mul(factor)
+}
+
+/// The invariants of a tree: runs of a level newest first, their tables in order and without a common key, none empty, no table twice.
+/// An error names the first violation.
+pub fn check_shape(version: &Version) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    for (level, runs) in version.levels.iter().enumerate() {
+        if let Some(pair) = runs.windows(2).find(|pair| pair[0].number <= pair[1].number) {
+            return Err(format!("level {level}: run {} stands before run {}", pair[0].number, pair[1].number));
+        }
+        for run in runs {
+            let name = format!("level {level} run {}", run.number);
+            if run.tables.is_empty() {
+                return Err(format!("{name} is empty"));
+            }
+            if let Some(table) = run.tables.iter().find(|t| !seen.insert(t.number)) {
+                return Err(format!("{name}: table {} occurs twice", table.number));
+            }
+            if let Some(pair) = run.tables.windows(2).find(|pair| !pair[0].range.ends_before(&pair[1].range.smallest)) {
+                return Err(format!("{name}: tables {} and {} are out of order or overlap", pair[0].number, pair[1].number));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No entry would pass one of the same key on its way to the output's place, and the output fits into its run there. An error names the
+/// first table in the way.
+pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
+    let taken: HashSet<u64> = plan.tables().map(|t| t.number).collect();
+    let range = plan.range();
+    let output: Place = (plan.output_level, Reverse(plan.output_run));
+    if plan.output_level >= version.levels.len() {
+        return Err(format!("no level {}", plan.output_level));
+    }
+    for (place, run) in places(version) {
+        let blocks = |t: &TableInfo| {
+            let passed = plan.inputs.iter().any(|input| {
+                let from: Place = (input.level, Reverse(input.run));
+                let between = if from <= output { from < place && place <= output } else { output <= place && place < from };
+                between && input.tables.iter().any(|i| i.range.overlaps(&t.range))
+            });
+            passed || place == output
+        };
+        if let Some(table) = run.overlapping(&range).iter().find(|t| !taken.contains(&t.number) && blocks(t)) {
+            return Err(format!("table {} on level {} is in the way", table.number, place.0));
+        }
+    }
+    Ok(())
 }

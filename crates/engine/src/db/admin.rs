@@ -6,7 +6,7 @@ use super::schedule::unpack;
 use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
-use crate::compaction::manual::{self, ManualRange};
+use crate::compaction::{self, ManualRange};
 use crate::error::{Error, Result};
 use crate::manifest::{Edit, NewFamily, Version};
 use crate::settings::FamilySettings;
@@ -200,7 +200,7 @@ impl Inner {
                 self.changed.wait_for(&mut shared, Duration::from_millis(100));
                 continue;
             }
-            let choice = self.with_env(&shared, core, |env| manual::manual(&version, env, range, before));
+            let choice = self.with_env(&shared, core, |env| compaction::manual(&version, env, range, before));
             let Some((work, plan)) = unpack(choice) else { return Ok(()) };
             self.mark(&mut shared, core, &plan);
             drop(shared);

@@ -252,9 +252,8 @@ impl TableBuilder {
     fn train(&mut self) -> Result<()> {
         let Some(samples) = self.samples.take() else { return Ok(()) };
         let most = self.options.compression.dictionary_bytes as usize;
-        self.dictionary = Dictionary::train(&samples.bytes, &samples.sizes, most)
-            .filter(|bytes| Dictionary::new(bytes).is_some())
-            .unwrap_or_default();
+        self.dictionary =
+            Dictionary::train(&samples.bytes, &samples.sizes, most).filter(|bytes| Dictionary::new(bytes).is_some()).unwrap_or_default();
         let mut start = 0;
         for size in samples.sizes {
             self.write_compressed(&samples.bytes[start..start + size])?;

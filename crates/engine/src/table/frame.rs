@@ -106,4 +106,3 @@ impl Frames {
         Ok(raw)
     }
 }
-

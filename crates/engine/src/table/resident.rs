@@ -27,13 +27,7 @@ pub(super) struct Resident {
 impl Resident {
     /// For a table of `count` data blocks, which fit `u32` with room to spare.
     pub fn new(count: usize) -> Self {
-        Resident {
-            index: Slot::default(),
-            filter: Slot::default(),
-            blocks: OnceLock::new(),
-            count,
-            closed: AtomicBool::new(false),
-        }
+        Resident { index: Slot::default(), filter: Slot::default(), blocks: OnceLock::new(), count, closed: AtomicBool::new(false) }
     }
 
     /// The slot of a data block, `None` past the last one.

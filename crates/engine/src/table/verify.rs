@@ -51,7 +51,8 @@ pub(super) fn verify(table: &Arc<Table>) -> Result<()> {
         if key > separator.as_slice() {
             return Err(table.frames.corrupt(at, "a key above its block's separator"));
         }
-        if !layout.has_tag(data, entry, hash) || layout.entry(data, entry).is_none_or(|e| !key.ends_with(e.suffix) || e.trailer != trailer) {
+        if !layout.has_tag(data, entry, hash) || layout.entry(data, entry).is_none_or(|e| !key.ends_with(e.suffix) || e.trailer != trailer)
+        {
             return Err(table.frames.corrupt(at, "a tag or offset does not belong to its entry"));
         }
         if filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {

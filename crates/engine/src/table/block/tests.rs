@@ -24,7 +24,11 @@ fn check(rows: &[Row]) {
     assert_eq!(layout.count(), rows.len());
     let mut position = Position::default();
     for (i, (key, trailer, value)) in rows.iter().enumerate() {
-        if i == 0 { position.enter(&layout, &bytes, 0).unwrap() } else { position.advance(&layout, &bytes).unwrap() }
+        if i == 0 {
+            position.enter(&layout, &bytes, 0).unwrap()
+        } else {
+            position.advance(&layout, &bytes).unwrap()
+        }
         assert_eq!((position.key(), position.trailer(), position.value(&bytes)), (key.as_slice(), *trailer, value.as_slice()));
         assert_eq!(layout.lower_bound(&bytes, key, *trailer), Some(i));
         let first = rows.partition_point(|r| r.0 < *key);
@@ -35,8 +39,7 @@ fn check(rows: &[Row]) {
             seen.push((seq << 8 | kind as u64, value.to_vec()));
             ControlFlow::Continue(())
         });
-        let versions: Vec<_> =
-            rows.iter().filter(|r| r.0 == *key && key::seq_of(r.1) <= snapshot).map(|r| (r.1, r.2.clone())).collect();
+        let versions: Vec<_> = rows.iter().filter(|r| r.0 == *key && key::seq_of(r.1) <= snapshot).map(|r| (r.1, r.2.clone())).collect();
         assert_eq!(seen, versions);
         assert_eq!(flow.unwrap().is_continue(), rows.last().unwrap().0 == *key);
     }

@@ -132,7 +132,11 @@ fn swapped_and_zeroed_blocks_are_found() {
             let mut bytes = (*good).clone();
             let n = 1 + random.below(bytes.len() as u64 / 2) as usize;
             let (from, to) = (random.below((bytes.len() - n) as u64) as usize, random.below((bytes.len() - n) as u64) as usize);
-            if random.below(2) == 0 { bytes.copy_within(from..from + n, to) } else { bytes[to..to + n].fill(0) }
+            if random.below(2) == 0 {
+                bytes.copy_within(from..from + n, to)
+            } else {
+                bytes[to..to + n].fill(0)
+            }
             if bytes == *good {
                 continue;
             }

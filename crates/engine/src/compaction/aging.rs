@@ -1,0 +1,48 @@
+//! What both styles do about age: tables that have expired, and last tables that mostly hold tombstones.
+
+use super::{Choice, Input, PickEnv, collides, is_bottommost, plan};
+use crate::manifest::{TableInfo, Version};
+use sinter_storage::store::Reason;
+use std::sync::Arc;
+
+/// Every entry of the table has outlived the family's time to live.
+pub fn expired(env: &PickEnv<'_>, table: &TableInfo) -> bool {
+    let ttl = env.settings.ttl_seconds;
+    ttl > 0 && table.newest_time != 0 && table.newest_time.saturating_add(ttl) < env.now
+}
+
+/// Drops all expired tables under which nothing older lies: dropping others would bring back what their entries hide.
+pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    if env.settings.ttl_seconds == 0 {
+        return None;
+    }
+    let mut inputs: Vec<Input> = Vec::new();
+    for (level, run, table) in version.tables().filter(|(_, _, t)| expired(env, t)) {
+        let one = [single(level, run, table)];
+        if collides(env, &one, level) || !is_bottommost(version, &one) {
+            continue;
+        }
+        match inputs.last_mut() {
+            Some(last) if (last.level, last.run) == (level, run) => last.tables.push(Arc::clone(table)),
+            _ => inputs.extend(one),
+        }
+    }
+    let (level, run) = inputs.first().map(|i| (i.level, i.run))?;
+    let mut plan = plan(version, env.settings, Reason::TimeToLive, Vec::new(), (level, run));
+    plan.inputs = inputs;
+    Some(Choice::Drop(plan))
+}
+
+/// Rewrites a table of level >= 1 that is mostly tombstones with nothing left to hide. All of them are visible to every snapshot, so the
+/// result has none and the table is not chosen again.
+pub fn rewrite_tombstones(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    version.tables().filter(|(level, _, t)| *level > 0 && t.tombstones.saturating_mul(2) > t.entries).find_map(|(level, run, table)| {
+        let inputs = vec![single(level, run, table)];
+        let ready = table.max_seq <= env.oldest_snapshot && !collides(env, &inputs, level) && is_bottommost(version, &inputs);
+        ready.then(|| Choice::Merge(plan(version, env.settings, Reason::Tombstones, inputs, (level, run))))
+    })
+}
+
+fn single(level: usize, run: u64, table: &Arc<TableInfo>) -> Input {
+    Input { level, run, tables: vec![Arc::clone(table)] }
+}

@@ -1,0 +1,299 @@
+//! Leveled compaction as RocksDB has it (`compaction_picker_level.cc`, `VersionStorageInfo::CalculateBaseBytes`): one run per level, each
+//! level larger than the one above by a factor. The level that exceeds its target most is worked on first; of a level, the table goes
+//! down that rewrites least below it.
+
+use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, plan, run_number, span};
+use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::settings::FamilySettings;
+use sinter_storage::store::Reason;
+use std::sync::Arc;
+
+/// The leveled style.
+pub struct Leveled;
+
+/// Fewest runs worth a merge within level 0 (RocksDB: `kMinFilesForIntraL0Compaction`).
+const MIN_INTRA_L0: usize = 4;
+
+/// How large the levels should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// The level that level 0 is merged into.
+    pub base: usize,
+    /// Bytes by level; those of level 0 and of levels above the base are not used.
+    pub bytes: Vec<u64>,
+    /// Levels from the base to this one are not needed for the amount of data: they are emptied.
+    pub drained: Option<usize>,
+}
+
+impl Targets {
+    /// The targets of a tree.
+    pub fn of(version: &Version, settings: &FamilySettings) -> Targets {
+        let levels = version.levels.len();
+        let factor = settings.max_bytes_for_level_multiplier.max(1.0);
+        let most = settings.max_bytes_for_level_base.max(1);
+        if !settings.level_compaction_dynamic_level_bytes || levels < 3 {
+            let base = usize::from(levels > 1);
+            return Targets { base, bytes: grow(most, factor, base, levels, 0), drained: None };
+        }
+        let largest = (1..levels).map(|l| version.level_bytes(l)).max().unwrap_or(0);
+        let Some(first) = (1..levels).find(|l| !version.levels[*l].is_empty()).filter(|_| largest > 0) else {
+            return Targets { base: levels - 1, bytes: grow(most, factor, levels - 1, levels, most), drained: None };
+        };
+        let least = most as f64 / factor;
+        let mut size = largest as f64;
+        let mut drained = None;
+        for level in (first..levels - 1).rev() {
+            size /= factor;
+            if drained.is_none() && size <= least {
+                drained = Some(level);
+            }
+        }
+        let mut base = first;
+        if size <= least {
+            size = least + 1.0;
+        } else {
+            while base > 1 && size > most as f64 {
+                base -= 1;
+                size /= factor;
+            }
+        }
+        Targets { base, bytes: grow(size.min(most as f64) as u64, factor, base, levels, most), drained }
+    }
+}
+
+/// Targets from `base` on: `size`, growing by `factor`, but at least `floor`, or levels would narrow towards the middle.
+fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u64> {
+    let mut size = size as f64;
+    let mut bytes = vec![u64::MAX; levels];
+    for target in &mut bytes[base..] {
+        *target = (size as u64).max(floor).max(1);
+        size *= factor;
+    }
+    bytes
+}
+
+impl Picker for Leveled {
+    fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
+        let targets = Targets::of(version, env.settings);
+        let by_score = || {
+            scores(version, env, &targets).into_iter().find_map(|(_, level)| match level {
+                0 => pick_level0(version, env),
+                _ => pick_level(version, env, level),
+            })
+        };
+        unify(version, env)
+            .or_else(|| aging::drop_expired(version, env))
+            .or_else(by_score)
+            .or_else(|| push_expired(version, env))
+            .or_else(|| aging::rewrite_tombstones(version, env))
+            .unwrap_or(Choice::Nothing)
+    }
+
+    /// As RocksDB's `EstimateCompactionBytesNeeded`: level 0 and the base level once the trigger is reached, then the excess of each level,
+    /// with what it overlaps below, added to the next.
+    fn debt(&self, version: &Version, settings: &FamilySettings) -> u64 {
+        let targets = Targets::of(version, settings);
+        let level0 = version.level_bytes(0);
+        let is_due = version.levels[0].len() >= settings.level0_file_num_compaction_trigger || level0 >= settings.max_bytes_for_level_base;
+        let (mut moving, mut debt) = if is_due { (level0, level0 + version.level_bytes(targets.base)) } else { (0, 0) };
+        for level in targets.base.max(1)..version.levels.len() - 1 {
+            let size = version.level_bytes(level) + std::mem::take(&mut moving);
+            let target = if targets.drained.is_some_and(|d| level <= d) { 0 } else { targets.bytes[level] };
+            if size > target {
+                moving = size - target;
+                let fan_out = version.level_bytes(level + 1) as f64 / size as f64 + 1.0;
+                debt = debt.saturating_add((moving as f64 * fan_out) as u64);
+            }
+        }
+        debt
+    }
+}
+
+/// Levels that have something to do, most urgent first.
+fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, usize)> {
+    let settings = env.settings;
+    let idle = |run: &Run| run.tables.iter().filter(|t| !env.busy.contains(&t.number)).map(|t| t.bytes).sum::<u64>();
+    let idle_runs = version.levels[0].iter().filter(|run| run.tables.iter().all(|t| !env.busy.contains(&t.number))).count();
+    let level0: u64 = version.levels[0].iter().map(idle).sum();
+    let by_runs = idle_runs as f64 / settings.level0_file_num_compaction_trigger.max(1) as f64;
+    let by_bytes = level0 as f64 / settings.max_bytes_for_level_base.max(1) as f64;
+    let mut scores = vec![(by_runs.max(by_bytes), 0)];
+    let mut coming = 0;
+    for level in 1..version.levels.len() - 1 {
+        let bytes: u64 = version.levels[level].iter().map(idle).sum();
+        let target = targets.bytes[level];
+        if targets.drained.is_some_and(|d| level <= d) && bytes > 0 {
+            scores.push((1.001, level));
+        } else if bytes > target {
+            // What is already due from above counts against this level: moving that first fills it anyway. The level stays due.
+            scores.push(((bytes as f64 / target.saturating_add(coming) as f64).max(1.0), level));
+        }
+        coming += version.level_bytes(level).saturating_sub(target);
+    }
+    scores.retain(|(score, _)| *score >= 1.0);
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    scores
+}
+
+/// A level >= 1 with several runs was left by the universal style: they become one.
+pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    (1..version.levels.len()).filter(|l| version.levels[*l].len() > 1).find_map(|level| {
+        let inputs: Vec<Input> = version.levels[level].iter().map(|run| Input::whole(level, run)).collect();
+        let is_free = env.busy_output.iter().all(|(l, _)| *l != level) && !collides(env, &inputs, level);
+        is_free.then(|| Choice::Merge(plan(version, env.settings, Reason::StyleChange, inputs, (level, 0))))
+    })
+}
+
+fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    move_level0(version, env).or_else(|| push_level0(version, env, &|_| true, Reason::RunCount)).or_else(|| intra_level0(version, env))
+}
+
+/// Runs of level 0 that overlap neither each other, nor an older one that stays, nor the base level: a sequential load writes nothing.
+fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    let base = Targets::of(version, env.settings).base;
+    if base == 0 || version.levels[base].len() > 1 || !may_move(env.settings, 0, base) {
+        return None;
+    }
+    let mut seen: Vec<&Run> = Vec::new();
+    let mut chosen: Vec<Input> = Vec::new();
+    for run in version.levels[0].iter().rev() {
+        let is_alone = run.tables.iter().all(|t| seen.iter().all(|older| older.overlapping(&t.range).is_empty()));
+        seen.push(run);
+        let mut more = chosen.clone();
+        more.insert(0, Input::whole(0, run));
+        let Some(range) = hull(&more).filter(|_| is_alone) else { continue };
+        let is_light = bytes_of(below(version, base, &range)) <= env.settings.max_compaction_bytes;
+        if is_light && tables_at(version, base, &range).is_empty() && !collides(env, &more, base) {
+            chosen = more;
+        }
+    }
+    let output = (base, run_number(version, base));
+    (!chosen.is_empty()).then(|| Choice::Move(plan(version, env.settings, Reason::RunCount, chosen, output)))
+}
+
+/// The tables of a level that is one run which share a key with `range`.
+fn tables_at<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
+    version.levels.get(level).and_then(|runs| runs.first()).map_or(&[], |run| run.overlapping(range))
+}
+
+fn below<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
+    tables_at(version, level + 1, range)
+}
+
+/// Level 0 into the base level: the wanted tables and, as none may be left behind older than what goes down, all that overlap them.
+pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
+    let base = Targets::of(version, env.settings).base;
+    let mut inputs = closure(&version.levels[0], wanted);
+    let range = hull(&inputs)?;
+    if base == 0 || version.levels[base].len() > 1 {
+        return None;
+    }
+    inputs.push(Input { level: base, run: run_number(version, base), tables: tables_at(version, base, &range).to_vec() });
+    finish(version, env, inputs, reason, base)
+}
+
+/// The wanted tables of level 0 and all that overlap their common range, newest run first.
+fn closure(runs: &[Run], wanted: &dyn Fn(&TableInfo) -> bool) -> Vec<Input> {
+    let seeds: Vec<Arc<TableInfo>> = runs.iter().flat_map(|run| &run.tables).filter(|t| wanted(t)).cloned().collect();
+    let Some(mut range) = span(&seeds) else { return Vec::new() };
+    loop {
+        let inputs: Vec<Input> =
+            runs.iter().map(|run| Input { level: 0, run: run.number, tables: run.overlapping(&range).to_vec() }).collect();
+        match hull(&inputs) {
+            Some(wider) if wider != range => range.extend(&wider),
+            _ => return inputs,
+        }
+    }
+}
+
+/// The newest idle runs of level 0 become one while the older ones are on their way down: readers look into fewer runs and writers need not
+/// wait. Runs join as long as that lowers the bytes written per run saved, so that a large result is not rewritten for each small newcomer.
+fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    let runs = &version.levels[0];
+    if runs.len() < env.settings.level0_file_num_compaction_trigger + 2 {
+        return None;
+    }
+    let mut bytes = 0u64;
+    let mut cost = u64::MAX;
+    let mut width = 0;
+    for run in runs.iter().take_while(|run| run.tables.iter().all(|t| !env.busy.contains(&t.number))) {
+        bytes = bytes.saturating_add(run.bytes());
+        let new_cost = if width == 0 { u64::MAX } else { bytes / width as u64 };
+        if bytes > env.settings.max_compaction_bytes || new_cost > cost {
+            break;
+        }
+        cost = new_cost;
+        width += 1;
+    }
+    let inputs: Vec<Input> = runs[..width].iter().map(|run| Input::whole(0, run)).collect();
+    let is_worth = width >= MIN_INTRA_L0 && !collides(env, &inputs, 0);
+    is_worth.then(|| Choice::Merge(plan(version, env.settings, Reason::RunCount, inputs, (0, runs[0].number))))
+}
+
+/// The table of a level whose overlap below is smallest for its size.
+fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
+    let [run] = version.levels[level].as_slice() else { return None };
+    let overlap = |t: &TableInfo| bytes_of(below(version, level, &t.range));
+    let mut order: Vec<(f64, u64, usize)> = run
+        .tables
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| !env.busy.contains(&t.number))
+        .map(|(i, t)| (overlap(t) as f64 / t.bytes.max(1) as f64, t.min_seq, i))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+    order.into_iter().find_map(|(_, _, i)| {
+        let input = Input { level, run: run.number, tables: vec![Arc::clone(&run.tables[i])] };
+        push_tables(version, env, input, Reason::LevelSize)
+    })
+}
+
+/// Neighbouring tables of a level >= 1 one level down, with all they overlap there, and with those of their own level that then come at no
+/// further cost below, up to `max_compaction_bytes`.
+pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reason: Reason) -> Option<Choice> {
+    let (level, next) = (input.level, input.level + 1);
+    if version.levels.get(next)?.len() > 1 || version.levels[level].len() > 1 {
+        return None;
+    }
+    let lower = below(version, level, &span(&input.tables)?);
+    if let Some(mut range) = span(lower) {
+        range.extend(&span(&input.tables)?);
+        let wider = version.levels[level].first()?.overlapping(&range);
+        let same = span(wider).is_some_and(|range| below(version, level, &range).len() == lower.len());
+        if same
+            && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes
+            && wider.iter().all(|t| !env.busy.contains(&t.number))
+        {
+            input.tables = wider.to_vec();
+        }
+    }
+    let lower = Input { level: next, run: run_number(version, next), tables: lower.to_vec() };
+    finish(version, env, vec![input, lower], reason, next)
+}
+
+/// A plan into a level that is one run; a move if nothing has to be merged and what lies below the output is not too much for later.
+fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: Reason, output: usize) -> Option<Choice> {
+    inputs.retain(|i| !i.tables.is_empty());
+    if collides(env, &inputs, output) {
+        return None;
+    }
+    let top = inputs.first()?.level;
+    let is_one_run = inputs.len() == 1;
+    let plan = plan(version, env.settings, reason, inputs, (output, run_number(version, output)));
+    super::check_plan(version, &plan).ok()?;
+    let is_light = bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
+    Some(if is_one_run && is_light && may_move(env.settings, top, output) { Choice::Move(plan) } else { Choice::Merge(plan) })
+}
+
+/// Tables keep their compression when they move: only where both levels have the same.
+fn may_move(settings: &FamilySettings, from: usize, to: usize) -> bool {
+    settings.compression_at(from) == settings.compression_at(to)
+}
+
+/// An expired table that hides older data goes down until it meets that.
+fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    version.tables().filter(|(_, _, t)| aging::expired(env, t)).find_map(|(level, run, table)| match level {
+        0 => push_level0(version, env, &|t| t.number == table.number, Reason::TimeToLive),
+        _ => push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, Reason::TimeToLive),
+    })
+}
