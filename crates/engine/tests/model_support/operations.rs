@@ -48,11 +48,26 @@ pub enum Operation {
     Batch(Vec<Write>, Durability),
     Get(usize, Text, Option<usize>),
     MultiGet(usize, Vec<Text>, Option<usize>),
-    Scan { slot: usize, scope: Scope, backward: bool },
-    Walk { slot: usize, scope: Scope, steps: Vec<Step> },
+    Scan {
+        slot: usize,
+        scope: Scope,
+        backward: bool,
+    },
+    Walk {
+        slot: usize,
+        scope: Scope,
+        steps: Vec<Step>,
+    },
     /// Starts an iterator that is read from later.
-    Hold { place: usize, slot: usize, scope: Scope },
-    Resume { place: usize, entries: usize },
+    Hold {
+        place: usize,
+        slot: usize,
+        scope: Scope,
+    },
+    Resume {
+        place: usize,
+        entries: usize,
+    },
     TakeSnapshot(usize),
     DropSnapshot(usize),
     /// Compares everything at a held snapshot.
@@ -61,11 +76,18 @@ pub enum Operation {
     Verify,
     Sync,
     Flush,
-    Compact { slot: usize, from: Option<Text>, to: Option<Text> },
+    Compact {
+        slot: usize,
+        from: Option<Text>,
+        to: Option<Text>,
+    },
     Settle,
     Create(usize),
     Drop(usize),
-    Change { slot: usize, what: u64 },
+    Change {
+        slot: usize,
+        what: u64,
+    },
     Reopen,
     Crash(u64),
     ReadOnly,
