@@ -33,8 +33,8 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A flag error as one line; help and version are printed as they are.
-pub fn explain(error: &clap::Error) -> Result<ExitCode, Ended> {
+/// A flag error as one line; help and version are printed as they are. `flags`: all there are, for a suggestion.
+pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         error.print()?;
         return Ok(ExitCode::SUCCESS);
@@ -44,21 +44,46 @@ pub fn explain(error: &clap::Error) -> Result<ExitCode, Ended> {
     }
     let rendered = error.render().to_string();
     let first = rendered.lines().next().unwrap_or_default();
-    let mut line = first.strip_prefix("error: ").unwrap_or(first).replace("unexpected argument", "unknown flag");
+    let mut line = first.strip_prefix("error: ").unwrap_or(first).to_string();
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
+        line = format!("unknown flag {flag}");
+        line.extend(nearest(flag, flags).map(|near| format!("; did you mean {near}?")));
+    }
     if line.ends_with(':') {
         // What is missing stands on the lines below.
         let below: Vec<&str> = rendered.lines().skip(1).map(str::trim).take_while(|l| !l.is_empty()).collect();
         line = format!("{line} {}", below.join(", "));
     }
-    let near = match (error.get(ContextKind::SuggestedArg), error.get(ContextKind::SuggestedSubcommand)) {
-        (Some(ContextValue::String(near)), _) => Some(near.clone()),
-        (_, Some(ContextValue::Strings(near))) => near.first().cloned(),
-        _ => None,
-    };
-    if let Some(near) = near {
-        line = format!("{line}; did you mean {near}?");
+    if let Some(ContextValue::Strings(near)) = error.get(ContextKind::SuggestedSubcommand) {
+        line.extend(near.first().map(|near| format!("; did you mean {near}?")));
     }
     Err(Ended::Usage(line))
+}
+
+/// The long flags of a command and its subcommands.
+pub fn all(command: &clap::Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|arg| arg.get_long()).map(|long| format!("--{long}"));
+    own.chain(command.get_subcommands().flat_map(all)).collect()
+}
+
+/// The flag that `wrong` was probably meant to be: few letters away.
+fn nearest<'a>(wrong: &str, flags: &'a [String]) -> Option<&'a str> {
+    let (distance, flag) = flags.iter().map(|flag| (distance(wrong, flag), flag)).min()?;
+    (distance <= 2 || distance * 4 <= wrong.len()).then_some(flag)
+}
+
+/// Levenshtein's distance, one row at a time.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }
 
 #[cfg(test)]
@@ -75,6 +100,15 @@ mod tests {
         for same in ["-", "--", "-1", "-h", "bench", "/a-b", ""] {
             assert_eq!(spell(same), same);
         }
+    }
+
+    #[test]
+    fn the_nearest_flag_is_named_only_if_it_is_near() {
+        let flags = ["--num", "--reads", "--memory", "--cache_size"].map(String::from);
+        assert_eq!(nearest("--nmu", &flags), Some("--num"));
+        assert_eq!(nearest("--cache_siez", &flags), Some("--cache_size"));
+        assert_eq!(nearest("--memtablerep", &flags), None);
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "")), (3, 2, 2));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod flags;
 mod inspect;
 mod store;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Ended> {
     let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(error) => return flags::explain(&error),
+        Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
     };
     match cli.command {
         Command::Bench(flags) => bench::run(&flags),

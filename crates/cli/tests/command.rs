@@ -1,4 +1,5 @@
 //! The command from outside: exit codes, and one clear line for whatever is wrong with a request.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -27,7 +28,7 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&[]), "no command given");
     assert_refused(&sinter(&["bnech"]), "did you mean bench?");
     assert_refused(&sinter(&["bench", "--nmu=5"]), "did you mean --num?");
-    assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag '--memtablerep'");
+    assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag --memtablerep");
     assert_refused(&sinter(&["bench", "--cache-siez=5"]), "did you mean --cache_size?");
     assert_refused(&sinter(&["bench", "--num=many"]), "--num");
     assert_refused(&sinter(&["bench", "--num"]), "--num");
@@ -79,4 +80,57 @@ fn help_and_version_are_not_errors() {
         assert_eq!(output.status.code(), Some(0), "{args:?}");
         assert!(!output.stdout.is_empty() && output.stderr.is_empty());
     }
+}
+
+/// A store with a manifest, a table and a log, made without the engine.
+fn make_store(directory: &Path) {
+    use sinter_storage::store::{Cause, DirStore, FileId, Hint};
+    use sinterdb::manifest::{Edit, ManifestLog, NewFamily, State};
+    let store = DirStore::open(directory, true).unwrap();
+    let id = sinterdb::checksum::DbId([7; 16]);
+    let mut state = State::new(id);
+    let family =
+        NewFamily { id: 0, name: "default".into(), settings: "block_size = 4096\n".into(), operator: String::new(), num_levels: 7 };
+    state.apply(&Edit { new_families: vec![family], new_logs: vec![2], ..Edit::default() }).unwrap();
+    let mut log = sinterdb::wal::LogWriter::create(&store, id, FileId::log(2), &Hint::new(Cause::Wal), &[]).unwrap();
+    log.append(b"a record\xff").unwrap();
+    log.sync().unwrap();
+    ManifestLog::create(&store, 1, &state).unwrap();
+}
+
+#[test]
+fn inspect_shows_the_parts_of_a_database() {
+    let directory = tempfile::tempdir().unwrap();
+    make_store(directory.path());
+    let inspect = |args: &[&str]| {
+        let output = sinter_in(directory.path(), &[&["inspect", "."], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(inspect(&[]).contains("family 0 \"default\": 0 tables"));
+    assert!(inspect(&["manifest"]).contains("000001.manifest, 0 edits"));
+    assert!(inspect(&["settings"]).contains("block_size = 4096"));
+    assert!(inspect(&["log", "2"]).contains("9 bytes: a record\\xff"));
+    for view in [&["levels"][..], &["manifest"], &["settings"], &["log", "2"]] {
+        let json: serde_json::Value = serde_json::from_str(&inspect(&[view, &["--json"]].concat())).unwrap();
+        assert!(json.is_object(), "{view:?}");
+    }
+    let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), &[&["inspect", "."], args].concat()), part);
+    refused(&["table", "9"], "the manifest names no table 9");
+    refused(&["log", "9"], "there is no log 9");
+}
+
+#[test]
+fn damage_is_one_line_with_file_and_offset() {
+    let directory = tempfile::tempdir().unwrap();
+    make_store(directory.path());
+    let path = directory.path().join("000001.manifest");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let output = sinter_in(directory.path(), &["inspect", "."]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains("corrupt: 000001.manifest at offset"), "{stderr}");
 }

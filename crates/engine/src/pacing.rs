@@ -110,3 +110,38 @@ fn between(value: u64, soft: u64, hard: u64, reason: StopReason) -> Pace {
     let rate = FASTEST_DELAY as f64 * (SLOWEST_DELAY as f64 / FASTEST_DELAY as f64).powf(part);
     Pace::Delay { bytes_per_second: (rate as u64).clamp(SLOWEST_DELAY, FASTEST_DELAY) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(runs: usize, debt: u64) -> Pace {
+        pace(&PaceInput { runs, slowdown_runs: 20, stop_runs: 36, debt, soft_debt: 64, hard_debt: 256, full_memtables: 9 })
+    }
+
+    #[test]
+    fn more_work_is_never_a_faster_pace() {
+        for runs in 0..40 {
+            for debt in 0..300 {
+                assert!(at(runs + 1, debt) >= at(runs, debt) && at(runs, debt + 1) >= at(runs, debt), "{runs} runs, debt {debt}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_exact_and_the_rate_has_a_floor() {
+        assert_eq!(at(19, 63), Pace::Free);
+        assert_eq!(at(20, 0), Pace::Delay { bytes_per_second: FASTEST_DELAY });
+        assert_eq!(at(36, 0), Pace::Stop(StopReason::Runs));
+        assert_eq!(at(0, 256), Pace::Stop(StopReason::Debt));
+        assert!(matches!(at(35, 255), Pace::Delay { bytes_per_second } if (SLOWEST_DELAY..2 * SLOWEST_DELAY).contains(&bytes_per_second)));
+    }
+
+    #[test]
+    fn the_stricter_pace_is_the_larger() {
+        let delay = |bytes_per_second| Pace::Delay { bytes_per_second };
+        let ascending = [Pace::Free, delay(9), delay(8), delay(0), Pace::Stop(StopReason::Runs)];
+        assert!(ascending.is_sorted());
+        assert_eq!(delay(9).max(delay(8)), delay(8));
+    }
+}

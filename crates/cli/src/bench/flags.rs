@@ -57,7 +57,7 @@ pub struct BenchFlags {
     /// Random reads and updates draw keys by Zipf's law with this exponent; 0: uniform.
     #[arg(long, default_value_t = 0.0)]
     pub zipf_alpha: f64,
-    /// Directory of the database. It is emptied first, unless use_existing_db. Default: a new one below $TMPDIR or here, removed at the end.
+    /// Directory of the database, emptied first unless use_existing_db. Default: a new one in $TMPDIR or here, removed at the end.
     #[arg(long)]
     pub db: Option<PathBuf>,
     #[command(flatten)]

@@ -228,3 +228,6 @@ pub fn listing(database: &DbSettings, family: &FamilySettings) -> std::collectio
     let pairs = text.lines().filter_map(|line| line.split_once(" = "));
     pairs.map(|(name, value)| (name.to_string(), value.trim_matches('"').to_string())).collect()
 }
+
+#[cfg(test)]
+mod tests;

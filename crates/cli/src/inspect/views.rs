@@ -31,7 +31,9 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
     for family in state.families.values() {
         let tables = family.version.tables().count();
         line!(text, "family {} {:?}: {tables} tables, logs below {} are flushed", family.id, family.name, family.flushed_log);
-        families.push(json!({ "id": family.id, "name": family.name, "operator": family.operator, "tables": tables, "flushed_log": family.flushed_log }));
+        families.push(json!({
+            "id": family.id, "name": family.name, "operator": family.operator, "tables": tables, "flushed_log": family.flushed_log,
+        }));
     }
     let mut records = Vec::new();
     if let Some(id) = loaded.live {
@@ -40,10 +42,19 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
             records.push(json!({ "offset": offset, "bytes": payload.len() }));
         }
     }
+    let times: Vec<Value> = state.time_samples.iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect();
     let json = json!({
-        "file": file, "database": state.db.to_string(), "edits": loaded.edits, "end": end_json(&loaded.end), "next_number": state.next_number,
-        "last_seq": state.last_seq, "next_family": state.next_family, "logs": state.logs, "families": families, "records": records,
-        "times": state.time_samples.iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect::<Vec<_>>(),
+        "file": file,
+        "database": state.db.to_string(),
+        "edits": loaded.edits,
+        "end": end_json(&loaded.end),
+        "next_number": state.next_number,
+        "last_seq": state.last_seq,
+        "next_family": state.next_family,
+        "logs": state.logs,
+        "families": families,
+        "records": records,
+        "times": times,
     });
     Ok(Shown { text, json })
 }

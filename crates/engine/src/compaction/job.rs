@@ -119,14 +119,17 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         level: plan.output_level,
         cause: Cause::Compaction { to: level, reason: plan.reason },
         expected_bytes: plan.target_file_size.min(bytes_in),
-        largest: infos().map(|table| &table.range).max_by(|a, b| a.largest.cmp(&b.largest)).map(|range| range.largest.clone()),
+        largest: hull(plan).map(|hull| hull.largest),
         times: times(infos()),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
     let cuts = subcompactions(plan, context, bytes_in)?;
-    let source =
-        || Merge::new(plan.inputs.iter().map(|input| RunCursor::new(ScanRun { tables: &input.tables, open: context.table })).collect());
+    let shared = hull(plan).map_or(0, |hull| hull.smallest.iter().zip(&hull.largest).take_while(|(a, b)| a == b).count());
+    let source = || {
+        let runs = plan.inputs.iter().map(|input| RunCursor::new(ScanRun { tables: &input.tables, open: context.table }));
+        Merge::sharing(runs.collect(), shared)
+    };
     let outcome = job.finish(started, bytes_in, job.pieces(&cuts, source));
     let expected: u64 = infos().map(|table| table.entries).sum();
     match outcome {
@@ -147,10 +150,6 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
 /// # Errors
 /// As [`run`]; outputs written so far have been deleted where possible.
 pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times: (u64, u64), context: &Context<'_>) -> Result<Outcome> {
-    flush_cursors(memtables, tombstones, times, context)
-}
-
-fn flush_cursors<C: Cursor>(sources: Vec<C>, tombstones: &RangeTombstones, times: (u64, u64), context: &Context<'_>) -> Result<Outcome> {
     let started = context.clock.monotonic_ns();
     let rules = Rules {
         snapshots: context.snapshots,
@@ -177,7 +176,7 @@ fn flush_cursors<C: Cursor>(sources: Vec<C>, tombstones: &RangeTombstones, times
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
-    let piece = job.piece(None, None, Merge::new(sources));
+    let piece = job.piece(None, None, Merge::new(memtables));
     job.finish(started, 0, vec![piece])
 }
 
@@ -198,6 +197,14 @@ impl TableSource for ScanRun<'_> {
     fn open(&self, i: usize) -> Result<ScanCursor> {
         Ok((self.open)(self.tables[i].number)?.scan())
     }
+}
+
+/// The smallest range that holds all keys of the inputs.
+fn hull(plan: &Plan) -> Option<KeyRange> {
+    let mut ranges = plan.inputs.iter().flat_map(|input| &input.tables).map(|table| &table.range);
+    let mut hull = ranges.next()?.clone();
+    ranges.for_each(|range| hull.extend(range));
+    Some(hull)
 }
 
 /// All range tombstones of the inputs.
@@ -404,3 +411,6 @@ impl TableSink for Building {
         self.builder.finish(tombstones, self.times)
     }
 }
+
+#[cfg(test)]
+mod tests;

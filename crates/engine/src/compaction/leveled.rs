@@ -280,7 +280,6 @@ fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: 
     let top = inputs.first()?.level;
     let is_one_run = inputs.len() == 1;
     let plan = plan(version, env.settings, reason, inputs, (output, run_number(version, output)));
-    super::check_plan(version, &plan).ok()?;
     let is_light = bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
     Some(if is_one_run && is_light && may_move(env.settings, top, output) { Choice::Move(plan) } else { Choice::Merge(plan) })
 }

@@ -21,14 +21,12 @@ impl Snapshots {
         Snapshot { held: Arc::new(Held { seq, list: self.clone() }) }
     }
 
-    /// Live snapshots ascending, then the visible number.
+    /// Live snapshots ascending, then the visible number, even if it is that of the newest snapshot: who reads "now" comes last.
     pub fn list(&self, visible: impl FnOnce() -> Seq) -> Vec<Seq> {
         let live = self.live.lock();
         let now = visible();
         let mut all: Vec<Seq> = live.keys().copied().collect();
-        if all.last() != Some(&now) {
-            all.push(now);
-        }
+        all.push(now);
         all
     }
 

@@ -243,7 +243,7 @@ impl Arena {
         const { assert!(align_of::<T>() == 64 && size_of::<T>() < LARGE && size_of::<T>().is_multiple_of(64)) };
         let reference = self.reserve(&mut room.next_chunk, &mut room.nodes, size_of::<T>());
         let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
-        // SAFETY: disjoint: reserved for this node alone. Aligned: chunks are aligned to 64, and chunks of nodes are filled in multiples of 64.
+        // SAFETY: disjoint: reserved for this node alone. Aligned: chunks are aligned to 64, and those of nodes are filled in steps of 64.
         unsafe { self.address(reference).cast::<T>().write(node) };
         NodeRef(reference)
     }

@@ -35,13 +35,21 @@ pub struct Merge<C> {
     standing: bool,
     /// `FORWARD` or `BACKWARD`: what numbers are inverted with.
     flip: u64,
+    /// Bytes that all keys begin with, which tell nothing: numbers are taken from behind them.
+    shared: usize,
 }
 
 impl<C: Cursor> Merge<C> {
     /// Merges `sources`, newest first.
     pub fn new(sources: Vec<C>) -> Self {
+        Merge::sharing(sources, 0)
+    }
+
+    /// Merges `sources`, newest first, whose keys all begin with the same `shared` bytes: with keys like `user00001234` the numbers of
+    /// plain prefixes would all tie.
+    pub fn sharing(sources: Vec<C>, shared: usize) -> Self {
         let losers = vec![UNPLAYED; sources.len()];
-        Merge { sources, losers, top: 0, standing: false, flip: FORWARD }
+        Merge { sources, losers, top: 0, standing: false, flip: FORWARD, shared }
     }
 
     /// The source that the current entry comes from: its place in the list given to [`Merge::new`].
@@ -52,7 +60,7 @@ impl<C: Cursor> Merge<C> {
     #[inline]
     fn leaf(&self, source: usize) -> Node {
         let cursor = &self.sources[source];
-        let prefix = if cursor.valid() { prefix(cursor.key()) ^ self.flip } else { u64::MAX };
+        let prefix = if cursor.valid() { prefix(cursor.key().get(self.shared..).unwrap_or_default()) ^ self.flip } else { u64::MAX };
         Node { prefix, source: source as u32 }
     }
 

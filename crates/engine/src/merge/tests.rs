@@ -5,13 +5,18 @@ use crate::key::{Kind, trailer};
 fn random_sources(rng: &mut Rng, ties: bool) -> (Vec<VecCursor>, Vec<Entry>) {
     let k = rng.below(21) as usize;
     let mut lists: Vec<Vec<Entry>> = vec![Vec::new(); k];
+    let common = rng.one_in(3);
     for seq in 0..rng.below(120) {
         if k == 0 {
             break;
         }
         let seq = if ties && rng.one_in(2) { 0 } else { seq + 1 };
         let source = rng.below(k as u64) as usize;
-        let (key, trailer) = (rng.key(), trailer(seq, Kind::Value));
+        let mut key = rng.key();
+        if common {
+            key.splice(0..0, *b"common");
+        }
+        let trailer = trailer(seq, Kind::Value);
         if !lists[source].iter().any(|e| e.0 == key && e.1 == trailer) {
             lists[source].push((key, trailer, format!("{source}").into_bytes()));
         }
@@ -36,7 +41,8 @@ fn walks_like_one_sorted_list_in_both_directions() {
     for seed in 0..600 {
         let mut rng = Rng(seed);
         let (sources, model) = random_sources(&mut rng, seed % 2 == 0);
-        let mut merge = Merge::new(sources);
+        let shared = model.first().zip(model.last()).map_or(0, |(a, b)| a.0.iter().zip(&b.0).take_while(|(a, b)| a == b).count());
+        let mut merge = if rng.one_in(2) { Merge::new(sources) } else { Merge::sharing(sources, shared) };
         check(&merge, &model, None, "new");
         let mut at = None;
         for step in 0..80 {

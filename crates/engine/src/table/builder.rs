@@ -22,8 +22,12 @@ use sinter_storage::store::{Appender, FileId};
 
 /// Bytes per append. A store call (and its system call) per block would cost more than the block.
 const PIECE: usize = 1 << 20;
-/// Samples per byte of dictionary: what zstd recommends.
+/// Bytes of samples per byte of dictionary: what zstd recommends.
 const SAMPLES_PER_DICTIONARY: usize = 100;
+/// Most bytes of samples that wait in memory.
+const MOST_SAMPLES: usize = 16 << 20;
+/// A dictionary larger than this part of a small table's data would cost more than it saves.
+const DICTIONARY_SHARE: usize = 16;
 
 /// How a table is built.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -226,10 +230,8 @@ impl TableBuilder {
         };
         samples.bytes.extend_from_slice(&self.raw);
         samples.sizes.push(self.raw.len());
-        if samples.bytes.len() >= SAMPLES_PER_DICTIONARY * self.options.compression.dictionary_bytes as usize {
-            self.train()?;
-        }
-        Ok(())
+        let enough = (self.options.compression.dictionary_bytes as usize).saturating_mul(SAMPLES_PER_DICTIONARY).min(MOST_SAMPLES);
+        if samples.bytes.len() >= enough { self.train() } else { Ok(()) }
     }
 
     /// Compresses a block into the buffer, or stores it plain if that does not pay.
@@ -251,7 +253,7 @@ impl TableBuilder {
     /// Trains the dictionary from the samples and writes them. Too few samples: no dictionary.
     fn train(&mut self) -> Result<()> {
         let Some(samples) = self.samples.take() else { return Ok(()) };
-        let most = self.options.compression.dictionary_bytes as usize;
+        let most = (self.options.compression.dictionary_bytes as usize).min(samples.bytes.len() / DICTIONARY_SHARE);
         self.dictionary =
             Dictionary::train(&samples.bytes, &samples.sizes, most).filter(|bytes| Dictionary::new(bytes).is_some()).unwrap_or_default();
         let mut start = 0;

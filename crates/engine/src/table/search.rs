@@ -22,7 +22,7 @@ pub fn matches(tags: &[u8; 16], tag: u8) -> u32 {
 fn matches_portable(tags: &[u8; 16], tag: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let half = |word: u64| {
-        let x = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+        let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
         let zero = !(((x & LOW) + LOW) | x | LOW);
         ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
     };

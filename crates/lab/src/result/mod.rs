@@ -3,6 +3,9 @@
 mod machine;
 mod text;
 
+#[cfg(test)]
+mod tests;
+
 pub use machine::{Machine, Process};
 pub use text::{header, print_levels, print_statistics, print_workload};
 

@@ -10,8 +10,7 @@ pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
     let (machine, bench) = (&report.machine, &report.bench);
     let entry = (bench.key_size + bench.value_size) as f64;
     let compressed = bench.key_size as f64 + bench.value_size as f64 * bench.compression_ratio;
-    let or_unknown = |text: &'static str| if text.is_empty() { "unknown" } else { text };
-    writeln!(out, "{:<12}{} ({})", "Engine:", report.target, report.commit.as_deref().unwrap_or(or_unknown("")))?;
+    writeln!(out, "{:<12}{} ({})", "Engine:", report.target, report.commit.as_deref().unwrap_or("commit unknown"))?;
     writeln!(
         out,
         "{:<12}{} * {}, {:.1} GB, Linux {}",

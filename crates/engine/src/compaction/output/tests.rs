@@ -92,7 +92,7 @@ fn versions_of_a_key_stay_together_and_tombstones_are_covered() {
             points.truncate(keep);
         }
         let set = RangeTombstones::new(ranges);
-        let below: Vec<(u8, u8, u64)> = (b'a'..b'z').step_by(3).map(|k| (k, k + 1, rng.below(50))).collect();
+        let below: Vec<(u8, u8, u64)> = (b'a'..=b'z').step_by(3).map(|k| (k, k + 1, rng.below(50))).collect();
         let grandparents = grandparents(&below);
         let limits = Limits { table_bytes: 10 + rng.below(300), overlap_bytes: rng.below(200), grandparents: &grandparents };
         let mut output = Output::new(Tables(Rc::default()), limits, set.clone());

@@ -46,6 +46,7 @@ fn check_lookup(memtable: &Memtable, step: u64, count: u64) {
 }
 
 /// `len` is the published count: it grows after the entry is in the tree.
+#[cfg(not(shuttle))]
 fn read(memtable: &Arc<Memtable>, count: u64, seed: u64, rounds: usize) {
     let mut random = Random(seed);
     for round in 0..rounds {
@@ -90,7 +91,7 @@ fn readers_see_all_that_is_published() {
 mod memtable_shuttle {
     use super::*;
 
-    /// Nodes have four slots here: 14 insertions divide leaves, the root and an inner node.
+    /// Nodes have four slots here: 24 insertions divide leaves, the root and an inner node.
     fn race(entries: u64, count: u64, read: fn(&Arc<Memtable>, u64)) -> impl Fn() + Send + Sync + 'static {
         move || {
             let memtable = Memtable::new(Arc::new(ChunkPool::with_capacity(0)));
@@ -121,21 +122,21 @@ mod memtable_shuttle {
         }
     }
 
-    #[test]
-    fn random_schedules_of_lookups() {
-        shuttle::check_random(race(24, 24, lookups), 4000);
-        shuttle::check_random(race(24, 3, lookups), 4000);
-    }
-
-    #[test]
-    fn random_schedules_of_scans() {
-        shuttle::check_random(race(24, 24, scans), 4000);
-        shuttle::check_random(race(24, 3, scans), 4000);
-    }
-
+    /// Few preemptions at any place find what needs the writer to do much between two steps of the reader: a check left out of the
+    /// descent is found by this test alone.
     #[test]
     fn rare_preemptions() {
         shuttle::check_pct(race(24, 24, lookups), 4000, 3);
+        shuttle::check_pct(race(24, 3, lookups), 4000, 3);
         shuttle::check_pct(race(24, 24, scans), 4000, 3);
+        shuttle::check_pct(race(24, 3, scans), 4000, 3);
+    }
+
+    #[test]
+    fn random_schedules() {
+        shuttle::check_random(race(24, 24, lookups), 2000);
+        shuttle::check_random(race(24, 3, lookups), 2000);
+        shuttle::check_random(race(24, 24, scans), 2000);
+        shuttle::check_random(race(24, 3, scans), 2000);
     }
 }

@@ -1,0 +1,100 @@
+use super::*;
+use clap::{Args, FromArgMatches};
+
+/// The settings that a command line asks for.
+fn settings(line: &str) -> Result<Chosen, Vec<String>> {
+    let command = EngineFlags::augment_args(clap::Command::new("bench"));
+    let matches = command.try_get_matches_from(std::iter::once("bench").chain(line.split_whitespace()));
+    choose(&EngineFlags::from_arg_matches(&matches.unwrap()).unwrap())
+}
+
+#[test]
+fn without_flags_it_is_db_bench() {
+    let Chosen { database, family, notes } = settings("").unwrap();
+    assert_eq!((database.cache_size, database.max_background_jobs, database.bytes_per_sync), (32 << 20, 2, 0));
+    assert_eq!(database.max_total_wal_size, 512 << 20);
+    assert_eq!((family.write_buffer_size, family.max_write_buffer_number, family.block_size), (64 << 20, 2, 4096));
+    assert_eq!((family.bloom_bits_per_key, family.level_compaction_dynamic_level_bytes), (0.0, false));
+    assert_eq!((family.max_bytes_for_level_base, family.target_file_size_base), (256 << 20, 64 << 20));
+    assert_eq!(family.max_compaction_bytes, 25 * (64 << 20));
+    assert_eq!(family.compression.iter().map(|c| c.codec).collect::<Vec<_>>(), [Codec::Snappy]);
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn flags_win() {
+    let chosen = settings("--compaction_style=universal --bloom_bits=10 --optimize_filters_for_hits --cache_size=1GiB --subcompactions=2");
+    let Chosen { database, family, .. } = chosen.unwrap();
+    assert_eq!((family.style, family.bloom_bits_per_key, family.bloom_bits_last_level), (Style::Universal, 10.0, 0.0));
+    assert_eq!((database.cache_size, database.max_subcompactions), (1 << 30, 2));
+    let family = settings("--target_file_size_base=8MiB --write_buffer_size=8388608 --max_bytes_for_level_base=33554432").unwrap().family;
+    assert_eq!((family.write_buffer_size, family.max_bytes_for_level_base), (8 << 20, 32 << 20));
+    assert_eq!(family.max_compaction_bytes, 25 * (8 << 20), "follows the table size, as in RocksDB");
+}
+
+#[test]
+fn zero_means_the_default_where_it_does_in_db_bench() {
+    let line = "--universal_size_ratio=0 --universal_min_merge_width=0 --universal_max_merge_width=0 --max_compaction_bytes=0";
+    let Chosen { family, .. } = settings(line).unwrap();
+    let defaults = FamilySettings::default();
+    assert_eq!((family.size_ratio, family.min_merge_width, family.max_merge_width), (1, 2, defaults.max_merge_width));
+    let Chosen { database, family, .. } =
+        settings("--universal_size_ratio=7 --max_total_wal_size=0 --db_write_buffer_size=0 --write_buffer_size=1MiB").unwrap();
+    assert_eq!((family.size_ratio, database.max_total_wal_size, database.db_write_buffer_size), (7, 8 << 20, u64::MAX));
+}
+
+#[test]
+fn compression_of_levels() {
+    let codecs = |line: &str| settings(line).unwrap().family.compression.iter().map(|c| (c.codec, c.level)).collect::<Vec<_>>();
+    assert_eq!(codecs("--compression_type=zstd --compression_level=3"), [(Codec::Zstd, Some(3))]);
+    assert_eq!(codecs("--compression_type=zstd --compression_level=32767"), [(Codec::Zstd, None)]);
+    let list = [(Codec::None, None), (Codec::None, None), (Codec::Lz4, None)];
+    assert_eq!(codecs("--compression_per_level=none:none:lz4"), list);
+    assert_eq!(codecs("--compression_per_level=kNoCompression,kNoCompression,kLZ4Compression"), list);
+    assert_eq!(
+        codecs("--compression_type=lz4 --min_level_to_compress=2")[1..4],
+        [(Codec::None, None), (Codec::Lz4, None), (Codec::Lz4, None)]
+    );
+    assert_eq!(settings("--compression_type=zstd --compression_max_dict_bytes=4096").unwrap().family.compression[0].dictionary_bytes, 4096);
+    for wrong in ["--compression_type=xpress", "--compression_type=lz4:zstd", "--compression_type=lz4 --compression_per_level=lz4"] {
+        assert!(settings(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn budgets_and_files_replace_the_defaults_of_db_bench() {
+    let family = settings("--memory=1GiB --block_size=8192").unwrap().family;
+    assert_eq!((family.block_size, family.bloom_bits_per_key), (8192, FamilySettings::default().bloom_bits_per_key));
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let toml = file("s.toml", "cache_size = \"5MiB\"\n[family.default]\nnum_levels = 5\n");
+    let Chosen { database, family, .. } = settings(&format!("--settings={toml} --block_size=1024")).unwrap();
+    assert_eq!((database.cache_size, family.num_levels, family.block_size), (5 << 20, 5, 1024));
+    let options = file(
+        "OPTIONS",
+        "[Version]\n  rocksdb_version=7.8.3\n[DBOptions]\n  max_background_jobs=3\n  foo_bar=1\n[CFOptions \"default\"]\n  num_levels=4\n",
+    );
+    let Chosen { database, family, notes } = settings(&format!("--options_file={options}")).unwrap();
+    assert_eq!((database.max_background_jobs, family.num_levels), (3, 4));
+    assert!(notes.iter().any(|note| note.contains("foo_bar")), "{notes:?}");
+    let wrong = file("bad.toml", "cache_sice = 1\n");
+    assert!(settings(&format!("--settings={wrong}")).unwrap_err()[0].contains("bad.toml"));
+}
+
+#[test]
+fn every_complaint_is_listed_at_once() {
+    let complaints = settings("--num_levels=99 --block_size=1").unwrap_err();
+    assert_eq!(complaints.len(), 2, "{complaints:?}");
+}
+
+#[test]
+fn the_listing_names_every_setting() {
+    let Chosen { database, family, .. } = settings("").unwrap();
+    let listing = listing(&database, &family);
+    assert_eq!(listing["compression"], "snappy");
+    assert_eq!(listing["cache_size"], "32MiB");
+}

@@ -1,0 +1,242 @@
+//! Runs `testdata/compaction/*.txt`: blocks of a command, its lines, `----` and the expected answer. `REWRITE=1` writes the answers anew.
+//!
+//! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy` and `env`
+//! change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask. `pick apply` also
+//! changes the tree as if the job had made one table of all inputs.
+
+use super::super::{Choice, ManualRange, PickEnv, Plan, check_shape, manual, picker};
+use super::apply;
+use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::pacing::{PaceInput, pace};
+use crate::settings::{FamilySettings, Style};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+struct State {
+    settings: FamilySettings,
+    version: Version,
+    busy: HashSet<u64>,
+    busy_output: Vec<(usize, KeyRange)>,
+    now: u64,
+    oldest_snapshot: u64,
+    next_number: u64,
+}
+
+impl State {
+    fn new(settings: FamilySettings) -> State {
+        let version = Version::empty(settings.num_levels);
+        State { settings, version, busy: HashSet::new(), busy_output: Vec::new(), now: 0, oldest_snapshot: 0, next_number: 900 }
+    }
+
+    fn env(&self) -> PickEnv<'_> {
+        PickEnv {
+            settings: &self.settings,
+            busy: &self.busy,
+            busy_output: &self.busy_output,
+            now: self.now,
+            oldest_snapshot: self.oldest_snapshot,
+        }
+    }
+
+    fn command(&mut self, head: &str, lines: &[&str]) -> String {
+        let mut words = head.split_whitespace();
+        match words.next().unwrap_or_default() {
+            "define" => self.define(lines),
+            "settings" => self.set(lines),
+            "busy" => self.busy(lines),
+            "env" => lines.iter().flat_map(|l| l.split_whitespace()).for_each(|word| match pair(word) {
+                ("now", v) => self.now = number(v),
+                ("snapshot", v) => self.oldest_snapshot = number(v),
+                other => panic!("env {other:?}"),
+            }),
+            "pick" => {
+                let choice = picker(self.settings.style).pick(&self.version, &self.env());
+                return self.answer(&choice, words.next() == Some("apply"));
+            }
+            "manual" => {
+                let mut range = ManualRange::default();
+                let mut before = 0;
+                let mut applies = false;
+                for word in words {
+                    match pair(word) {
+                        ("from", key) => range.from = Some(key.into()),
+                        ("to", key) => range.to = Some(key.into()),
+                        ("before", n) => before = number(n),
+                        ("apply", _) => applies = true,
+                        other => panic!("manual {other:?}"),
+                    }
+                }
+                let choice = manual(&self.version, &self.env(), &range, before);
+                return self.answer(&choice, applies);
+            }
+            "debt" => return format!("{}\n", size(picker(self.settings.style).debt(&self.version, &self.settings))),
+            "pace" => return format!("{:?}\n", pace(&PaceInput::of(&self.version, &self.settings, 0))),
+            other => panic!("unknown command {other:?}"),
+        }
+        "ok\n".into()
+    }
+
+    fn define(&mut self, lines: &[&str]) {
+        *self = State::new(self.settings.clone());
+        let mut place = (0, 0);
+        for line in lines {
+            if let Some(rest) = line.strip_prefix('L') {
+                let (level, run) = rest.split_once(" run=").unwrap_or((rest, "0"));
+                place = (number(level) as usize, number(run));
+                self.version.levels[place.0].push(Run { number: place.1, tables: Vec::new() });
+            } else {
+                let run = self.version.levels[place.0].last_mut().expect("a run was opened");
+                run.tables.push(Arc::new(table(line)));
+            }
+        }
+        assert_eq!(check_shape(&self.version), Ok(()));
+    }
+
+    fn set(&mut self, lines: &[&str]) {
+        let s = &mut self.settings;
+        for word in lines.iter().flat_map(|l| l.split_whitespace()) {
+            match pair(word) {
+                ("style", "leveled") => s.style = Style::Leveled,
+                ("style", "universal") => s.style = Style::Universal,
+                ("dynamic", v) => s.level_compaction_dynamic_level_bytes = v == "true",
+                ("trigger", v) => s.level0_file_num_compaction_trigger = number(v) as usize,
+                ("base", v) => s.max_bytes_for_level_base = number(v),
+                ("multiplier", v) => s.max_bytes_for_level_multiplier = number(v) as f64,
+                ("max_compaction", v) => s.max_compaction_bytes = number(v),
+                ("ttl", v) => s.ttl_seconds = number(v),
+                ("max_width", v) => s.max_merge_width = number(v) as usize,
+                ("soft", v) => s.soft_pending_compaction_bytes_limit = number(v),
+                ("hard", v) => s.hard_pending_compaction_bytes_limit = number(v),
+                ("slowdown", v) => s.level0_slowdown_writes_trigger = number(v) as usize,
+                ("stop", v) => s.level0_stop_writes_trigger = number(v) as usize,
+                other => panic!("setting {other:?}"),
+            }
+        }
+    }
+
+    /// `table 12` or `output 3 a-f`.
+    fn busy(&mut self, lines: &[&str]) {
+        self.busy.clear();
+        self.busy_output.clear();
+        for line in lines {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                ["table", n] => drop(self.busy.insert(number(n))),
+                ["output", level, keys] => self.busy_output.push((number(level) as usize, range(keys))),
+                _ => panic!("busy {line:?}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, choice: &Choice, applies: bool) -> String {
+        let (name, plan) = match choice {
+            Choice::Nothing => return "nothing\n".into(),
+            Choice::Move(plan) => ("move", plan),
+            Choice::Merge(plan) => ("merge", plan),
+            Choice::Drop(plan) => ("drop", plan),
+        };
+        if applies {
+            let made = TableInfo { number: self.next_number, bytes: plan.bytes(), range: plan.range(), ..TableInfo::default() };
+            self.next_number += 1;
+            self.version = apply(&self.version, choice, vec![made]);
+            assert_eq!(check_shape(&self.version), Ok(()));
+        }
+        show(name, plan)
+    }
+}
+
+fn show(name: &str, plan: &Plan) -> String {
+    let mut out = format!("{name} {} -> L{} run {}", plan.reason.name(), plan.output_level, plan.output_run);
+    let numbers = |tables: &[Arc<TableInfo>]| tables.iter().map(|t| format!(" {:06}", t.number)).collect::<String>();
+    out.push_str(if plan.bottommost { " bottommost\n" } else { "\n" });
+    for input in &plan.inputs {
+        let _ = writeln!(out, "  L{} run {}:{}", input.level, input.run, numbers(&input.tables));
+    }
+    if !plan.grandparents.is_empty() {
+        let _ = writeln!(out, "  grandparents:{}", numbers(&plan.grandparents));
+    }
+    out
+}
+
+fn table(line: &str) -> TableInfo {
+    let (file, rest) = line.split_once(": ").expect("number: range");
+    let mut words = rest.split_whitespace();
+    let range = range(words.next().expect("a range"));
+    let mut info = TableInfo { number: number(file), range, bytes: 64 << 20, entries: 1000, ..TableInfo::default() };
+    for word in words {
+        match pair(word) {
+            ("bytes", v) => info.bytes = number(v),
+            ("entries", v) => info.entries = number(v),
+            ("tombstones", v) => info.tombstones = number(v),
+            ("newest", v) => info.newest_time = number(v),
+            ("seq", v) => {
+                let (min, max) = v.split_once('-').expect("min-max");
+                (info.min_seq, info.max_seq) = (number(min), number(max));
+            }
+            other => panic!("table {other:?}"),
+        }
+    }
+    info
+}
+
+/// `a-f`, or `a-f)` without its end.
+fn range(text: &str) -> KeyRange {
+    let (from, to) = text.split_once('-').expect("from-to");
+    KeyRange { end_exclusive: to.ends_with(')'), ..KeyRange::closed(from, to.trim_end_matches(')')) }
+}
+
+fn pair(word: &str) -> (&str, &str) {
+    word.split_once('=').unwrap_or((word, ""))
+}
+
+fn number(text: &str) -> u64 {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K') => (&text[..text.len() - 1], 10),
+        Some(b'M') => (&text[..text.len() - 1], 20),
+        Some(b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().unwrap_or_else(|e| panic!("{text:?}: {e}")) << shift
+}
+
+fn size(bytes: u64) -> String {
+    format!("{}M", bytes >> 20)
+}
+
+/// The file with the answers that are given now.
+fn answered(text: &str) -> String {
+    let mut state = State::new(FamilySettings::default());
+    let mut out = String::new();
+    for block in text.split("\n\n") {
+        let lines: Vec<&str> = block.lines().collect();
+        let (comments, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|l| l.starts_with('#'));
+        comments.iter().for_each(|line| out.extend([line, "\n"]));
+        let body: Vec<&str> = rest.into_iter().take_while(|l| *l != "----").filter(|l| !l.is_empty()).collect();
+        if let Some((head, lines)) = body.split_first() {
+            body.iter().for_each(|line| out.extend([line, "\n"]));
+            out.push_str("----\n");
+            out.push_str(&state.command(head, lines));
+        }
+        out.push('\n');
+    }
+    format!("{}\n", out.trim_end())
+}
+
+#[test]
+fn scripts_give_the_expected_choices() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/compaction");
+    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the folder").map(|e| e.expect("an entry").path()).collect();
+    files.sort();
+    assert!(files.len() >= 4, "scripts are missing");
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("a script");
+        let now = answered(&text);
+        if std::env::var_os("REWRITE").is_some() {
+            std::fs::write(&path, now).expect("written");
+        } else {
+            assert_eq!(text, now, "{}", path.display());
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Trees under random work: flushes, several jobs at once that end in any order, changes of style and requests by hand. Tables carry the
+//! versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
+
+use super::super::{Choice, ManualRange, PickEnv, Plan, check_plan, check_shape, manual, picker};
+use super::apply;
+use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::settings::{FamilySettings, Style};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// A version of a key: its number, and whether it is a tombstone.
+type Entry = (u64, bool);
+type Content = BTreeMap<u32, Entry>;
+
+struct World {
+    seed: u64,
+    random: Random,
+    settings: FamilySettings,
+    version: Version,
+    content: HashMap<u64, Content>,
+    /// The newest version of every key written and flushed.
+    model: Content,
+    jobs: Vec<Choice>,
+    next_number: u64,
+    next_seq: u64,
+    cursor: u32,
+    merges: u64,
+    moves: u64,
+}
+
+const ENTRY_BYTES: u64 = 10;
+const KEYS: u64 = 600;
+
+impl World {
+    fn new(seed: u64, style: Style, dynamic: bool) -> World {
+        let settings = FamilySettings {
+            style,
+            level_compaction_dynamic_level_bytes: dynamic,
+            max_bytes_for_level_base: 600,
+            max_bytes_for_level_multiplier: 3.0,
+            target_file_size_base: 200,
+            max_compaction_bytes: 2000,
+            level0_file_num_compaction_trigger: 2 + (seed % 3) as usize,
+            num_levels: 6,
+            ..FamilySettings::default()
+        };
+        let version = Version::empty(settings.num_levels);
+        World {
+            seed,
+            random: Random(seed),
+            settings,
+            version,
+            content: HashMap::new(),
+            model: Content::new(),
+            jobs: Vec::new(),
+            next_number: 1,
+            next_seq: 1,
+            cursor: 0,
+            merges: 0,
+            moves: 0,
+        }
+    }
+
+    fn table(&mut self, content: Content) -> TableInfo {
+        let key = |k: &u32| k.to_be_bytes().to_vec();
+        let smallest = key(content.keys().next().expect("not empty"));
+        let largest = key(content.keys().next_back().expect("not empty"));
+        let number = self.next_number;
+        self.next_number += 1;
+        let seqs = || content.values().map(|e| e.0);
+        let info = TableInfo {
+            number,
+            bytes: content.len() as u64 * ENTRY_BYTES,
+            range: KeyRange::closed(smallest, largest),
+            min_seq: seqs().min().unwrap_or(0),
+            max_seq: seqs().max().unwrap_or(0),
+            entries: content.len() as u64,
+            tombstones: content.values().filter(|e| e.1).count() as u64,
+            ..TableInfo::default()
+        };
+        self.content.insert(number, content);
+        info
+    }
+
+    fn flush(&mut self) {
+        let mut content = Content::new();
+        let is_sequential = self.random.below(3) == 0;
+        // Writes to a narrow range leave gaps inside the ranges of running jobs.
+        let (start, width) = if self.random.below(8) == 0 { (0, KEYS) } else { (self.random.below(KEYS - 20), 20) };
+        for _ in 0..1 + self.random.below(30) {
+            let key = if is_sequential { self.cursor % KEYS as u32 } else { (start + self.random.below(width)) as u32 };
+            self.cursor += u32::from(is_sequential);
+            let entry = (self.next_seq, self.random.below(4) == 0);
+            self.next_seq += 1;
+            content.insert(key, entry);
+            self.model.insert(key, entry);
+        }
+        let info = self.table(content);
+        self.version.levels[0].insert(0, Run { number: info.number, tables: vec![Arc::new(info)] });
+    }
+
+    fn with_env<T>(&self, f: impl FnOnce(&PickEnv<'_>) -> T) -> T {
+        let plans = || self.jobs.iter().filter_map(plan_of);
+        let busy: HashSet<u64> = plans().flat_map(Plan::tables).map(|t| t.number).collect();
+        let busy_output: Vec<(usize, KeyRange)> = plans().map(|p| (p.output_level, p.range())).collect();
+        let env = PickEnv { settings: &self.settings, busy: &busy, busy_output: &busy_output, now: 0, oldest_snapshot: u64::MAX };
+        f(&env)
+    }
+
+    /// Starts a job unless it is nothing; moves and drops happen at once.
+    fn start(&mut self, choice: Choice) -> bool {
+        let Some(plan) = plan_of(&choice) else { return false };
+        assert_eq!(check_plan(&self.version, plan), Ok(()), "seed {}: {plan:?}", self.seed);
+        assert!(!plan.inputs.is_empty(), "seed {}", self.seed);
+        for running in &self.jobs {
+            let running = plan_of(running).expect("a job has a plan");
+            let both = plan.tables().find(|t| running.tables().any(|r| r.number == t.number));
+            assert_eq!(both, None, "seed {}: two jobs read a table", self.seed);
+            let meet = plan.output_level == running.output_level && plan.range().overlaps(&running.range());
+            assert!(!meet || plan.output_level == 0, "seed {}: two jobs write\n{plan:?}\n{running:?}", self.seed);
+        }
+        if matches!(choice, Choice::Merge(_)) {
+            self.jobs.push(choice);
+        } else {
+            self.moves += 1;
+            self.version = apply(&self.version, &choice, Vec::new());
+        }
+        true
+    }
+
+    fn finish(&mut self) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.jobs.len() as u64) as usize;
+        let choice = self.jobs.swap_remove(at);
+        let plan = plan_of(&choice).expect("a job has a plan");
+        self.merges += 1;
+        let mut merged = Content::new();
+        for table in plan.tables() {
+            for (key, entry) in self.content.remove(&table.number).expect("known") {
+                let kept = merged.entry(key).or_insert(entry);
+                assert!(kept.0 >= entry.0, "seed {}: inputs are not newest first: {plan:?}", self.seed);
+            }
+        }
+        if plan.bottommost {
+            merged.retain(|_, entry| !entry.1);
+        }
+        let mut outputs = Vec::new();
+        let most = (plan.target_file_size / ENTRY_BYTES).max(1) as usize;
+        let all: Vec<(u32, Entry)> = merged.into_iter().collect();
+        for part in all.chunks(most) {
+            outputs.push(self.table(part.iter().copied().collect()));
+        }
+        self.version = apply(&self.version, &choice, outputs);
+    }
+
+    fn pick(&self) -> Choice {
+        self.with_env(|env| picker(self.settings.style).pick(&self.version, env))
+    }
+
+    fn check(&self) {
+        assert_eq!(check_shape(&self.version), Ok(()), "seed {}", self.seed);
+        let mut found = Content::new();
+        for (_, _, table) in self.version.tables() {
+            for (key, entry) in &self.content[&table.number] {
+                let newest = found.entry(*key).or_insert(*entry);
+                assert!(newest.0 >= entry.0, "seed {}: key {key}: {} lies under {}", self.seed, entry.0, newest.0);
+            }
+        }
+        for (key, entry) in &self.model {
+            match found.get(key) {
+                Some(newest) => assert_eq!(newest, entry, "seed {}: key {key}", self.seed),
+                None => assert!(entry.1, "seed {}: key {key} is lost", self.seed),
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(10) {
+            0..=3 => self.flush(),
+            4..=6 if self.jobs.len() < 4 => {
+                let choice = self.pick();
+                self.start(choice);
+            }
+            _ => self.finish(),
+        }
+        self.check();
+    }
+
+    /// Runs `next` until it has nothing left; panics if that takes more steps than any tree of this size can need.
+    fn settle(&mut self, next: impl Fn(&World) -> Choice) {
+        for _ in 0..5000 {
+            let choice = next(self);
+            if !self.start(choice) {
+                if self.jobs.is_empty() {
+                    return;
+                }
+                self.finish();
+            }
+            self.check();
+        }
+        panic!("seed {}: no end", self.seed);
+    }
+
+    fn compact_by_hand(&mut self, range: &ManualRange) {
+        let before = self.next_number;
+        self.settle(|world| world.with_env(|env| manual(&world.version, env, range, before)));
+    }
+}
+
+fn plan_of(choice: &Choice) -> Option<&Plan> {
+    match choice {
+        Choice::Nothing => None,
+        Choice::Move(plan) | Choice::Merge(plan) | Choice::Drop(plan) => Some(plan),
+    }
+}
+
+fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
+    let mut world = World::new(seed, style, dynamic);
+    for step in 0..1200 {
+        world.step();
+        if changes && world.random.below(60) == 0 {
+            world.settings.style = if world.settings.style == Style::Leveled { Style::Universal } else { Style::Leveled };
+        }
+        if changes && world.random.below(80) == 0 {
+            world.settings.level_compaction_dynamic_level_bytes ^= true;
+        }
+        if step % 300 == 299 {
+            world.settle(World::pick);
+            let key = |n: u64| Some((n as u32).to_be_bytes().to_vec());
+            let from = world.random.below(KEYS);
+            world.compact_by_hand(&ManualRange { from: key(from), to: key(from + 50) });
+        }
+    }
+    assert!(world.merges > 50, "seed {seed}: the test must merge");
+    assert!(style == Style::Universal || world.moves > 0, "seed {seed}: the test must move");
+    world.settle(World::pick);
+    world.compact_by_hand(&ManualRange::default());
+    assert_eq!(world.version.levels.iter().flatten().count(), 1, "seed {seed}: one run is left");
+    let live: usize = world.version.tables().map(|(_, _, t)| world.content[&t.number].len()).sum();
+    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left");
+}
+
+#[test]
+fn leveled_trees_stay_sound() {
+    (0..4).for_each(|seed| run(seed, Style::Leveled, seed % 2 == 0, false));
+}
+
+#[test]
+fn universal_trees_stay_sound() {
+    (100..104).for_each(|seed| run(seed, Style::Universal, true, false));
+}
+
+#[test]
+fn trees_whose_style_changes_stay_sound() {
+    (200..206).for_each(|seed| run(seed, if seed % 2 == 0 { Style::Leveled } else { Style::Universal }, true, true));
+}

@@ -1,0 +1,85 @@
+use super::*;
+use hdrhistogram::Histogram;
+
+fn result() -> WorkloadResult {
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 40, 3).unwrap();
+    (1..=1000u64).for_each(|i| histogram.record(i * 1000).unwrap());
+    WorkloadResult {
+        name: "fillrandom".into(),
+        threads: 1,
+        operations: 10_000_000,
+        elapsed_seconds: 23.45,
+        operations_per_second: 426_439.2,
+        micros_per_operation: 2.345,
+        bytes: 1_160_000_000,
+        latency: Some(Latency::of(&histogram)),
+        written: Written {
+            user_bytes: 100 << 20,
+            by_cause: vec![
+                CauseBytes { cause: "wal".into(), bytes: 110 << 20 },
+                CauseBytes { cause: "compaction to L2, level-size".into(), bytes: 90 << 20 },
+            ],
+            total_bytes: 200 << 20,
+            write_amplification: Some(2.0),
+            write_amplification_since_open: Some(2.5),
+        },
+        space: Space { space_amplification: Some(1.25), table_space_amplification: Some(1.125), ..Space::default() },
+        ..WorkloadResult::default()
+    }
+}
+
+fn text(result: &WorkloadResult, distribution: bool) -> String {
+    let mut out = Vec::new();
+    print_workload(result, distribution, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_first_line_is_that_of_db_bench() {
+    let text = text(&result(), false);
+    let line = "fillrandom   :       2.345 micros/op 426439 ops/sec 23.450 seconds 10000000 operations;   47.2 MB/s";
+    assert_eq!(text.lines().next(), Some(line));
+}
+
+#[test]
+fn both_amplifications_stand_on_one_line() {
+    let text = text(&result(), false);
+    assert!(text.contains("write amplification 2.00 (since open 2.50)  space amplification 1.25 (tables 1.12)"), "{text}");
+    assert!(
+        text.lines().any(|l| l.split_whitespace().collect::<Vec<_>>() == ["compaction", "to", "L2,", "level-size", "90.00", "0.900"]),
+        "{text}"
+    );
+}
+
+#[test]
+fn latencies_are_microseconds() {
+    let short = text(&result(), false);
+    assert!(short.contains("P50: 500.") && short.contains("P99.99: 1000."), "{short}");
+    let long = text(&result(), true);
+    let counts = long.lines().filter(|l| l.starts_with("  <= ")).map(|l| l.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), 1000);
+}
+
+#[test]
+fn what_is_unknown_is_a_dash() {
+    let unknown = WorkloadResult { written: Written::default(), space: Space::default(), latency: None, ..result() };
+    assert!(text(&unknown, true).contains("write amplification - (since open -)  space amplification - (tables -)"));
+}
+
+#[test]
+fn json_gives_back_the_same() {
+    let report = Report {
+        version: RESULT_VERSION,
+        target: "sinterdb 0.1.0".into(),
+        commit: None,
+        started_unix: 1,
+        machine: Machine::here(std::path::Path::new("/")),
+        bench: BenchConfig::default(),
+        settings: BTreeMap::from([("cache_size".into(), "32MiB".into())]),
+        workloads: vec![result()],
+        interrupted: false,
+        failure: None,
+    };
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
