@@ -10,7 +10,7 @@ use super::recover::{Replayed, replay};
 use super::schedule::added;
 use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
-use super::{DEFAULT_FAMILY, Db, Inner, Parts, Shared};
+use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock};
@@ -263,7 +263,7 @@ impl Builder {
         } else {
             inner.start(state, families, writers, &replayed, loaded)?;
         }
-        let db = Db { inner: Arc::new(inner) };
+        let db = Db { inner: Arc::new(Handle(Arc::new(inner))) };
         db.inner.threads.start(&db.inner)?;
         Ok(db)
     }
