@@ -46,7 +46,7 @@ impl Threads {
     }
 }
 
-/// A thread's life. It holds the database only while it works, so that dropping the last handle ends it.
+/// A thread's life. The last handle to go ends it ([`super::Handle`]).
 fn work(weak: &Weak<Inner>, takes: Takes) {
     while let Some(inner) = weak.upgrade() {
         let mut shared = inner.shared.lock();

@@ -119,7 +119,7 @@ impl Db {
     /// Walks the default family. A failure to start comes as the first item (or from the first seek).
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
-            inner: self.inner.clone(),
+            inner: Arc::clone(&self.inner),
             cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
             started: false,
             fresh: false,
@@ -133,7 +133,7 @@ impl Db {
         self.inner.check_readable(family)?;
         let view = family.core.view.load_full();
         let seq = self.inner.read_seq(&options)?;
-        DbIterator::new(self.inner.clone(), family, &view, seq, &options)
+        DbIterator::new(Arc::clone(&self.inner), family, &view, seq, &options)
     }
 }
 

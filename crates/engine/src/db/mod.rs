@@ -66,7 +66,7 @@ pub const DEFAULT_FAMILY: &str = "default";
 /// An open database; cheap to clone. The last handle to go closes it, but cannot report errors: prefer [`Db::close`].
 #[derive(Clone)]
 pub struct Db {
-    inner: Arc<Inner>,
+    inner: Arc<Handle>,
 }
 
 impl std::fmt::Debug for Db {
@@ -258,7 +258,19 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+/// What the clones of a [`Db`] share. Threads hold `Inner` while they wait for work, so the end of the last handle has to be noticed here:
+/// it stops them, and then nothing keeps the store locked.
+struct Handle(Arc<Inner>);
+
+impl std::ops::Deref for Handle {
+    type Target = Arc<Inner>;
+
+    fn deref(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
     fn drop(&mut self) {
         // Nobody is left who could be told of an error; `Db::close` reports them.
         let _ = self.shut_down();

@@ -68,7 +68,7 @@ impl Inner {
         if self.log_bytes.load(Ordering::Relaxed) > self.settings.max_total_wal_size {
             self.switch_oldest(state)?;
         }
-        Ok(())
+        if self.settings.db_write_buffer_size == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
     }
 
     #[cold]
@@ -183,6 +183,19 @@ impl Inner {
             None if state.log.as_ref().is_some_and(|l| l.len() > self.settings.max_total_wal_size) => self.switch_all(state),
             None => Ok(()),
         }
+    }
+
+    /// All memtables together are about to hold more than they may: switches the family whose active one is largest. It waits for a flush
+    /// only where the family has no place left for a full memtable.
+    fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+        let limit = self.settings.db_write_buffer_size;
+        let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
+        let active: u64 = sizes().map(|s| s.0).sum();
+        // RocksDB's rule (write_buffer_manager.h): flushes begin when an eighth is left, so that writes fit while they run.
+        if active + bytes <= limit / 8 * 7 {
+            return Ok(());
+        }
+        sizes().max().map_or(Ok(()), |(_, id)| self.switch(state, id))
     }
 
     /// Works out how hard writers are held back, from the state of all families. Called with every change of a view.

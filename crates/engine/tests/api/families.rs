@@ -1,0 +1,166 @@
+//! Column families: creation, removal, settings of their own.
+
+use super::*;
+use sinterdb::settings::Style;
+
+fn put(db: &Db, family: &Family, key: &[u8], value: &[u8]) {
+    db.put_with(family, key, value, &WriteOptions::default()).unwrap();
+}
+
+#[test]
+fn families_are_separate_key_spaces() {
+    let db = open(&memory());
+    let other = db.create_family("other", FamilySettings::default()).unwrap();
+    db.put(b"k", b"1").unwrap();
+    put(&db, &other, b"k", b"2");
+    put(&db, &other, b"only", b"here");
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"1");
+    assert_eq!(db.get(b"only").unwrap(), None);
+    assert_eq!(all(&db, &other).len(), 2);
+    assert_eq!(db.families().iter().map(Family::name).collect::<Vec<_>>(), ["default", "other"]);
+    assert_eq!(db.family("other").unwrap().id(), other.id());
+    assert!(db.family("absent").is_none());
+}
+
+#[test]
+fn families_survive_a_reopen_with_data_in_log_and_tables() {
+    let store = memory();
+    let db = open(&store);
+    let other = db.create_family("other", small()).unwrap();
+    put(&db, &other, b"table", b"1");
+    db.flush().unwrap();
+    put(&db, &other, b"log", b"2");
+    drop(db);
+    let db = open(&store);
+    let other = db.family("other").unwrap();
+    assert_eq!(all(&db, &other).len(), 2);
+    assert_eq!(db.family_settings(&other).unwrap(), small());
+}
+
+#[test]
+fn names_are_unique_and_readable() {
+    let db = open(&memory());
+    db.create_family("one", FamilySettings::default()).unwrap();
+    for (name, why) in [("one", "exists already"), ("default", "exists already"), ("", "no name"), ("a\nb", "control characters")] {
+        assert!(invalid(db.create_family(name, FamilySettings::default())).contains(why), "{name:?}");
+    }
+    invalid(db.create_family(&"x".repeat(256), FamilySettings::default()));
+    db.create_family(&"x".repeat(255), FamilySettings::default()).unwrap();
+}
+
+#[test]
+fn a_dropped_family_refuses_every_call() {
+    let db = open(&memory());
+    let gone = db.create_family("gone", FamilySettings::default()).unwrap();
+    put(&db, &gone, b"k", b"v");
+    db.drop_family(&gone).unwrap();
+    let (read, write) = (ReadOptions::default(), WriteOptions::default());
+    let refusals = [
+        invalid(db.get_with(&gone, b"k", &read)),
+        invalid(db.multi_get(&gone, &[b"k"], &read)),
+        invalid(db.iter_with(&gone, read.clone()).map(drop)),
+        invalid(db.put_with(&gone, b"k", b"v", &write)),
+        invalid(db.delete_with(&gone, b"k", &write)),
+        invalid(db.delete_range_with(&gone, b"a", b"z", &write)),
+        invalid(db.merge_with(&gone, b"k", b"v", &write)),
+        invalid(db.compact_range(&gone, None, None)),
+        invalid(db.family_settings(&gone)),
+        invalid(db.change_family_settings(&gone, FamilySettings::default())),
+        invalid(db.version(&gone)),
+        invalid(db.drop_family(&gone)),
+    ];
+    assert!(refusals.iter().all(|r| r.contains("dropped")), "{refusals:?}");
+    assert!(db.family("gone").is_none());
+    assert!(invalid(db.drop_family(&db.default_family())).contains("cannot be dropped"));
+}
+
+#[test]
+fn a_dropped_family_takes_its_files_and_stays_away() {
+    let store = memory();
+    let db = open(&store);
+    let gone = db.create_family("gone", small()).unwrap();
+    (0..500).for_each(|n| put(&db, &gone, &key(n), &noise(n, 200)));
+    db.flush().unwrap();
+    let before = db.stats().store_bytes;
+    let mut iterator = db.iter_with(&gone, ReadOptions::default()).unwrap();
+    iterator.seek_first().unwrap();
+    db.drop_family(&gone).unwrap();
+    assert!(db.stats().store_bytes + 50_000 < before);
+    assert_eq!(iterator.count(), 500, "an iterator goes on");
+    let again = db.create_family("gone", small()).unwrap();
+    assert!(again.id() > gone.id());
+    assert!(all(&db, &again).is_empty());
+    drop(db);
+    let db = open(&store);
+    assert!(all(&db, &db.family("gone").unwrap()).is_empty());
+}
+
+#[test]
+fn changed_settings_hold_and_are_stored() {
+    let store = memory();
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let family = db.default_family();
+    let new = FamilySettings { style: Style::Universal, block_size: 512, write_buffer_size: 32 << 10, ..small() };
+    db.change_family_settings(&family, new.clone()).unwrap();
+    assert_eq!(db.family_settings(&family).unwrap(), new);
+    drop(family);
+    drop(db);
+    let db = open(&store);
+    assert_eq!(db.family_settings(&db.default_family()).unwrap(), new);
+}
+
+#[test]
+fn bad_changes_are_refused_with_every_complaint() {
+    let db = open(&memory());
+    let family = db.default_family();
+    let now = db.family_settings(&family).unwrap();
+    let levels = FamilySettings { num_levels: 5, ..now.clone() };
+    assert!(invalid(db.change_family_settings(&family, levels)).contains("num_levels cannot be changed (7 to 5)"));
+    let bad = FamilySettings { block_size: 1, write_buffer_size: 1, compression: Vec::new(), ..now.clone() };
+    let complaints = invalid(db.change_family_settings(&family, bad));
+    assert!(["block_size", "write_buffer_size", "compression"].iter().all(|w| complaints.contains(w)), "{complaints}");
+    assert_eq!(db.family_settings(&family).unwrap(), now);
+}
+
+#[test]
+fn the_style_of_a_full_tree_can_change_back_and_forth() {
+    let db = small_db();
+    let family = db.default_family();
+    let mut expected = Vec::new();
+    for round in 0..6 {
+        let style = if round % 2 == 0 { Style::Universal } else { Style::Leveled };
+        db.change_family_settings(&family, FamilySettings { style, ..small() }).unwrap();
+        fill(&db, 1500, 50 + round);
+        expected = (0..1500).map(|n| (key(n), noise(n, 50 + round))).collect();
+        assert_eq!(all(&db, &family), expected, "round {round}");
+    }
+    db.compact_range(&family, None, None).unwrap();
+    assert_eq!(all(&db, &family), expected);
+    sinterdb::compaction::check_shape(&db.version(&family).unwrap()).unwrap();
+}
+
+#[test]
+fn an_idle_family_does_not_keep_the_log_for_ever() {
+    let store = memory();
+    let settings = DbSettings { max_total_wal_size: 64 << 10, ..inline() };
+    let db = try_open(&store, builder().settings(settings).family("default", small())).unwrap();
+    let idle = db.create_family("idle", FamilySettings::default()).unwrap();
+    put(&db, &idle, b"k", b"v");
+    fill(&db, 5000, 100);
+    let logs: u64 = store.list().unwrap().iter().filter(|f| f.0.to_string().ends_with("log")).map(|f| f.1).sum();
+    assert!(logs < 128 << 10, "{logs} bytes of log");
+    assert_eq!(db.get_with(&idle, b"k", &ReadOptions::default()).unwrap().unwrap(), b"v");
+}
+
+#[test]
+fn the_memtables_of_all_families_share_a_budget() {
+    let settings = DbSettings { db_write_buffer_size: 256 << 10, ..inline() };
+    let db = try_open(&memory(), builder().settings(settings)).unwrap();
+    let families: Vec<Family> = (0..8).map(|n| db.create_family(&n.to_string(), FamilySettings::default()).unwrap()).collect();
+    for n in 0..8000 {
+        put(&db, &families[n % 8], &key(n), &noise(n, 100));
+    }
+    let held = db.stats().memtable_bytes;
+    assert!(held <= 256 << 10, "{held} bytes of memtables");
+    assert!(families.iter().all(|f| all(&db, f).len() == 1000));
+}

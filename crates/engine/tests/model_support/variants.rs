@@ -1,0 +1,117 @@
+//! Settings under which the same operations must give the same history.
+
+use sinterdb::codec::{Codec, Compression};
+use sinterdb::settings::{DbSettings, FamilySettings, Style};
+
+/// Where the database lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Memory,
+    Directory,
+}
+
+/// One way to run the operations.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    pub name: &'static str,
+    pub place: Place,
+    pub db: DbSettings,
+    pub family: FamilySettings,
+}
+
+type Edit = fn(&mut Variant);
+
+/// Small enough that a few thousand operations fill several levels.
+fn base(name: &'static str) -> Variant {
+    let db = DbSettings { max_background_jobs: 0, cache_size: 1 << 20, ..DbSettings::default() };
+    let family = FamilySettings {
+        write_buffer_size: 16 << 10,
+        block_size: 1024,
+        num_levels: 5,
+        max_bytes_for_level_base: 64 << 10,
+        max_bytes_for_level_multiplier: 3.0,
+        target_file_size_base: 16 << 10,
+        max_compaction_bytes: 1 << 20,
+        ..FamilySettings::default()
+    };
+    Variant { name, place: Place::Memory, db, family }
+}
+
+fn codec(codec: Codec, dictionary_bytes: u32) -> Vec<Compression> {
+    vec![Compression { codec, level: None, dictionary_bytes }]
+}
+
+const EDITS: &[(&str, Edit)] = &[
+    ("leveled", |_| {}),
+    ("leveled, fixed levels", |v| v.family.level_compaction_dynamic_level_bytes = false),
+    ("universal", |v| v.family.style = Style::Universal),
+    ("universal, wide merges", |v| {
+        v.family.style = Style::Universal;
+        (v.family.size_ratio, v.family.min_merge_width, v.family.max_size_amplification_percent) = (60, 4, 1000);
+    }),
+    ("universal, little space", |v| {
+        v.family.style = Style::Universal;
+        (v.family.max_merge_width, v.family.max_size_amplification_percent) = (3, 25);
+    }),
+    ("no codec", |v| v.family.compression = codec(Codec::None, 0)),
+    ("snappy", |v| v.family.compression = codec(Codec::Snappy, 0)),
+    ("zstd", |v| v.family.compression = codec(Codec::Zstd, 0)),
+    ("zstd with dictionaries", |v| v.family.compression = codec(Codec::Zstd, 4096)),
+    ("zlib", |v| v.family.compression = codec(Codec::Zlib, 0)),
+    ("bzip2", |v| v.family.compression = codec(Codec::Bzip2, 0)),
+    ("a codec per level", |v| {
+        v.family.compression = [codec(Codec::None, 0), codec(Codec::Lz4, 0), codec(Codec::Zstd, 0)].concat();
+    }),
+    ("blocks of 64 bytes", |v| v.family.block_size = 64),
+    ("blocks of 64 KiB", |v| v.family.block_size = 64 << 10),
+    ("no filter", |v| (v.family.bloom_bits_per_key, v.family.bloom_bits_last_level) = (0.0, 0.0)),
+    ("no filter on the last level", |v| (v.family.bloom_bits_per_key, v.family.bloom_bits_last_level) = (4.0, 0.0)),
+    ("no cache", |v| v.db.cache_size = 0),
+    ("a tiny cache", |v| v.db.cache_size = 16 << 10),
+    ("a large cache", |v| v.db.cache_size = 256 << 20),
+    ("subcompactions", |v| v.db.max_subcompactions = 4),
+    ("two levels", |v| v.family.num_levels = 2),
+    ("eight levels", |v| {
+        v.family.num_levels = 8;
+        v.family.max_bytes_for_level_multiplier = 2.0;
+    }),
+    ("tiny memtables", |v| (v.family.write_buffer_size, v.family.target_file_size_base) = (4096, 8192)),
+    ("large memtables", |v| v.family.write_buffer_size = 4 << 20),
+    ("a short log", |v| v.db.max_total_wal_size = 32 << 10),
+    ("every run is merged at once", |v| v.family.level0_file_num_compaction_trigger = 1),
+    ("background threads", |v| (v.db.max_background_jobs, v.db.max_subcompactions) = (2, 2)),
+    ("a directory", |v| {
+        v.place = Place::Directory;
+        v.family.write_buffer_size = 256 << 10;
+    }),
+    ("a directory past the page cache", |v| {
+        v.place = Place::Directory;
+        v.db.use_direct_io_for_flush_and_compaction = true;
+        v.family.write_buffer_size = 256 << 10;
+    }),
+];
+
+/// All of them.
+pub fn variants() -> Vec<Variant> {
+    let edited = |(name, edit): &(&'static str, Edit)| {
+        let mut variant = base(name);
+        edit(&mut variant);
+        variant
+    };
+    EDITS.iter().map(edited).collect()
+}
+
+/// A change of an open family, drawn from `what`.
+pub fn changed(settings: &FamilySettings, what: u64) -> FamilySettings {
+    let mut new = settings.clone();
+    let pick = (what >> 8) as usize;
+    match what % 8 {
+        0..=2 => new.style = if settings.style == Style::Leveled { Style::Universal } else { Style::Leveled },
+        3 => new.block_size = [64, 512, 4096, 32 << 10][pick % 4],
+        4 => new.compression = codec(Codec::ALL[pick % 6], 0),
+        5 => new.write_buffer_size = [8 << 10, 32 << 10, 1 << 20][pick % 3],
+        6 => new.level_compaction_dynamic_level_bytes = !settings.level_compaction_dynamic_level_bytes,
+        _ => (new.bloom_bits_per_key, new.level0_file_num_compaction_trigger) = ([0.0, 10.0][pick % 2], 2 + pick % 5),
+    }
+    new
+}
