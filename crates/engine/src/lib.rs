@@ -25,8 +25,8 @@
 //! [`db`] is what programs use: [`db::Db`], [`db::WriteBatch`], [`db::Snapshot`], [`db::DbIterator`]. With it go [`settings`] (plain data),
 //! [`operator`] (merge operators, compaction filters), [`clock`], [`ledger`] (where every byte came from, counters) and [`Error`].
 //!
-//! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only lower
-//! ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
+//! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only
+//! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
 //!
 //! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`]
 //! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`]
