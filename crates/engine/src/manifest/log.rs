@@ -15,8 +15,8 @@
 //!    nothing has been added. For that reason the new one takes edits only after this step.
 //!
 //! So a manifest with edits of its own is alone, but for newer ones that hold a state and nothing else; [`load`] refuses a store
-//! that shows both. *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit, and both are fine because
-//! nobody has been told; files that it names are orphans or inputs that still exist, because they are deleted after the sync only.
+//! that shows both. *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit, and both are fine
+//! because nobody has been told; files that it names are orphans or inputs that still exist, because they are deleted after the sync only.
 
 use super::edit::Edit;
 use super::state::State;
