@@ -3,8 +3,6 @@
 //! They share workloads, a model of their history, and the comparison of a database with a moment of that history. One binary, because
 //! linking is the dearest part of an integration test.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod check;
 mod crash;
 mod damage;
