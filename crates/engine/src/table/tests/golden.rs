@@ -28,7 +28,8 @@ fn golden_bytes() {
 }
 
 /// A block: three entries, prefix of 4 bytes, base 10; the prefix; tags; offsets; the entries; codec and checksum. The filter: six
-/// probes, one line. One range tombstone: `k` to `key-b`, number 11. The index: one block, common prefix `key-b`, 68 bytes, nothing left to say.
+/// probes, one line. One range tombstone: `k` to `key-b`, number 11. The index: one block, common prefix `key-b`, 68 bytes, nothing
+/// left to say.
 const BODY: &str = concat!(
     "06000000040000000a00000000000000",
     "6b65792d",
