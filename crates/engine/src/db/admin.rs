@@ -8,6 +8,7 @@ use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
 use crate::compaction::{self, ManualRange};
 use crate::error::{Error, Result};
+use crate::key::Seq;
 use crate::manifest::{Edit, NewFamily, Version};
 use crate::settings::FamilySettings;
 use arc_swap::ArcSwap;
@@ -175,9 +176,9 @@ impl Db {
         self.flush()?;
         let inner = &self.inner;
         let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
-        let before = inner.peek_number();
+        let (before, newest) = (inner.peek_number(), inner.visible());
         inner.shared.lock().manual_waiting += 1;
-        let result = inner.compact_manually(&family.core, &range, before);
+        let result = inner.compact_manually(&family.core, &range, (before, newest));
         let mut shared = inner.shared.lock();
         shared.manual_waiting -= 1;
         inner.work.notify_all();
@@ -187,7 +188,7 @@ impl Db {
 }
 
 impl Inner {
-    fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, before: u64) -> Result<()> {
+    fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -200,7 +201,7 @@ impl Inner {
                 self.changed.wait_for(&mut shared, Duration::from_millis(100));
                 continue;
             }
-            let choice = self.with_env(&shared, core, |env| compaction::manual(&version, env, range, before));
+            let choice = self.with_env(&shared, core, |env| compaction::manual_up_to(&version, env, range, before, newest));
             let Some((work, plan)) = unpack(choice) else { return Ok(()) };
             self.mark(&mut shared, core, &plan);
             drop(shared);

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 pub(super) struct Chain {
     /// Number of the segment before; 0 for the first after an open.
     pub previous: u64,
-    /// Length of the good part of that segment, bytes.
+    /// Length of that segment up to the end of its last record, bytes.
     pub previous_len: u64,
     /// Sequence number of the first write that can be in this one.
     pub first: Seq,
@@ -63,7 +63,7 @@ impl Inner {
     /// Starts a new segment and retires the active one. On an error the active one stays.
     pub(super) fn start_log(&self, state: &mut WriteState) -> Result<()> {
         let (previous, previous_len) = match &state.log {
-            Some(log) => (log.id().number, log.len()),
+            Some(log) => (log.id().number, log.records_len()),
             None => state.broken_log.unwrap_or((0, 0)),
         };
         let id = FileId::log(self.new_number());
@@ -80,7 +80,7 @@ impl Inner {
         self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
         self.active_log.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired { number: previous, bytes: previous_len, unsynced: Some(old), broken: None });
+            self.retired.lock().push(Retired { number: previous, bytes: old.len(), unsynced: Some(old), broken: None });
         }
         if state.broken_log.take().is_some() {
             // Everything logged in the broken segment goes to tables, which makes it unnecessary.
@@ -93,7 +93,7 @@ impl Inner {
     pub(super) fn retire_log(&self, state: &mut WriteState, error: &Error) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
-            state.broken_log = Some((number, bytes));
+            state.broken_log = Some((number, log.records_len()));
             self.retired.lock().push(Retired { number, bytes, unsynced: None, broken: Some(error.clone()) });
         }
     }

@@ -1,4 +1,4 @@
-//! Opening: recover, write what the log held into tables, start a new manifest and a new log segment.
+//! Opening: recover, write what the log held into tables, start a new manifest, then a new log segment.
 //!
 //! The new manifest is the commit point: it names the tables written from the log and says that the old segments are not needed. A crash
 //! before the old manifest is gone is fine: the next open starts from it again and finds logs and tables as they were.
@@ -296,21 +296,21 @@ impl Inner {
             let outputs = self.write_level0(core, std::slice::from_ref(&writer.mem))?.outputs;
             edit.tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));
         }
-        self.start_log(&mut writers)?;
-        let log = self.active_log.load(Ordering::Acquire);
-        edit.new_logs = vec![log];
-        edit.flushed_logs = families.keys().map(|id| (*id, log)).collect();
+        let number = self.new_number();
+        // The segment that comes next has a larger number, and so do all later ones.
+        edit.flushed_logs = families.keys().map(|id| (*id, number)).collect();
         edit.time_samples = vec![(replayed.last_seq, self.clock.unix_seconds())];
         state.apply(&edit).map_err(Error::Invalid)?;
-        for core in families.values() {
-            self.start_family(core, &state, &mut writers, log)?;
-        }
-        let number = self.new_number();
         state.next_number = state.next_number.max(self.peek_number());
         self.store.sync_names()?;
         let manifest = loaded.start(&*self.store, number, &state)?;
         self.ledger.record(None, Cause::Manifest, manifest.len());
-        self.activated.store(log, Ordering::Release);
+        // Not before the manifest: in a new store, a segment without one would be taken for a database that lost it.
+        self.start_log(&mut writers)?;
+        let log = self.active_log.load(Ordering::Acquire);
+        for core in families.values() {
+            self.start_family(core, &state, &mut writers, log)?;
+        }
         self.delete_leftovers(&state)?;
         let mut shared = self.shared.lock();
         *shared = Shared { families, ..Shared::new(state, Some(manifest)) };

@@ -8,7 +8,7 @@ use crate::key::{MAX_SEQ, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most time samples that are kept. When there are more, every second one goes, so that old ones lie farther apart than new ones.
+/// Most time samples that are kept. What is left of a longer list lies the farther apart the older it is.
 pub const MAX_TIME_SAMPLES: usize = 256;
 
 /// One column family.
@@ -171,15 +171,18 @@ impl State {
         Ok(())
     }
 
-    /// The first and the newest sample always stay.
+    /// Drops samples until few enough are left, always the one whose absence widens a gap least against the age of what is in it:
+    /// what is left lies the closer together the newer it is. The first and the newest sample stay.
     fn thin_time_samples(&mut self) {
         while self.time_samples.len() > MAX_TIME_SAMPLES {
-            let newest = self.time_samples.last_key_value().map(|(seq, _)| *seq);
-            let mut keep = false;
-            self.time_samples.retain(|seq, _| {
-                keep = !keep;
-                keep || Some(*seq) == newest
-            });
+            let samples: Vec<(Seq, u64)> = self.time_samples.iter().map(|(seq, seconds)| (*seq, *seconds)).collect();
+            let now = samples.last().map_or(0, |last| last.1);
+            let cost = |of: &[(Seq, u64)]| match of {
+                [before, at, after] => after.1.saturating_sub(before.1) as f64 / (now.saturating_sub(at.1) as f64 + 1.0),
+                _ => f64::INFINITY,
+            };
+            let Some(cheapest) = samples.windows(3).min_by(|a, b| cost(a).total_cmp(&cost(b))) else { return };
+            self.time_samples.remove(&cheapest[1].0);
         }
     }
 

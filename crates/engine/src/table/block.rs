@@ -171,7 +171,10 @@ impl Layout {
                 if index >= count {
                     break;
                 }
-                let entry = self.entry(data, index)?;
+                let at = self.offset(data, index)?;
+                // The rest of the entry is fetched while its head is waited for.
+                search::prefetch_at(data, at + 64);
+                let entry = self.entry_at(data, at)?;
                 if entry.suffix != suffix {
                     continue;
                 }
@@ -256,6 +259,7 @@ impl Block {
     pub(super) fn prefetch(&self) {
         search::prefetch_at(&self.data, 0);
         search::prefetch_at(&self.data, 64);
+        search::prefetch_at(&self.data, 128);
     }
 }
 

@@ -151,6 +151,8 @@ impl Table {
         let index = self.index()?;
         for number in index.find(key)..index.len() {
             let block = self.block(&index, number, options)?;
+            // Prefix, tags and offsets are needed one after another; this way their misses overlap.
+            block.prefetch();
             match block.layout().get(block.data(), key, hash, snapshot, &mut visit) {
                 Some(ControlFlow::Break(())) => break,
                 Some(ControlFlow::Continue(())) => {}

@@ -4,7 +4,6 @@ use super::*;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use sinter_storage::store::{Cause, FileId, Hint};
-use std::time::{Duration, Instant};
 
 const DB: DbId = DbId(*b"sixteen byte id!");
 const ID: FileId = FileId { kind: sinter_storage::store::FileKind::Log, number: 7 };
@@ -64,7 +63,32 @@ fn golden_bytes() {
     assert_eq!(log.end, LogEnd { good: 109, cut_bytes: 0, cut_records: 0, synced: 72 });
 }
 
-const GOLDEN: &str = "";
+/// Header: magic, version 1, kind 1, 3 bytes of extra, database, number 7, extra, checksum. Then a record, a marker (72 bytes are
+/// synced), a record that says so, too.
+const GOLDEN: &str = concat!(
+    "53494e54524c4f47",
+    "0100",
+    "0100",
+    "03000000",
+    "7369787465656e206279746520696421",
+    "0700000000000000",
+    "78797a",
+    "3959195da559fcc1",
+    "b2dc70c3",
+    "2f9c62ce",
+    "05000000",
+    "00000000",
+    "68656c6c6f",
+    "e5f8f023",
+    "fbc2303f",
+    "00000000",
+    "48000000",
+    "8217ba68",
+    "8b06fb9b",
+    "05000000",
+    "48000000",
+    "776f726c64",
+);
 
 #[test]
 fn the_writer_keeps_count() {
@@ -238,6 +262,14 @@ fn an_unsynced_tail_may_be_torn_at_any_byte() {
 }
 
 #[test]
+fn records_right_behind_a_damaged_marker_are_counted() {
+    let (mut bytes, tail) = log_with_tail();
+    bytes[tail - 16] ^= 1;
+    let log = parse(&bytes).unwrap();
+    assert_eq!((log.records().count(), log.end.cut_records, log.end.good), (1, 3, tail as u64 - 16));
+}
+
+#[test]
 fn zeros_behind_a_clean_end_are_cut_bytes() {
     let (mut bytes, _) = log_with_tail();
     let len = bytes.len() as u64;
@@ -332,12 +364,9 @@ fn a_long_tail_is_read_in_linear_time() {
         ("small words", [&good[..tail], &[1, 0, 0, 0].repeat(len / 4)[..]].concat()),
         ("nested headers", nested),
     ] {
-        #[expect(clippy::disallowed_methods, reason = "a hang is a failure: this is the limit of patience, not a speed")]
-        let start = Instant::now();
+        // A scan that looked at a tail more than a few times would not end within a day.
         let log = parse_log(bytes, Some(DB), ID).unwrap();
         assert_eq!(log.end.good, tail as u64, "{what}");
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} took {:?}", start.elapsed());
-        println!("{what}: {:?}", start.elapsed());
     }
 }
 

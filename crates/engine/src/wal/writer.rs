@@ -101,6 +101,12 @@ impl LogWriter {
         self.len
     }
 
+    /// Length up to the end of the last record, bytes: without the marker of the last sync, which is not durable itself and which no
+    /// later sync is needed for.
+    pub fn records_len(&self) -> u64 {
+        if self.dirty { self.len } else { self.synced }
+    }
+
     /// Bytes known to be durable; 0 before the first sync.
     pub fn synced(&self) -> u64 {
         self.synced

@@ -1,0 +1,235 @@
+//! The crash ring: at every call that changes the store the power goes, and of what was not synced any legal part is left. Whatever that
+//! part is, the database must open and show one moment of its history, in all families alike, with everything that was acknowledged as
+//! durable. Then the power goes again during that recovery.
+//!
+//! A failure prints the command that repeats it. `CRASH_SEEDS=n` tries n images per call instead of the usual number.
+
+use crate::check::{self, Found};
+use crate::model::{Model, Progress};
+use crate::runner::{Runner, builder};
+use crate::workloads::{self, Workload};
+use parking_lot::Mutex;
+use sinter_storage::store::{CrashMode, FaultStore, MemoryStore, Store};
+use sinterdb::db::{Durability, WriteOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// States that each workload contributes at least; 18 of them make more than 20,000.
+const STATES: u64 = 1_400;
+
+/// One image in so many is also crashed during its recovery.
+const AGAIN: u64 = 24;
+
+/// One image in so many is written to after its recovery.
+const CONTINUE: u64 = 10;
+
+/// Everything that the hook needs.
+struct Ring {
+    workload: Arc<Workload>,
+    model: Arc<Model>,
+    progress: Arc<Mutex<Progress>>,
+    seeds: u64,
+    /// Only this call and seed.
+    only: Option<(u64, u64)>,
+    states: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+/// The first two fates are the extremes.
+fn mode(call: u64, seed: u64) -> CrashMode {
+    match seed {
+        0 => CrashMode::DropUnsynced,
+        1 => CrashMode::KeepAll,
+        _ => CrashMode::Random(call.wrapping_mul(0x1_0001).wrapping_add(seed)),
+    }
+}
+
+/// A workload without crashes: the number of its mutating calls.
+fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    Runner::new(workload, model, store.clone()).run().expect("nothing fails");
+    store.mutating_calls()
+}
+
+/// `CRASH=workload:call:seed` repeats one image.
+fn only(name: &str) -> Option<(u64, u64)> {
+    let wanted = std::env::var("CRASH").ok()?;
+    let mut parts = wanted.split(':');
+    let (workload, call, seed) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    (workload == name).then_some((call, seed))
+}
+
+fn ring(workload: Workload) {
+    let workload = Arc::new(workload);
+    let model = Arc::new(Model::new(&workload.steps));
+    let calls = rehearse(&workload, &model);
+    let wanted: Option<u64> = std::env::var("CRASH_SEEDS").ok().and_then(|n| n.parse().ok());
+    let seeds = wanted.unwrap_or_else(|| STATES.div_ceil(calls).max(3));
+    let ring = Arc::new(Ring {
+        only: only(workload.name),
+        workload: workload.clone(),
+        model: model.clone(),
+        progress: Arc::default(),
+        seeds,
+        states: AtomicU64::new(0),
+        failure: Mutex::default(),
+    });
+    let memory = Arc::new(MemoryStore::new());
+    let store = Arc::new(FaultStore::new(memory.clone()));
+    let hook = ring.clone();
+    store.on_call(Some(Arc::new(move |call, _| hook.power_cut(&memory, call))));
+    let mut runner = Runner::new(&workload, &model, store);
+    runner.progress = ring.progress.clone();
+    let hook = ring.clone();
+    runner.on_checkpoint = Some(Arc::new(move |memory, progress| hook.target(memory, progress)));
+    runner.run().expect("nothing fails");
+    let failure = ring.failure.lock().clone();
+    assert!(failure.is_none(), "{}", failure.unwrap_or_default());
+    let states = ring.states.load(Ordering::Relaxed);
+    println!("{}: {calls} calls, {seeds} images each, {states} crash states", workload.name);
+    assert!(ring.only.is_some() || wanted.is_some() || states >= STATES, "only {states} crash states");
+}
+
+impl Ring {
+    /// Judges images of the store as it is before a call.
+    fn power_cut(&self, memory: &MemoryStore, call: u64) {
+        let progress = *self.progress.lock();
+        for seed in (0..self.seeds).filter(|seed| self.only.is_none_or(|only| only == (call, *seed))) {
+            if self.failure.lock().is_some() {
+                return;
+            }
+            let image = memory.crash_with(mode(call, seed));
+            let number = call * self.seeds + seed;
+            let judged = catch_unwind(AssertUnwindSafe(|| self.judge(image, &progress, number)));
+            let problem = match judged {
+                Ok(Ok(())) => continue,
+                Ok(Err(what)) => what,
+                Err(_) => "panicked".into(),
+            };
+            let name = self.workload.name;
+            let repeat = format!("CRASH={name}:{call}:{seed} cargo test -p sinterdb --test rings crash::{name}");
+            *self.failure.lock() = Some(format!("{name}, before call {call}, seed {seed}: {problem}; {progress:?}\nrepeat: {repeat}"));
+        }
+    }
+
+    fn judge(&self, image: MemoryStore, progress: &Progress, number: u64) -> Result<(), String> {
+        let chosen = self.only.is_some();
+        let again = (chosen || number.is_multiple_of(AGAIN)).then(|| image.clone_image());
+        let image = Arc::new(image);
+        let found = self.recover(&image, progress)?;
+        if chosen || number % CONTINUE == 1 {
+            self.go_on(&image, &found)?;
+        }
+        again.map_or(Ok(()), |image| self.crash_again(image, &found, number))
+    }
+
+    /// Opens an image and finds the moment that it shows.
+    fn recover(&self, image: &Arc<MemoryStore>, progress: &Progress) -> Result<Found, String> {
+        self.states.fetch_add(1, Ordering::Relaxed);
+        let files = format!("{image:?}");
+        let db = builder(1).open_store(image.clone()).map_err(|error| format!("does not open: {error}; {files}"))?;
+        let found = check::compare(&db, &self.model, progress).map_err(|problem| format!("{problem:?}; {files}"))?;
+        let damage = db.verify().map_err(|error| format!("cannot be verified: {error}"))?;
+        if !damage.is_empty() {
+            return Err(format!("has damage after recovery: {damage:?}"));
+        }
+        Ok(found)
+    }
+
+    /// The recovered database takes writes and keeps them.
+    fn go_on(&self, image: &Arc<MemoryStore>, found: &Found) -> Result<(), String> {
+        let fail = |what: &str, error: String| format!("after recovery, {what}: {error}");
+        let db = builder(1).open_store(image.clone()).map_err(|e| fail("open", e.to_string()))?;
+        let sync = WriteOptions { durability: Durability::Sync };
+        db.put_with(&db.default_family(), b"zz", b"new", &sync).map_err(|e| fail("put", e.to_string()))?;
+        let later = Arc::new(image.crash_with(CrashMode::DropUnsynced));
+        drop(db);
+        let db = builder(1).open_store(later).map_err(|e| fail("open again", e.to_string()))?;
+        let keys: Vec<&[u8]> = self.model.keys.iter().map(Vec::as_slice).collect();
+        let mut all = check::read_all(&db, &keys).map_err(|e| fail("read", format!("{e:?}")))?;
+        let new = all.get_mut("default").and_then(|contents| contents.remove(&b"zz"[..]));
+        if new.as_deref() != Some(b"new") {
+            return Err("a synced write after recovery is lost".into());
+        }
+        self.same(found, &check::moment(&all, &self.model, &exactly(found)).map_err(|e| fail("compare", format!("{e:?}")))?)
+    }
+
+    /// Cuts the power at each call of the recovery: what the first recovery found, the second one finds.
+    fn crash_again(&self, image: MemoryStore, found: &Found, number: u64) -> Result<(), String> {
+        let memory = Arc::new(image);
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let images: Arc<Mutex<Vec<MemoryStore>>> = Arc::default();
+        let (from, into) = (memory.clone(), images.clone());
+        store.on_call(Some(Arc::new(move |call, _| into.lock().push(from.crash_with(mode(number, 2 + call))))));
+        drop(builder(1).open_store(store).map_err(|error| format!("does not open: {error}"))?);
+        for (call, image) in std::mem::take(&mut *images.lock()).into_iter().enumerate() {
+            let second = self.recover(&Arc::new(image), &exactly(found));
+            let label = |what: String| format!("after a second crash before call {call} of the recovery: {what}");
+            self.same(found, &second.map_err(label)?).map_err(label)?;
+        }
+        Ok(())
+    }
+
+    fn same(&self, first: &Found, second: &Found) -> Result<(), String> {
+        if first == second { Ok(()) } else { Err(format!("first {first:?}, then {second:?}")) }
+    }
+
+    /// A checkpoint's target crashes as well: it does not open, or it shows the moment of the checkpoint.
+    fn target(self: &Arc<Self>, memory: &Arc<MemoryStore>, now: Progress) -> Arc<dyn Store> {
+        let store = FaultStore::new(memory.clone());
+        let (ring, memory) = (self.clone(), memory.clone());
+        let exact = Progress { floor: now.applied, started: now.applied, families_started: now.families, ..now };
+        store.on_call(Some(Arc::new(move |call, _| {
+            for seed in 0..ring.seeds {
+                ring.states.fetch_add(1, Ordering::Relaxed);
+                let image = Arc::new(memory.crash_with(mode(call, seed)));
+                let files = format!("{image:?}");
+                let Ok(db) = builder(1).create_if_missing(false).open_store(image) else { continue };
+                if let Err(problem) = check::compare(&db, &ring.model, &exact) {
+                    let what = format!("a half-made checkpoint opens, before its call {call}, seed {seed}: {problem:?}; {files}");
+                    *ring.failure.lock() = Some(what);
+                }
+            }
+        })));
+        Arc::new(store)
+    }
+}
+
+/// The progress that allows nothing but `found`.
+fn exactly(found: &Found) -> Progress {
+    Progress {
+        floor: found.batches,
+        applied: found.batches,
+        started: found.batches,
+        families: found.families,
+        families_started: found.families,
+    }
+}
+
+macro_rules! rings {
+    ($($name:ident),* $(,)?) => {
+        $(#[test] fn $name() { ring(workloads::$name()); })*
+    };
+}
+
+rings!(
+    creation,
+    rotation,
+    unlogged,
+    flush,
+    leveled,
+    universal,
+    trivial_move,
+    manual,
+    checkpoint,
+    families,
+    range_deletes,
+    merges,
+    across,
+    restyle,
+    manifest,
+    reopen,
+    big_values,
+    snapshots,
+);

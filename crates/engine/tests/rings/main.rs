@@ -1,0 +1,12 @@
+//! Three rings around the whole engine, over a store in memory that can crash, fail and rot:
+//! `crash` cuts the power at every mutating call, `faults` makes every call fail once, `damage` flips bits and swaps files.
+//! They share workloads, a model of their history, and the comparison of a database with a moment of that history. One binary, because
+//! linking is the dearest part of an integration test.
+
+mod check;
+mod crash;
+mod damage;
+mod faults;
+mod model;
+mod runner;
+mod workloads;

@@ -1,0 +1,256 @@
+//! Runs the steps of a workload against a database without threads and a clock that stands still, so that every run makes the same calls.
+
+use crate::check::{self, Problem};
+use crate::model::{Batch, Change, Model, Progress, Step, mark};
+use crate::workloads::Workload;
+use parking_lot::Mutex;
+use sinter_storage::store::{MemoryStore, Store};
+use sinterdb::clock::ManualClock;
+use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
+use sinterdb::error::Result;
+use sinterdb::operator::MergeOperator;
+use sinterdb::settings::{DbSettings, FamilySettings};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Appends operands behind commas.
+#[derive(Debug)]
+struct Append;
+
+impl MergeOperator for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+
+    fn full_merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut value = base.unwrap_or_default().to_vec();
+        for operand in operands {
+            value.push(b',');
+            value.extend_from_slice(operand);
+        }
+        Some(value)
+    }
+
+    fn partial_merge(&self, _key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Some(operands.join(&b','))
+    }
+}
+
+/// Opens the way all rings do: no threads, a small cache, an identity from outside.
+pub fn builder(identity: u8) -> Builder {
+    let settings = DbSettings { max_background_jobs: 0, cache_size: 4096, ..DbSettings::default() };
+    let clock = Arc::new(ManualClock::default());
+    Db::builder().settings(settings).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
+}
+
+/// What is called after a checkpoint's target was made, with the target and the progress; gives the store to write the checkpoint to.
+pub type OnCheckpoint = Arc<dyn Fn(&Arc<MemoryStore>, Progress) -> Arc<dyn Store> + Send + Sync>;
+
+/// One run of a workload.
+pub struct Runner {
+    pub workload: Arc<Workload>,
+    pub model: Arc<Model>,
+    pub progress: Arc<Mutex<Progress>>,
+    pub on_checkpoint: Option<OnCheckpoint>,
+    /// The step that comes next.
+    pub next: usize,
+    pub identity: u8,
+    store: Arc<dyn Store>,
+    db: Option<Db>,
+    families: BTreeMap<&'static str, Family>,
+    snapshots: Vec<(Snapshot, Progress)>,
+}
+
+impl Runner {
+    pub fn new(workload: &Arc<Workload>, model: &Arc<Model>, store: Arc<dyn Store>) -> Self {
+        Runner {
+            workload: workload.clone(),
+            model: model.clone(),
+            progress: Arc::default(),
+            on_checkpoint: None,
+            next: 0,
+            identity: 1,
+            store,
+            db: None,
+            families: BTreeMap::new(),
+            snapshots: Vec::new(),
+        }
+    }
+
+    pub fn open(&mut self) -> Result<()> {
+        let db = builder(self.identity).family("default", self.workload.settings.clone()).open_store(self.store.clone())?;
+        self.families = db.families().into_iter().filter_map(|f| Some((self.known(f.name())?, f))).collect();
+        self.db = Some(db);
+        Ok(())
+    }
+
+    /// The model's own spelling of a family's name.
+    fn known(&self, name: &str) -> Option<&'static str> {
+        self.model.alive.iter().flat_map(|alive| alive.keys()).find(|known| **known == name).copied()
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("the database is open")
+    }
+
+    /// Runs the next step; false after the last one. A step that failed is the next one again.
+    pub fn step(&mut self) -> Result<bool> {
+        let workload = self.workload.clone();
+        let Some(step) = workload.steps.get(self.next) else { return Ok(false) };
+        self.perform(step)?;
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// Opens, runs everything that is left, closes.
+    pub fn run(&mut self) -> Result<()> {
+        self.open()?;
+        while self.step()? {}
+        self.close()
+    }
+
+    pub fn close(&mut self) -> Result<()> {
+        self.forget();
+        let result = self.db.take().map_or(Ok(()), Db::close);
+        if result.is_ok() {
+            let mut progress = self.progress.lock();
+            progress.floor[0] = progress.applied[0];
+        }
+        result
+    }
+
+    /// Lets go of the database without asking how that went.
+    pub fn abandon(&mut self) {
+        self.forget();
+        self.db = None;
+    }
+
+    fn forget(&mut self) {
+        self.snapshots.clear();
+        self.families.clear();
+    }
+
+    fn perform(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Write(batch) => self.write(batch),
+            Step::Create(name, style) => {
+                self.begin_family_change();
+                let settings = FamilySettings { style: *style, ..self.workload.settings.clone() };
+                let created = self.db().create_family(name, settings);
+                self.families.insert(name, created?);
+                self.progress.lock().families += 1;
+                Ok(())
+            }
+            Step::Drop(name) => {
+                self.begin_family_change();
+                self.db().drop_family(&self.families[name])?;
+                self.progress.lock().families += 1;
+                self.families.remove(name);
+                Ok(())
+            }
+            Step::Restyle(name, style) => {
+                let family = &self.families[name];
+                let settings = FamilySettings { style: *style, ..self.db().family_settings(family)? };
+                self.db().change_family_settings(family, settings)
+            }
+            Step::Flush => self.db().flush().map(|()| self.all_durable()),
+            Step::Compact(name) => {
+                let (from, to) = (&b"k05"[..], &b"k3"[..]);
+                self.db().compact_range(&self.families[name], None, Some(to)).map(|()| self.all_durable())?;
+                self.db().compact_range(&self.families[name], Some(from), None)
+            }
+            Step::Sync => self.db().sync().map(|()| {
+                let mut progress = self.progress.lock();
+                progress.floor[0] = progress.applied[0];
+            }),
+            Step::Read => self.read(),
+            Step::Checkpoint => self.checkpoint(),
+            Step::Reopen => {
+                self.close()?;
+                self.open()
+            }
+            Step::Snapshot => {
+                let taken = (self.db().snapshot(), *self.progress.lock());
+                self.snapshots.push(taken);
+                Ok(())
+            }
+            Step::Release => self.release(),
+        }
+    }
+
+    /// A change that failed is tried again as the same one; until then a crash may show it or not.
+    fn begin_family_change(&self) {
+        let mut progress = self.progress.lock();
+        progress.families_started = progress.families + 1;
+    }
+
+    fn all_durable(&self) {
+        let mut progress = self.progress.lock();
+        progress.floor = progress.applied;
+    }
+
+    fn write(&self, batch: &Batch) -> Result<()> {
+        let stream = batch.stream();
+        let index = {
+            let mut progress = self.progress.lock();
+            progress.started[stream] = progress.applied[stream] + 1;
+            progress.started[stream]
+        };
+        let mut out = WriteBatch::new();
+        let marked = mark(stream, index);
+        for (name, change) in batch.changes.iter().map(|(name, change)| (*name, change)).chain([("default", &marked)]) {
+            let family = &self.families[name];
+            match change {
+                Change::Put(key, value) => out.put_in(family, key, value),
+                Change::Delete(key) => out.delete_in(family, key),
+                Change::Merge(key, operand) => out.merge_in(family, key, operand),
+                Change::DeleteRange(from, to) => out.delete_range_in(family, from, to),
+            }
+        }
+        self.db().write(&mut out, &WriteOptions { durability: batch.durability })?;
+        let mut progress = self.progress.lock();
+        progress.applied[stream] = index;
+        if batch.durability == Durability::Sync {
+            progress.floor[0] = index;
+        }
+        Ok(())
+    }
+
+    /// What an open database shows is exactly what was acknowledged.
+    pub fn read(&self) -> Result<()> {
+        let now = *self.progress.lock();
+        let exact = Progress { floor: now.applied, started: now.applied, families_started: now.families, ..now };
+        match check::compare(self.db(), &self.model, &exact) {
+            Ok(_) => Ok(()),
+            Err(Problem::Failed(error)) => Err(error),
+            Err(Problem::Wrong(what)) => panic!("{} before step {}: {what}", self.workload.name, self.next),
+        }
+    }
+
+    fn release(&mut self) -> Result<()> {
+        for (snapshot, then) in self.snapshots.drain(..) {
+            let Some(db) = &self.db else { break };
+            let seen = check::scan(db, &db.default_family(), Some(&snapshot)).map_err(Problem::into_error)?;
+            let due = self.model.contents(0, then.applied);
+            assert!(seen == due, "{} step {}: a snapshot after {:?} batches changed", self.workload.name, self.next, then.applied);
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        let memory = Arc::new(MemoryStore::new());
+        let now = *self.progress.lock();
+        let target: Arc<dyn Store> = match &self.on_checkpoint {
+            Some(hook) => hook(&memory, now),
+            None => memory.clone(),
+        };
+        self.db().checkpoint_to(&*target)?;
+        self.all_durable();
+        let copy = builder(9).create_if_missing(false).open_store(Arc::new(memory.crash_with(0)))?;
+        let exact = Progress { floor: now.applied, started: now.applied, families_started: now.families, ..now };
+        if let Err(problem) = check::compare(&copy, &self.model, &exact) {
+            panic!("{} step {}: a finished checkpoint differs: {problem:?}", self.workload.name, self.next);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! The workloads, made from fixed seeds: small enough to cut the power at every call, and with settings so tiny that memtables rotate,
+//! tables pile up and every kind of compaction comes by within some hundred batches.
+
+use crate::model::{Batch, Change, Step};
+use sinterdb::db::Durability::{self, Buffered, NoWal, Sync};
+use sinterdb::settings::{FamilySettings, Style};
+
+pub struct Workload {
+    pub name: &'static str,
+    pub settings: FamilySettings,
+    pub steps: Vec<Step>,
+}
+
+/// The smallest tree that has everything.
+fn tiny(style: Style) -> FamilySettings {
+    FamilySettings {
+        write_buffer_size: 8 << 10,
+        style,
+        block_size: 256,
+        num_levels: 4,
+        level0_file_num_compaction_trigger: 2,
+        max_bytes_for_level_base: 8 << 10,
+        max_bytes_for_level_multiplier: 2.0,
+        target_file_size_base: 4 << 10,
+        max_compaction_bytes: 64 << 10,
+        ..FamilySettings::default()
+    }
+}
+
+/// Splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn bytes(&mut self, length: u64) -> Vec<u8> {
+        // Half of it compresses.
+        (0..length).map(|i| if i % 2 == 0 { b'.' } else { b'a' + (self.next() % 26) as u8 }).collect()
+    }
+}
+
+/// Writes a workload step by step.
+struct Script {
+    name: &'static str,
+    settings: FamilySettings,
+    steps: Vec<Step>,
+    random: Random,
+    families: Vec<&'static str>,
+    /// Bytes of a value at most.
+    value: u64,
+    ranges: bool,
+    merges: bool,
+}
+
+impl Script {
+    fn new(name: &'static str, style: Style) -> Self {
+        let seed = name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+        Script {
+            name,
+            settings: tiny(style),
+            steps: Vec::new(),
+            random: Random(seed),
+            families: vec!["default"],
+            value: 300,
+            ranges: false,
+            merges: false,
+        }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("k{:02}", self.random.below(48)).into_bytes()
+    }
+
+    fn change(&mut self) -> Change {
+        let key = self.key();
+        match self.random.below(12) {
+            0 | 1 => Change::Delete(key),
+            2 if self.ranges => {
+                let to = self.key();
+                Change::DeleteRange(key.clone().min(to.clone()), key.max(to))
+            }
+            3..=6 if self.merges => Change::Merge(key, self.random.next().to_string().into_bytes()),
+            _ => {
+                let length = self.random.below(self.value);
+                Change::Put(key, self.random.bytes(length))
+            }
+        }
+    }
+
+    /// A batch of some changes in families drawn at random.
+    fn batch(&mut self, durability: Durability) {
+        let count = 1 + self.random.below(4);
+        let changes = (0..count).map(|_| {
+            let family = self.families[self.random.below(self.families.len() as u64) as usize];
+            (family, self.change())
+        });
+        let changes = changes.collect();
+        self.steps.push(Step::Write(Batch { durability, changes }));
+    }
+
+    /// Batches of which one in `sync` is synced.
+    fn batches(&mut self, count: usize, sync: u64) -> &mut Self {
+        for _ in 0..count {
+            let durability = if self.random.one_in(sync) { Sync } else { Buffered };
+            self.batch(durability);
+        }
+        self
+    }
+
+    fn put(&mut self, durability: Durability, key: &[u8], length: u64) {
+        let value = self.random.bytes(length);
+        self.steps.push(Step::Write(Batch { durability, changes: vec![("default", Change::Put(key.to_vec(), value))] }));
+    }
+
+    fn then(&mut self, step: Step) -> &mut Self {
+        self.steps.push(step);
+        self
+    }
+
+    fn create(&mut self, name: &'static str, style: Style) -> &mut Self {
+        self.families.push(name);
+        self.then(Step::Create(name, style))
+    }
+
+    fn drop(&mut self, name: &'static str) -> &mut Self {
+        self.families.retain(|family| *family != name);
+        self.then(Step::Drop(name))
+    }
+
+    fn done(&mut self) -> Workload {
+        self.then(Step::Read);
+        Workload { name: self.name, settings: self.settings.clone(), steps: std::mem::take(&mut self.steps) }
+    }
+}
+
+use Style::{Leveled, Universal};
+
+pub fn creation() -> Workload {
+    Script::new("creation", Leveled).batches(4, 2).then(Step::Reopen).batches(2, 2).done()
+}
+
+pub fn rotation() -> Workload {
+    Script::new("rotation", Leveled).batches(90, 4).then(Step::Sync).batches(40, 12).done()
+}
+
+/// Unlogged writes have keys of their own, and their history is a second one: each of both must be whole.
+pub fn unlogged() -> Workload {
+    let mut script = Script::new("unlogged", Leveled);
+    for round in 0..140 {
+        match script.random.below(10) {
+            0..=4 => {
+                let key = format!("n{:02}", script.random.below(30));
+                script.put(NoWal, key.as_bytes(), 200);
+            }
+            _ => drop(script.batches(1, 4)),
+        }
+        if round % 45 == 44 {
+            script.then(Step::Flush);
+        }
+    }
+    script.done()
+}
+
+pub fn flush() -> Workload {
+    let mut script = Script::new("flush", Leveled);
+    script.settings.level0_file_num_compaction_trigger = 20;
+    for _ in 0..8 {
+        script.batches(9, 5).then(Step::Flush);
+    }
+    script.done()
+}
+
+pub fn leveled() -> Workload {
+    Script::new("leveled", Leveled).batches(150, 10).done()
+}
+
+pub fn universal() -> Workload {
+    Script::new("universal", Universal).batches(150, 10).done()
+}
+
+/// Keys that only rise: tables that overlap nothing below move down as they are.
+pub fn trivial_move() -> Workload {
+    let mut script = Script::new("trivial_move", Leveled);
+    for n in 0..150 {
+        let durability = if n % 9 == 0 { Sync } else { Buffered };
+        script.put(durability, format!("m{n:05}").as_bytes(), 200);
+    }
+    script.done()
+}
+
+pub fn manual() -> Workload {
+    let mut script = Script::new("manual", Leveled);
+    for _ in 0..4 {
+        script.batches(25, 8).then(Step::Compact("default"));
+    }
+    script.done()
+}
+
+pub fn checkpoint() -> Workload {
+    let mut script = Script::new("checkpoint", Leveled);
+    script.create("side", Universal);
+    for _ in 0..4 {
+        script.batches(20, 6).then(Step::Checkpoint);
+    }
+    script.done()
+}
+
+pub fn families() -> Workload {
+    let mut script = Script::new("families", Leveled);
+    script.batches(8, 3).create("one", Leveled).batches(20, 4).create("two", Universal).batches(25, 4);
+    script.drop("one").batches(10, 6).create("one", Universal).batches(25, 6).then(Step::Flush).drop("two").batches(10, 4);
+    script.drop("one").create("two", Leveled).batches(10, 4).then(Step::Reopen).batches(6, 3).done()
+}
+
+pub fn range_deletes() -> Workload {
+    let mut script = Script::new("range_deletes", Leveled);
+    script.ranges = true;
+    script.batches(90, 6).then(Step::Compact("default")).batches(40, 6).done()
+}
+
+pub fn merges() -> Workload {
+    let mut script = Script::new("merges", Leveled);
+    script.merges = true;
+    script.ranges = true;
+    script.batches(110, 6).then(Step::Reopen).batches(30, 6).done()
+}
+
+/// Batches over three families, only one of which is ever full.
+pub fn across() -> Workload {
+    let mut script = Script::new("across", Leveled);
+    script.create("one", Leveled).create("two", Universal).batches(50, 5);
+    for n in 0..60 {
+        let changes = ["default", "one", "two"].map(|family| {
+            let length = if family == "one" { 400 } else { 4 };
+            (family, Change::Put(script.key(), script.random.bytes(length)))
+        });
+        let durability = if n % 7 == 0 { Sync } else { Buffered };
+        script.then(Step::Write(Batch { durability, changes: changes.into() }));
+    }
+    script.done()
+}
+
+pub fn restyle() -> Workload {
+    let mut script = Script::new("restyle", Leveled);
+    script.batches(45, 6).then(Step::Restyle("default", Universal)).batches(45, 6);
+    script.then(Step::Restyle("default", Leveled)).batches(45, 6).then(Step::Compact("default")).done()
+}
+
+/// Keys of hundreds of kilobytes, which the manifest copies: it outgrows its limit within a few flushes and is replaced.
+pub fn manifest() -> Workload {
+    let mut script = Script::new("manifest", Leveled);
+    for n in 0..5u8 {
+        script.put(Buffered, &[&[b'a' + n][..], &vec![n; 150 << 10]].concat(), 30);
+        script.put(Buffered, &[&[b'a' + n][..], &vec![n + 1; 150 << 10]].concat(), 30);
+        script.batches(2, 2).then(Step::Flush);
+    }
+    script.done()
+}
+
+pub fn reopen() -> Workload {
+    let mut script = Script::new("reopen", Leveled);
+    for _ in 0..6 {
+        script.batches(16, 5).then(Step::Reopen);
+    }
+    script.done()
+}
+
+pub fn big_values() -> Workload {
+    let mut script = Script::new("big_values", Leveled);
+    script.value = 20_000;
+    script.batches(16, 4).done()
+}
+
+pub fn snapshots() -> Workload {
+    let mut script = Script::new("snapshots", Leveled);
+    script.ranges = true;
+    for _ in 0..3 {
+        script.batches(20, 6).then(Step::Snapshot).batches(20, 6).then(Step::Snapshot).batches(15, 6).then(Step::Release);
+    }
+    script.done()
+}
+
+/// A little of everything, short: for rings whose cost grows with the square of the length.
+pub fn medley() -> Workload {
+    let mut script = Script::new("medley", Leveled);
+    script.merges = true;
+    script.ranges = true;
+    script.batches(14, 4).create("side", Universal).batches(20, 4).then(Step::Read).then(Step::Flush).then(Step::Restyle("default", Universal));
+    script.batches(10, 4).then(Step::Checkpoint).drop("side").batches(8, 4).then(Step::Read).then(Step::Reopen);
+    script.create("side", Leveled).batches(12, 4).then(Step::Compact("default")).batches(3, 4).done()
+}
+
+/// Only what happens by itself: rotation, flushes and compactions.
+pub fn churn() -> Workload {
+    let mut script = Script::new("churn", Leveled);
+    script.batches(35, 5).then(Step::Read).batches(35, 5).done()
+}
