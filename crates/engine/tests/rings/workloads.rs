@@ -299,7 +299,13 @@ pub fn medley() -> Workload {
     let mut script = Script::new("medley", Leveled);
     script.merges = true;
     script.ranges = true;
-    script.batches(14, 4).create("side", Universal).batches(20, 4).then(Step::Read).then(Step::Flush).then(Step::Restyle("default", Universal));
+    script
+        .batches(14, 4)
+        .create("side", Universal)
+        .batches(20, 4)
+        .then(Step::Read)
+        .then(Step::Flush)
+        .then(Step::Restyle("default", Universal));
     script.batches(10, 4).then(Step::Checkpoint).drop("side").batches(8, 4).then(Step::Read).then(Step::Reopen);
     script.create("side", Leveled).batches(12, 4).then(Step::Compact("default")).batches(3, 4).done()
 }
