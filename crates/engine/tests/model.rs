@@ -98,7 +98,7 @@ fn all_settings_give_the_same_right_history() {
 }
 
 /// Steps of each of the crowd's writers, per seed.
-const STEPS: usize = 15_000;
+const STEPS: usize = 5_000;
 
 #[test]
 fn many_threads_read_what_they_wrote() {

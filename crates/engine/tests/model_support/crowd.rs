@@ -12,10 +12,13 @@ use sinterdb::operator::MergeOperator;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const WRITERS: usize = 3;
+/// Steps of all writers together between two disturbances.
+const PAUSE: usize = 300;
 const FAMILIES: [&str; 2] = ["default", "other"];
 
 /// A writer's keys, per family.
@@ -28,6 +31,8 @@ struct Writer<'a> {
     random: Random,
     maps: Maps,
     moments: Vec<(Snapshot, Maps)>,
+    /// Of all writers together.
+    steps: &'a AtomicUsize,
 }
 
 fn builder() -> Builder {
@@ -94,6 +99,7 @@ impl Writer<'_> {
 
     fn run(mut self, steps: usize) -> Maps {
         for _ in 0..steps {
+            self.steps.fetch_add(1, Ordering::Relaxed);
             match self.random.below(64) {
                 0 => self.moment(),
                 1 => compare(self.db, self.families, self.prefix, &self.maps, None),
@@ -164,15 +170,16 @@ pub fn run(seed: u64, steps: usize) {
     let configured = FAMILIES.iter().fold(builder(), |b, name| b.family(name, variant.family.clone()));
     let db = configured.settings(variant.db).open_store(store.clone()).unwrap();
     let handles = families(&db);
-    let running = AtomicUsize::new(WRITERS);
+    let (running, done) = (AtomicUsize::new(WRITERS), AtomicUsize::new(0));
     let mut all: Vec<Maps> = Vec::new();
     std::thread::scope(|scope| {
-        let (db, handles, running) = (&db, &handles, &running);
+        let (db, handles, running, done) = (&db, &handles, &running, &done);
         let writers: Vec<_> = (0..WRITERS)
             .map(|n| {
                 scope.spawn(move || {
                     let random = Random(seed * 100 + n as u64);
-                    let writer = Writer { db, families: handles, prefix: n as u8, random, maps: Maps::default(), moments: Vec::new() };
+                    let (maps, moments) = (Maps::default(), Vec::new());
+                    let writer = Writer { db, families: handles, prefix: n as u8, random, maps, moments, steps: done };
                     let _left = Leave(running);
                     writer.run(steps)
                 })
@@ -180,7 +187,13 @@ pub fn run(seed: u64, steps: usize) {
             .collect();
         scope.spawn(move || {
             let mut random = Random(seed);
+            let mut next = 0;
             while running.load(Ordering::Acquire) > 0 {
+                if done.load(Ordering::Relaxed) < next {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                next += PAUSE;
                 disturb(db, handles, &mut random);
             }
         });
