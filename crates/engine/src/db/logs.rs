@@ -46,8 +46,6 @@ pub(super) struct Retired {
     bytes: u64,
     /// Not yet synced.
     unsynced: Option<LogWriter>,
-    /// Its last append failed, so it can no longer be synced; a flush will make it unnecessary.
-    broken: Option<Error>,
 }
 
 /// Segments before this one hold nothing that any family needs.
@@ -80,21 +78,19 @@ impl Inner {
         self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
         self.active_log.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired { number: previous, bytes: old.len(), unsynced: Some(old), broken: None });
+            self.retired.lock().push(Retired { number: previous, bytes: old.len(), unsynced: Some(old) });
         }
-        if state.broken_log.take().is_some() {
-            // Everything logged in the broken segment goes to tables, which makes it unnecessary.
-            state.full.extend(state.families.iter().flatten().map(|w| w.core.id));
-        }
+        state.broken_log = None;
         Ok(())
     }
 
-    /// The active segment could not take a record for lack of space: no more is written to it.
-    pub(super) fn retire_log(&self, state: &mut WriteState, error: &Error) {
+    /// The active segment could not take a record, or must not keep its last one: no more is written to it, and what stands behind `good`
+    /// bytes does not count.
+    pub(super) fn retire_log(&self, state: &mut WriteState, good: u64) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
-            state.broken_log = Some((number, log.records_len()));
-            self.retired.lock().push(Retired { number, bytes, unsynced: None, broken: Some(error.clone()) });
+            state.broken_log = Some((number, good));
+            self.retired.lock().push(Retired { number, bytes, unsynced: Some(log) });
         }
     }
 
@@ -102,17 +98,24 @@ impl Inner {
     pub(super) fn sync_retired(&self) -> Result<()> {
         let mut retired = self.retired.lock();
         for log in retired.iter_mut() {
-            if let Some(error) = &log.broken {
-                // Earlier writes become durable with the next flush, which needs room as well.
-                return Err(error.clone());
-            }
             if let Some(mut writer) = log.unsynced.take() {
-                let before = writer.len();
-                writer.sync().map_err(|error| self.poison("sync of the log", error))?;
-                self.ledger.record(None, Cause::Wal, writer.len() - before);
+                self.sync_segment(&mut writer)?;
             }
         }
         Ok(())
+    }
+
+    /// Syncs one segment; false if the marker behind the records did not fit, so that no more can be written to it. A failed sync ends the
+    /// handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
+    pub(super) fn sync_segment(&self, log: &mut LogWriter) -> Result<bool> {
+        let before = log.len();
+        match log.sync() {
+            Ok(()) => {}
+            Err(Error::NoSpace(_)) if log.records_len() == log.synced() => return Ok(false),
+            Err(error) => return Err(self.poison("sync of the log", error)),
+        }
+        self.ledger.record(None, Cause::Wal, log.len() - before);
+        Ok(true)
     }
 
     /// Before the first sync in a segment is acknowledged: its name is made durable and the manifest told of it, so that its loss would

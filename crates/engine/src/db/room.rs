@@ -122,13 +122,12 @@ impl Inner {
             if let Err(error) = self.check_writable() {
                 break Err(error);
             }
-            if let Some(error) = &shared.blocked {
-                break Err(error.clone());
-            }
             if self.inline() {
                 drop(shared);
-                self.run_pending()?;
-                return Ok(());
+                return self.run_pending();
+            }
+            if let Some(error) = &shared.blocked {
+                break Err(error.clone());
             }
             waited = true;
             self.work.notify_all();

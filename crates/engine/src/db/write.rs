@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
 use crate::wal::LogWriter;
-use sinter_storage::store::Cause;
+use sinter_storage::store::{Cause, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -266,15 +266,23 @@ impl Inner {
         if first.checked_add(count).is_none_or(|last| last > MAX_SEQ) {
             return Err(Error::invalid("the database has used up its sequence numbers"));
         }
+        let mut before = None;
         if logged_count > 0 {
             // Logged batches come first, so that their numbers are contiguous.
-            self.append(state, |out| {
+            let fill = |out: &mut Vec<u8>| {
                 put_record_head(out, first, logged_count);
                 group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
-            })?;
+            };
+            before = Some(self.append(state, fill)?);
         }
-        if group().any(|(_, o)| o.durability == Durability::Sync) {
-            self.sync_log(state)?;
+        if group().any(|(_, o)| o.durability == Durability::Sync)
+            && let Err(error) = self.sync_log(state)
+        {
+            if let Some(before) = before {
+                // The record is logged, but its writers are told that it failed and its numbers will be used again: it must not count.
+                self.retire_log(state, before);
+            }
+            return Err(error);
         }
         if logged_count < count {
             self.unlogged.store(true, Ordering::Release);
@@ -303,23 +311,23 @@ impl Inner {
         Ok(())
     }
 
-    /// Appends one record to the active segment.
-    fn append(&self, state: &mut WriteState, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    /// Appends one record to the active segment. The length of what stood before it, bytes.
+    fn append(&self, state: &mut WriteState, fill: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
         if state.log.is_none() {
             // An earlier append ran out of space. The old segment may end in half a record, so the next one goes to a new segment.
             self.start_log(state)?;
         }
         let Some(log) = state.log.as_mut() else { return Err(Error::Closed("no log segment".into())) };
-        let before = log.len();
+        let (before, good) = (log.len(), log.records_len());
         match log.append_with(fill) {
             Ok(()) => {
                 let written = log.len() - before;
                 self.ledger.record(None, Cause::Wal, written);
                 self.log_bytes.fetch_add(written, Ordering::Relaxed);
-                Ok(())
+                Ok(good)
             }
             Err(error @ Error::NoSpace(_)) => {
-                self.retire_log(state, &error);
+                self.retire_log(state, good);
                 Err(error)
             }
             Err(error @ Error::Invalid(_)) => Err(error),
@@ -332,14 +340,16 @@ impl Inner {
     pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
         self.sync_retired()?;
         if state.log.is_none() {
-            return Ok(());
+            // The last segment is torn, and retired: its name is all that is missing.
+            return self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()));
         }
         self.activate(state)?;
         let start = self.clock.monotonic_ns();
-        if let Some(log) = state.log.as_mut() {
-            let before = log.len();
-            log.sync().map_err(|error| self.poison("sync of the log", error))?;
-            self.ledger.record(None, Cause::Wal, log.len() - before);
+        if let Some(log) = state.log.as_mut()
+            && !self.sync_segment(log)?
+        {
+            let good = log.records_len();
+            self.retire_log(state, good);
         }
         self.statistics.add(Ticker::WalFileSynced, 1);
         self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));

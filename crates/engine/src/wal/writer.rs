@@ -4,7 +4,7 @@ use super::frame::{RECORD_HEADER, Salts};
 use super::header::{self, MAX_EXTRA};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use sinter_storage::store::{Appender, FileId, Hint, Store};
+use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError};
 
 /// No record may end behind this offset: watermarks are 32 bits wide, and a marker must still fit.
 pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
@@ -12,7 +12,8 @@ pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
 /// A buffer that once held a larger record is not kept.
 const KEEP_BUFFER: usize = 1 << 20;
 
-/// Writes one log file. After a failed append or sync it refuses everything: what the medium then holds is not known, and a
+/// Writes one log file. After a failed append or sync it refuses everything (but for a sync after an append that found no space): what the
+/// medium then holds is not known, and a
 /// second try could acknowledge bytes that the first one lost.
 pub struct LogWriter {
     out: Box<dyn Appender>,
@@ -24,6 +25,8 @@ pub struct LogWriter {
     /// Something other than the last marker has been appended since the last sync.
     dirty: bool,
     failed: Option<String>,
+    /// An append found no space: the records before it can still be made durable, and nothing else.
+    torn: bool,
 }
 
 impl LogWriter {
@@ -38,7 +41,7 @@ impl LogWriter {
         let mut out = store.create(id, hint)?;
         out.append(&buffer)?;
         let len = buffer.len() as u64;
-        Ok(LogWriter { out, id, salts: Salts::new(&db, id), buffer, len, synced: 0, dirty: true, failed: None })
+        Ok(LogWriter { out, id, salts: Salts::new(&db, id), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
     }
 
     /// Appends one record (one write to the medium). In the kernel when it returns. `Invalid` for an empty payload and for one that
@@ -75,14 +78,22 @@ impl LogWriter {
     /// was appended since the last time. Any error ends the writer, and no record since the last good sync may be acknowledged as
     /// durable.
     pub fn sync(&mut self) -> Result<()> {
-        self.check_alive()?;
+        if !self.torn {
+            self.check_alive()?;
+        }
         if !self.dirty {
             return Ok(());
         }
         let outcome = self.out.sync();
-        self.note(outcome)?;
+        if let Err(error) = self.note(outcome) {
+            self.torn = false;
+            return Err(error);
+        }
         self.synced = self.len;
         self.dirty = false;
+        if self.torn {
+            return Ok(());
+        }
         self.buffer.clear();
         self.buffer.extend_from_slice(&[0; RECORD_HEADER]);
         self.write()
@@ -128,6 +139,7 @@ impl LogWriter {
     fn write(&mut self) -> Result<()> {
         self.salts.seal(self.len as u32, self.synced as u32, &mut self.buffer);
         let outcome = self.out.append(&self.buffer);
+        self.torn = outcome.as_ref().is_err_and(StoreError::is_no_space);
         self.note(outcome)?;
         self.len += self.buffer.len() as u64;
         if self.buffer.capacity() > KEEP_BUFFER {

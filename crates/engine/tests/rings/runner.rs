@@ -89,6 +89,10 @@ impl Runner {
         self.model.alive.iter().flat_map(|alive| alive.keys()).find(|known| **known == name).copied()
     }
 
+    pub fn is_open(&self) -> bool {
+        self.db.is_some()
+    }
+
     pub fn db(&self) -> &Db {
         self.db.as_ref().expect("the database is open")
     }

@@ -85,7 +85,8 @@ impl Script {
         format!("k{:02}", self.random.below(48)).into_bytes()
     }
 
-    fn change(&mut self) -> Change {
+    /// Only the default family has a merge operator.
+    fn change(&mut self, family: &str) -> Change {
         let key = self.key();
         match self.random.below(12) {
             0 | 1 => Change::Delete(key),
@@ -93,7 +94,7 @@ impl Script {
                 let to = self.key();
                 Change::DeleteRange(key.clone().min(to.clone()), key.max(to))
             }
-            3..=6 if self.merges => Change::Merge(key, self.random.next().to_string().into_bytes()),
+            3..=6 if self.merges && family == "default" => Change::Merge(key, self.random.next().to_string().into_bytes()),
             _ => {
                 let length = self.random.below(self.value);
                 Change::Put(key, self.random.bytes(length))
@@ -106,7 +107,7 @@ impl Script {
         let count = 1 + self.random.below(4);
         let changes = (0..count).map(|_| {
             let family = self.families[self.random.below(self.families.len() as u64) as usize];
-            (family, self.change())
+            (family, self.change(family))
         });
         let changes = changes.collect();
         self.steps.push(Step::Write(Batch { durability, changes }));

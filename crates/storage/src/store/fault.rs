@@ -167,7 +167,7 @@ fn error(operation: Operation, file: Option<FileId>, fault: Fault) -> StoreError
 }
 
 /// Counts and fails calls of the store below. A failed call does not reach it (a torn append in part), so that after a failed sync the
-/// bytes are still unsynced there; the appender is dead afterwards, as the contract asks, and its further calls are not counted.
+/// bytes are still unsynced there; the appender refuses then what the contract says, and does not count it.
 /// `lock`, `free_bytes` and hints are passed on uncounted.
 pub struct FaultStore {
     below: Arc<dyn Store>,
@@ -221,7 +221,7 @@ impl Store for FaultStore {
     fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
         self.plan.check(Operation::Create, Some(id))?;
         let below = self.below.create(id, hint)?;
-        Ok(Box::new(FaultAppender { id, below, plan: Arc::clone(&self.plan), dead: false }))
+        Ok(Box::new(FaultAppender { id, below, plan: Arc::clone(&self.plan), failed: None }))
     }
 
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
@@ -266,16 +266,16 @@ struct FaultAppender {
     id: FileId,
     below: Box<dyn Appender>,
     plan: Arc<Plan>,
-    dead: bool,
+    failed: Option<Operation>,
 }
 
 impl FaultAppender {
     fn enter(&mut self, operation: Operation) -> std::result::Result<(), (StoreError, u64)> {
-        if self.dead {
+        if self.failed.is_some_and(|failed| failed != Operation::Append || operation != Operation::Sync) {
             return Err((StoreError::dead(operation.name(), self.id), 0));
         }
         self.plan.enter(operation).map_err(|fault| {
-            self.dead = true;
+            self.failed = Some(operation);
             (error(operation, Some(self.id), fault), fault.torn)
         })
     }

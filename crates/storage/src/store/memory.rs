@@ -173,7 +173,7 @@ impl Store for MemoryStore {
         let cell = Cell::default();
         names.pending.entry(id).or_default().push(None);
         names.live.insert(id, Arc::clone(&cell));
-        Ok(Box::new(MemoryAppender { id, inner: Arc::clone(&self.inner), cell, dead: false }))
+        Ok(Box::new(MemoryAppender { id, inner: Arc::clone(&self.inner), cell, torn: false }))
     }
 
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
@@ -232,12 +232,12 @@ struct MemoryAppender {
     id: FileId,
     inner: Arc<Inner>,
     cell: Cell,
-    dead: bool,
+    torn: bool,
 }
 
 impl Appender for MemoryAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.dead {
+        if self.torn {
             return Err(StoreError::dead("append", self.id));
         }
         let names = self.inner.names.lock();
@@ -245,16 +245,13 @@ impl Appender for MemoryAppender {
         let fits = bytes.len().min(room);
         self.cell.write().append(&bytes[..fits]);
         if fits < bytes.len() {
-            self.dead = true;
+            self.torn = true;
             return Err(StoreError::file("append", self.id, io::Error::from_raw_os_error(libc::ENOSPC)));
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.dead {
-            return Err(StoreError::dead("sync", self.id));
-        }
         let _instant = self.inner.names.lock();
         self.cell.write().sync();
         Ok(())
@@ -265,6 +262,9 @@ impl Appender for MemoryAppender {
     }
 
     fn seal(mut self: Box<Self>) -> Result<()> {
+        if self.torn {
+            return Err(StoreError::dead("seal", self.id));
+        }
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })
     }
 }

@@ -4,6 +4,8 @@
 //! Durability contract, which every implementation keeps and the crashable memory store enforces in tests:
 //! * bytes are durable only after [`Appender::sync`] (or [`Appender::seal`]) returned `Ok`;
 //! * a name (a creation or a deletion) is durable only after [`Store::sync_names`] returned `Ok`;
+//! * after a failed append the file ends in an unknown part of it; no more can be appended, but what was there before can still be synced
+//!   (appenders that hold bytes back may refuse that as well);
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 

@@ -21,30 +21,33 @@ enum Output {
     Direct(Arc<Mutex<DirectFile>>),
 }
 
-/// Keeps the offset, and refuses further use after a failure: after a failed append the file's end is not known, after a failed
+/// Keeps the offset, and refuses further use after a failure: after a failed append the file's end is not known (but what was written
+/// through the page cache before is there, and can be synced), after a failed
 /// fdatasync the kernel may have dropped the dirty pages and would call the next one a success (PostgreSQL's "fsyncgate", 2018).
 pub(super) struct DirAppender {
     id: FileId,
     output: Output,
     len: u64,
-    dead: bool,
+    /// The operation that failed.
+    failed: Option<&'static str>,
 }
 
 impl DirAppender {
     pub(super) fn plain(id: FileId, file: File, table: bool) -> Self {
-        DirAppender { id, output: Output::Plain { file, pushed: table.then_some(0) }, len: 0, dead: false }
+        DirAppender { id, output: Output::Plain { file, pushed: table.then_some(0) }, len: 0, failed: None }
     }
 
     pub(super) fn direct(id: FileId, file: Arc<Mutex<DirectFile>>) -> Self {
-        DirAppender { id, output: Output::Direct(file), len: 0, dead: false }
+        DirAppender { id, output: Output::Direct(file), len: 0, failed: None }
     }
 
     fn attempt<T>(&mut self, operation: &'static str, run: impl FnOnce(&mut Output, u64) -> io::Result<T>) -> Result<T> {
-        if self.dead {
+        let may_sync = operation == "sync" && matches!(self.output, Output::Plain { .. });
+        if self.failed.is_some_and(|failed| failed != "append" || !may_sync) {
             return Err(StoreError::dead(operation, self.id));
         }
         run(&mut self.output, self.len).map_err(|e| {
-            self.dead = true;
+            self.failed = Some(operation);
             StoreError::file(operation, self.id, e)
         })
     }
@@ -82,6 +85,9 @@ impl Appender for DirAppender {
     }
 
     fn seal(mut self: Box<Self>) -> Result<()> {
+        if self.failed.is_some() {
+            return Err(StoreError::dead("seal", self.id));
+        }
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })?;
         match self.output {
             Output::Plain { file, .. } => sys::close(file).map_err(|e| StoreError::file("seal", self.id, e)),
