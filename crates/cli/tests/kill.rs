@@ -1,6 +1,8 @@
 //! Processes that are killed under load: the test starts itself again as a writer, kills it at a random moment, and looks at what is left.
 //! A kill takes the process, not the machine: every acknowledged write must be there, buffered ones too.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use sinterdb::db::{Db, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::collections::BTreeMap;
