@@ -131,19 +131,33 @@ struct Clock {
     stale: usize,
 }
 
+/// Reads of tables from the medium.
+#[derive(Debug, Default)]
+struct Reads {
+    count: AtomicU64,
+    bytes: AtomicU64,
+}
+
 /// A byte budget shared by data blocks, indexes and filters of all tables.
 #[derive(Debug)]
 pub struct Cache {
     capacity: AtomicU64,
     used: AtomicU64,
     misses: [AtomicU64; 3],
+    reads: [Reads; 2],
     clock: Mutex<Clock>,
 }
 
 impl Cache {
     /// A cache of `capacity` bytes; 0 keeps nothing.
     pub fn new(capacity: u64) -> Arc<Cache> {
-        Arc::new(Cache { capacity: AtomicU64::new(capacity), used: AtomicU64::new(0), misses: Default::default(), clock: Mutex::default() })
+        Arc::new(Cache {
+            capacity: AtomicU64::new(capacity),
+            used: AtomicU64::new(0),
+            misses: Default::default(),
+            reads: Default::default(),
+            clock: Mutex::default(),
+        })
     }
 
     /// The budget, bytes.
@@ -172,6 +186,19 @@ impl Cache {
     /// Counts a read from the medium.
     pub fn count_miss(&self, part: Part) {
         self.misses[part as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Reads of tables from the medium, by readers and compactions, and their bytes: of tables of the last level, or of all others.
+    pub fn reads(&self, last_level: bool) -> (u64, u64) {
+        let reads = &self.reads[usize::from(last_level)];
+        (reads.count.load(Relaxed), reads.bytes.load(Relaxed))
+    }
+
+    /// Counts a read of a table from the medium.
+    pub fn count_read(&self, last_level: bool, bytes: u64) {
+        let reads = &self.reads[usize::from(last_level)];
+        reads.count.fetch_add(1, Relaxed);
+        reads.bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole budget, if its table was forgotten, or if another

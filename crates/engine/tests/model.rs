@@ -1,24 +1,25 @@
 //! Random operations against a model, and the same operations under many settings: every answer must be right, and all histories equal.
 //!
-//! `MODEL_OPS` sets the number of operations in all, `MODEL_SEED` runs one seed, `MODEL_VARIANT` the variants whose name contains it.
-//! A failure prints its seed and the shortest list of operations found that still fails.
+//! `MODEL_OPS` sets the number of operations in all, by more seeds; `MODEL_SEED` runs one seed, `MODEL_VARIANT` the variants whose name contains
+//! it. A failure prints its seed and the shortest list of operations found that still fails.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod model_support;
 
+use model_support::crowd;
 use model_support::operations::{Operation, generate};
 use model_support::shrink::shrink;
 use model_support::variants::{Variant, variants};
 use model_support::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Operations in all, in continuous integration.
 const OPERATIONS: usize = 2_000_000;
-/// Lists of operations; each runs under every variant.
-const SEEDS: u64 = 4;
+/// Operations of one seed; they run under every variant.
+const LENGTH: usize = 17_500;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
@@ -50,8 +51,7 @@ fn report(seed: u64, variant: &Variant, list: &[Operation], (at, why): (usize, S
     let (short, reason) = shrink(list[..=at].to_vec(), |list| run(list, variant).err().map(|e| e.1));
     let lines: Vec<String> = short.iter().map(|o| format!("  {o:?}")).collect();
     format!(
-        "MODEL_SEED={seed} MODEL_OPS={} MODEL_VARIANT={name:?}: operation {at}: {why}\n{} operations suffice ({reason}):\n{}",
-        list.len(),
+        "MODEL_SEED={seed} MODEL_VARIANT={name:?}: operation {at}: {why}\n{} operations suffice ({reason}):\n{}",
         short.len(),
         lines.join("\n")
     )
@@ -64,26 +64,24 @@ fn all_settings_give_the_same_right_history() {
     let wanted = |v: &Variant| if exact { v.name == filter } else { v.name.contains(&filter) };
     let variants: Vec<Variant> = variants().into_iter().filter(wanted).collect();
     assert!(variants.len() >= 16 || !filter.is_empty());
-    let seeds: Vec<u64> = variable("MODEL_SEED").map_or_else(|| (1..=SEEDS).collect(), |seed| vec![seed]);
     let total = variable("MODEL_OPS").map_or(OPERATIONS, |n| usize::try_from(n).unwrap());
-    let each = total.div_ceil(variants.len() * seeds.len());
-    let lists: Vec<(u64, Vec<Operation>)> = seeds.iter().map(|seed| (*seed, generate(*seed, each))).collect();
-    let work: Vec<(&(u64, Vec<Operation>), &Variant)> = lists.iter().flat_map(|list| variants.iter().map(move |v| (list, v))).collect();
-    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let histories = Mutex::new(Vec::new());
-    let failures = Mutex::new(Vec::new());
+    let count = total.div_ceil(LENGTH * variants.len()) as u64;
+    let seeds: Vec<u64> = variable("MODEL_SEED").map_or_else(|| (1..=count).collect(), |seed| vec![seed]);
+    let work: Vec<(u64, &Variant)> = seeds.iter().flat_map(|seed| variants.iter().map(move |v| (*seed, v))).collect();
+    let next = AtomicUsize::new(0);
+    let (histories, failures) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
-                while let Some(((seed, list), variant)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match run(list, variant) {
+                while let Some((seed, variant)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let list = generate(*seed, LENGTH);
+                    match run(&list, variant) {
                         Ok(history) => histories.lock().unwrap().push((*seed, history, variant.name)),
                         Err(failure) => {
                             next.store(work.len(), Ordering::Relaxed);
-                            failures.lock().unwrap().push(report(*seed, variant, list, failure));
+                            failures.lock().unwrap().push(report(*seed, variant, &list, failure));
                         }
                     }
-                    done.fetch_add(list.len() as u64, Ordering::Relaxed);
                 }
             });
         }
@@ -91,10 +89,22 @@ fn all_settings_give_the_same_right_history() {
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     let histories = histories.into_inner().unwrap();
-    for (seed, _) in &lists {
+    for seed in &seeds {
         let of_seed: Vec<_> = histories.iter().filter(|h| h.0 == *seed).collect();
         assert_eq!(of_seed.len(), variants.len());
         assert!(of_seed.iter().all(|h| h.1 == of_seed[0].1), "histories differ: {of_seed:?}");
     }
-    assert!(done.into_inner() >= total as u64);
+    assert!(histories.len() * LENGTH >= total || variable("MODEL_SEED").is_some());
+}
+
+/// Steps of each of the crowd's writers, per seed.
+const STEPS: usize = 5_000;
+
+#[test]
+fn many_threads_read_what_they_wrote() {
+    let seeds = variable("MODEL_SEED").map_or_else(|| (1..=2).collect(), |seed| vec![seed]);
+    for seed in seeds {
+        println!("MODEL_SEED={seed}");
+        crowd::run(seed, STEPS);
+    }
 }

@@ -190,13 +190,16 @@ impl Inner {
             self.unlogged.store(false, Ordering::Release);
             Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
         })?;
-        let waits = |core: &Arc<FamilyCore>| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)));
+        let waits = |core: &Arc<FamilyCore>| {
+            !core.dropped.load(Ordering::Acquire) && core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)))
+        };
         self.await_background(|_| !targets.iter().any(waits))
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;
+            Family { core: core.clone() }.check()?;
             let mut shared = self.shared.lock();
             if let Some(error) = shared.blocked.take() {
                 return Err(error);

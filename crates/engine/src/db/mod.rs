@@ -21,6 +21,7 @@ mod recover;
 mod room;
 mod schedule;
 mod snapshot;
+mod sync;
 mod verify;
 mod view;
 mod write;

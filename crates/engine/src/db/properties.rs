@@ -2,6 +2,7 @@
 
 use super::family::Family;
 use super::{Db, Inner};
+use crate::cache::{Cache, Part};
 use crate::error::Result;
 use crate::ledger::{LedgerSnapshot, Statistics};
 use crate::manifest::Version;
@@ -56,7 +57,7 @@ impl Db {
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
         Stats {
-            tickers: inner.statistics.tickers(&ledger),
+            tickers: inner.statistics.tickers(&ledger).into_iter().chain(read_tickers(&inner.cache)).collect(),
             stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
             longest_stall_ns: inner.pressure.longest_ns.load(Ordering::Relaxed),
             stalls: inner.pressure.stalls.load(Ordering::Relaxed),
@@ -132,6 +133,22 @@ impl Db {
         };
         Some(number.to_string())
     }
+}
+
+/// What the cache counts, under RocksDB's names.
+fn read_tickers(cache: &Cache) -> [(&'static str, u64); 8] {
+    let [data, index, filter] = [Part::Data, Part::Index, Part::Filter].map(|part| cache.misses(part));
+    let [(count, bytes), (last_count, last_bytes)] = [false, true].map(|last_level| cache.reads(last_level));
+    [
+        ("rocksdb.block.cache.miss", data + index + filter),
+        ("rocksdb.block.cache.data.miss", data),
+        ("rocksdb.block.cache.index.miss", index),
+        ("rocksdb.block.cache.filter.miss", filter),
+        ("rocksdb.last.level.read.bytes", last_bytes),
+        ("rocksdb.last.level.read.count", last_count),
+        ("rocksdb.non.last.level.read.bytes", bytes),
+        ("rocksdb.non.last.level.read.count", count),
+    ]
 }
 
 /// Files and megabytes of each level, as RocksDB prints them.

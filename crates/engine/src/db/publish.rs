@@ -9,9 +9,10 @@ use super::family::FamilyCore;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Edit, ManifestLog, State, Version};
+use crate::manifest::{Change, Edit, ManifestLog, State, Version};
 use sinter_storage::store::{Cause, FileId, Store};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Inner {
     /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
@@ -64,14 +65,20 @@ impl Inner {
         let doomed = {
             let mut shared = self.shared.lock();
             self.check_writable()?;
-            if core.dropped.load(std::sync::atomic::Ordering::Acquire) {
-                return Err(Error::invalid("the column family was dropped meanwhile"));
+            if core.dropped.load(Ordering::Acquire) {
+                // Dropped while the job ran: nobody wants its result any more.
+                drop(shared);
+                self.delete_files(&new_tables(edit));
+                return Ok(());
             }
+            // Other families that the edit speaks of may have been dropped since it was made.
+            let mut edit = edit.clone();
+            edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
             let old = core.view.load_full();
-            let version = self.next_version(core, &old.tree.version, edit)?;
+            let version = self.next_version(core, &old.tree.version, &edit)?;
             let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
             let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
-            self.log_edit(&mut shared, edit)?;
+            self.log_edit(&mut shared, &edit)?;
             let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
             core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
             for table in old.tree.gone(&tree) {
@@ -103,4 +110,13 @@ impl Inner {
             let _ = self.store.delete(*file);
         }
     }
+}
+
+/// The files that an edit brings into the tree.
+fn new_tables(edit: &Edit) -> Vec<FileId> {
+    let added = edit.tables.iter().filter_map(|t| match &t.change {
+        Change::Add { table, .. } => Some(FileId::table(table.number)),
+        Change::Remove { .. } | Change::Move { .. } => None,
+    });
+    added.collect()
 }

@@ -5,17 +5,18 @@
 //! while there are any (up to [`ROUNDS`]) instead of handing over, and a waiting thread spins for a few microseconds before it sleeps.
 
 use super::batch::WriteBatch;
+use super::sync::{AtomicU8, Condvar, Mutex, pause};
 use super::write::WriteOptions;
 use crate::error::Result;
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-/// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others.
-const ROUNDS: usize = 16;
+/// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others. Explored schedules are
+/// short: there the lead has to change hands sooner.
+const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 16 };
 /// Looks at the state before sleeping; each is a pause of some 10 to 40 ns.
-const SPINS: u32 = 200;
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
 
 const WAITING: u8 = 0;
 const DONE: u8 = 1;
@@ -53,7 +54,7 @@ impl Waiter {
             if state != WAITING {
                 return state;
             }
-            std::hint::spin_loop();
+            pause();
         }
         let mut slot = self.slot.lock();
         while self.state.load(Ordering::Acquire) == WAITING {
@@ -178,3 +179,6 @@ impl Queue {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,7 +134,7 @@ impl Db {
         let view = family.core.view.load();
         let seq = self.inner.read_seq(options)?;
         let mut values = Vec::with_capacity(keys.len());
-        let mut bytes = 0;
+        let (mut bytes, mut count) = (0, 0);
         for chunk in keys.chunks(BATCH) {
             let mut hashes = [0u64; BATCH];
             for (hash, key) in hashes.iter_mut().zip(chunk) {
@@ -148,12 +148,14 @@ impl Db {
                 let mut out = Vec::new();
                 let found = self.inner.get_at(&family.core, &view, key, (seq, hash), options, &mut out)?;
                 bytes += out.len() as u64;
+                count += u64::from(found);
                 values.push(found.then_some(out));
             }
         }
         let statistics = &self.inner.statistics;
         statistics.add(Ticker::NumberMultigetGet, 1);
         statistics.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        statistics.add(Ticker::NumberMultigetKeysFound, count);
         statistics.add(Ticker::NumberMultigetBytesRead, bytes);
         Ok(values)
     }

@@ -220,6 +220,7 @@ impl Inner {
         self.ledger.record(Some(core.id), cause, report.bytes_out);
         self.statistics.add(Ticker::CompactReadBytes, report.bytes_in);
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
+        self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
         Ok(report)
     }
 

@@ -87,7 +87,7 @@ impl Tree {
     pub fn open(version: Arc<Version>, old: Option<&Tree>, opener: &TableOpener<'_>) -> Result<Tree> {
         let mut tables = HashMap::new();
         let mut levels = Vec::with_capacity(version.levels.len());
-        for runs in &version.levels {
+        for (level, runs) in version.levels.iter().enumerate() {
             let mut open_runs = Vec::with_capacity(runs.len());
             for run in runs {
                 let mut open = Vec::with_capacity(run.tables.len());
@@ -96,6 +96,7 @@ impl Tree {
                         Some(table) => table.clone(),
                         None => Table::open(opener.store, opener.db, info.clone(), opener.cache)?,
                     };
+                    table.set_last_level(level + 1 == version.levels.len());
                     tables.insert(info.number, table.clone());
                     open.push(table);
                 }

@@ -135,7 +135,7 @@ fn tickers_are_exact_with_more_threads_than_slots_and_with_slots_reused() {
                     barrier.wait();
                     for i in 0..500 {
                         statistics.add_all(&[(Ticker::BytesRead, 10), (Ticker::L0Hit, 1)]);
-                        statistics.record(Histogram::DbGet, i);
+                        statistics.record(Histogram::FlushTime, i);
                     }
                 });
             }
@@ -145,7 +145,7 @@ fn tickers_are_exact_with_more_threads_than_slots_and_with_slots_reused() {
     assert_eq!(statistics.ticker(Ticker::NumberKeysRead), all);
     assert_eq!(statistics.ticker(Ticker::BytesRead), all * 5000);
     assert_eq!(statistics.ticker(Ticker::L0Hit), all * 500);
-    let get = statistics.histogram(Histogram::DbGet);
+    let get = statistics.histogram(Histogram::FlushTime);
     assert_eq!((get.count, get.max, get.sum), (all * 500, 499, all * 124_750));
 }
 
@@ -164,13 +164,13 @@ fn names_are_rocksdbs_and_stand_once() {
 #[test]
 fn the_dump_has_rocksdbs_form() {
     let statistics = Statistics::default();
-    statistics.add(Ticker::BlockCacheDataHit, 12);
-    (0..4).for_each(|_| statistics.record(Histogram::DbGet, 2000));
+    statistics.add(Ticker::MemtableHit, 12);
+    (0..4).for_each(|_| statistics.record(Histogram::FlushTime, 2000));
     statistics.record(Histogram::NumFilesInSingleCompaction, 5);
     let dump = statistics.dump(&sample().snapshot());
     let lines: Vec<&str> = dump.lines().collect();
     for expected in [
-        "rocksdb.block.cache.data.hit COUNT : 12",
+        "rocksdb.memtable.hit COUNT : 12",
         "rocksdb.bytes.written COUNT : 1500",
         "rocksdb.number.keys.written COUNT : 11",
         "rocksdb.wal.bytes COUNT : 1700",
@@ -178,10 +178,10 @@ fn the_dump_has_rocksdbs_form() {
         "rocksdb.compact.write.bytes COUNT : 2046",
         "rocksdb.compact.write.ttl.bytes COUNT : 5",
         "rocksdb.numfiles.in.singlecompaction P50 : 5.000000 P95 : 5.000000 P99 : 5.000000 P100 : 5.000000 COUNT : 1 SUM : 5",
-        "rocksdb.db.write.micros P50 : 0.000000 P95 : 0.000000 P99 : 0.000000 P100 : 0.000000 COUNT : 0 SUM : 0",
+        "rocksdb.wal.file.sync.micros P50 : 0.000000 P95 : 0.000000 P99 : 0.000000 P100 : 0.000000 COUNT : 0 SUM : 0",
     ] {
         assert!(lines.contains(&expected), "{expected} not in\n{dump}");
     }
-    let get = lines.iter().find(|l| l.starts_with("rocksdb.db.get.micros")).unwrap();
+    let get = lines.iter().find(|l| l.starts_with("rocksdb.db.flush.micros")).unwrap();
     assert!(get.ends_with("P100 : 2.000000 COUNT : 4 SUM : 8"), "{get}");
 }

@@ -12,6 +12,7 @@
 pub mod block;
 mod block_builder;
 mod builder;
+mod counted;
 mod cursor;
 mod footer;
 mod frame;

@@ -2,6 +2,7 @@
 //! read of the medium for each that is not.
 
 use super::block::Block;
+use super::counted::Counted;
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::Frames;
@@ -49,6 +50,7 @@ pub struct Table {
     pub(super) properties: TableProperties,
     resident: Arc<Resident>,
     cache: Arc<Cache>,
+    file: Arc<Counted>,
     tombstones: OnceLock<Arc<RangeTombstones>>,
     dictionary: OnceLock<Option<Dictionary>>,
 }
@@ -90,7 +92,8 @@ impl Table {
     /// Opens a table and checks footer and properties against what the manifest says of it.
     pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
         let id = FileId::table(info.number);
-        let frames = Frames { id, file: store.open(id)?, salt: Salt::new(&db, id) };
+        let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache)));
+        let frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id) };
         let bytes = frames.file.len();
         if bytes != info.bytes {
             return Err(frames.corrupt(bytes.min(info.bytes), &format!("the file has {bytes} bytes, not {}", info.bytes)));
@@ -117,9 +120,15 @@ impl Table {
             properties,
             resident: Arc::new(Resident::new(blocks)),
             cache: Arc::clone(cache),
+            file,
             tombstones: OnceLock::new(),
             dictionary: OnceLock::new(),
         }))
+    }
+
+    /// Its level is the last of the tree, or not: its reads are counted accordingly.
+    pub fn set_last_level(&self, yes: bool) {
+        self.file.set_last_level(yes);
     }
 
     /// What the manifest says.

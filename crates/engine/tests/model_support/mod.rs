@@ -1,6 +1,8 @@
 //! Random operations (`operations`), the database beside the model that says what each must return (`world`), the settings under
-//! which the same operations must give the same history (`variants`), and the search for the fewest operations that still fail (`shrink`).
+//! which the same operations must give the same history (`variants`), the search for the fewest operations that still fail (`shrink`), and
+//! the same with many threads (`crowd`).
 
+pub mod crowd;
 pub mod operations;
 pub mod shrink;
 pub mod variants;

@@ -96,7 +96,7 @@ pub enum Operation {
 }
 
 /// Draws keys that collide, share long prefixes, are prefixes of each other, or stand at the ends of the order.
-fn key(random: &mut Random) -> Text {
+pub fn key(random: &mut Random) -> Text {
     Text(match random.below(20) {
         0..=4 => format!("h{}", random.below(8)).into_bytes(),
         5..=10 => format!("user/000000/{:04}", random.below(200)).into_bytes(),
@@ -111,7 +111,7 @@ fn key(random: &mut Random) -> Text {
     })
 }
 
-fn value(random: &mut Random) -> Text {
+pub fn value(random: &mut Random) -> Text {
     let noise = |random: &mut Random, n: usize| (0..n).map(|_| (random.next() & 0xff) as u8).collect();
     Text(match random.below(16) {
         0 => Vec::new(),
@@ -129,7 +129,7 @@ fn value(random: &mut Random) -> Text {
     })
 }
 
-fn range(random: &mut Random) -> (Text, Text) {
+pub fn range(random: &mut Random) -> (Text, Text) {
     let from = key(random);
     let to = match random.below(8) {
         // Mostly short ranges: a tree that is always empty tests little.
