@@ -316,3 +316,16 @@ pub fn churn() -> Workload {
     let mut script = Script::new("churn", Leveled);
     script.batches(35, 5).then(Step::Read).batches(35, 5).done()
 }
+
+/// Ends with range tombstones in tables and in the log.
+pub fn ranges_left() -> Workload {
+    let mut script = Script::new("ranges_left", Universal);
+    script.ranges = true;
+    script.batches(60, 5).then(Step::Flush).batches(12, 5).done()
+}
+
+/// Two families with tables of their own.
+pub fn two_families() -> Workload {
+    let mut script = Script::new("two_families", Leveled);
+    script.create("side", Leveled).batches(70, 5).then(Step::Flush).done()
+}
