@@ -42,6 +42,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/run_cursor", 60),
     ("engine/src/manifest", 65),
     ("engine/src/compaction", 70),
+    ("engine/src/pacing", 70),
     ("engine/src/compaction/collapse", 80),
     ("engine/src/compaction/output", 80),
     ("engine/src/compaction/split", 80),
@@ -50,6 +51,8 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/lib", 90),
     ("lab/src/workload", 100),
     ("lab/src/target", 110),
+    // Plain data that a result carries: what was run.
+    ("lab/src/bench/config", 115),
     ("lab/src/result", 120),
     ("lab/src/bench", 130),
     ("lab/src/lib", 140),

@@ -13,7 +13,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Bytes that [`put_varint`] uses.
 pub fn varint_len(value: u64) -> usize {
-    ((64 - (value | 1).leading_zeros() as usize) + 6) / 7
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Appends a varint length and the bytes.

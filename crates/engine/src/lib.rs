@@ -1,6 +1,37 @@
 //! SinterDB: an embedded log-structured key-value store that can say, for every byte written, why.
 //!
-//! Modules stand in ranks; each imports only lower ones (`crates/cli/tests/layers.rs` enforces it).
+//! ```
+//! use sinterdb::db::{Db, Durability, WriteOptions};
+//!
+//! # fn main() -> sinterdb::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! # let path = directory.path().join("my-data");
+//! let db = Db::open(&path)?;
+//! db.put(b"apple", b"red")?;
+//! db.put_with(&db.default_family(), b"pear", b"green", &WriteOptions { durability: Durability::Sync })?;
+//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//!
+//! db.delete(b"apple")?;
+//! let left: Vec<_> = db.iter().collect::<Result<_, _>>()?;
+//! assert_eq!(left, [(b"pear".to_vec(), b"green".to_vec())]);
+//! db.close()?;
+//!
+//! // What was written is there again.
+//! assert_eq!(Db::open(&path)?.get(b"pear")?.as_deref(), Some(&b"green"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`db`] is what programs use: [`db::Db`], [`db::WriteBatch`], [`db::Snapshot`], [`db::DbIterator`]. With it go [`settings`] (plain data),
+//! [`operator`] (merge operators, compaction filters), [`clock`], [`ledger`] (where every byte came from, counters) and [`Error`].
+//!
+//! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only
+//! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
+//!
+//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`]
+//! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`]
+//! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
+//! * the tree: [`manifest`], [`compaction`], [`pacing`]
 
 pub mod cache;
 pub mod checksum;
@@ -27,3 +58,8 @@ pub mod visible;
 pub mod wal;
 
 pub use error::{Error, Result};
+
+/// README's examples, so that they are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -3,6 +3,8 @@
 //! `MODEL_OPS` sets the number of operations in all, `MODEL_SEED` runs one seed, `MODEL_VARIANT` the variants whose name contains it.
 //! A failure prints its seed and the shortest list of operations found that still fails.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod model_support;
 
 use model_support::operations::{Operation, generate};

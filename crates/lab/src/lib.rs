@@ -1,5 +1,5 @@
 //! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] is what they
-//! are run against, [`bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
+//! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
 
 pub mod bench;
 pub mod result;

@@ -1,6 +1,6 @@
-//! Universal (tiered) compaction as RocksDB has it (`compaction_picker_universal.cc`): the sorted runs of the tree, newest first, are merged
-//! in contiguous groups. In this order: when the runs above the oldest hold too many dead bytes, all are merged; else neighbours of similar
-//! size; else the newest, so that the number of runs stays bounded.
+//! Universal (tiered) compaction as RocksDB has it (`compaction_picker_universal.cc`): the sorted runs of the tree, newest first, are
+//! merged in contiguous groups. In this order: when the runs above the oldest hold too many dead bytes, all are merged; else neighbours
+//! of similar size; else the newest, so that the number of runs stays bounded.
 
 use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, plan};
 use crate::manifest::{Run, Version};

@@ -153,15 +153,7 @@ impl Db {
 
     /// Returns when everything written before the call is in tables.
     pub fn flush(&self) -> Result<()> {
-        let inner = &self.inner;
-        let targets: Vec<Arc<FamilyCore>> = inner.shared.lock().families.values().cloned().collect();
-        inner.queue.lead();
-        let mems: Vec<Arc<Mem>> = inner.lead(|state| {
-            inner.check_writable()?;
-            inner.switch_all(state)?;
-            Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
-        })?;
-        inner.await_background(|_| !targets.iter().any(|core| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)))))
+        self.inner.flush_all()
     }
 
     /// Returns when no flush or compaction runs or is needed.
@@ -188,6 +180,20 @@ impl Db {
 }
 
 impl Inner {
+    /// Returns when everything written before the call is in tables.
+    pub(super) fn flush_all(&self) -> Result<()> {
+        let targets: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
+        self.queue.lead();
+        let mems: Vec<Arc<Mem>> = self.lead(|state| {
+            self.check_writable()?;
+            self.switch_all(state)?;
+            self.unlogged.store(false, Ordering::Release);
+            Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
+        })?;
+        let waits = |core: &Arc<FamilyCore>| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)));
+        self.await_background(|_| !targets.iter().any(waits))
+    }
+
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;

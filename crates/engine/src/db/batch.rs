@@ -202,6 +202,20 @@ mod tests {
     }
 
     #[test]
+    fn golden_bytes() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"k", b"v");
+        batch.delete(b"kk");
+        batch.push(300, Kind::Merge, b"m", b"+1");
+        batch.delete_range(b"a", b"b");
+        let mut record = Vec::new();
+        put_record_head(&mut record, 200, batch.len() as u64);
+        record.extend_from_slice(batch.encoded());
+        // As docs/format.md has it: 200 and 4, a value, a delete, an operand of family 300, a range.
+        assert_eq!(record, b"\xc8\x01\x04\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b");
+    }
+
+    #[test]
     fn every_truncation_of_a_record_is_noticed() {
         let mut batch = WriteBatch::new();
         batch.put(b"key", b"value");

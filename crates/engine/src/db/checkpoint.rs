@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Db {
-    /// Writes a consistent copy of everything written so far, unlogged writes included, to a directory, which must not exist or be empty. The copy is a
-    /// database of its own and durable when this returns. Writers go on meanwhile.
+    /// Writes a consistent copy of everything written so far, unlogged writes included, to a directory, which must
+    /// not exist or be empty. The copy is a database of its own and durable when this returns. Writers go on meanwhile.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         let target = DirStore::open(path.as_ref(), true)?;
         self.checkpoint_to(&target)

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Memory of one range tombstone beside its keys: its place in the list and its share of the fragments.
 const TOMBSTONE_OVERHEAD: usize = 128;
 
+/// A range tombstone as it was written: first key, first key after it that stays, sequence number.
+type RawTombstone = (Vec<u8>, Vec<u8>, Seq);
+
 /// A memtable with what the engine needs to know of it.
 #[derive(Debug)]
 pub(crate) struct Mem {
@@ -19,7 +22,7 @@ pub(crate) struct Mem {
     pub log: u64,
     /// Unix seconds when it was created: its entries are not older.
     pub created: u64,
-    raw: Mutex<Vec<(Vec<u8>, Vec<u8>, Seq)>>,
+    raw: Mutex<Vec<RawTombstone>>,
     count: AtomicUsize,
     tombstone_bytes: AtomicUsize,
     /// Fragments of the first `n` raw tombstones. Built when a reader first needs them: writes stay cheap.

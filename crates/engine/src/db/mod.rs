@@ -110,6 +110,8 @@ struct Inner {
     /// No more writes: closed, or ended by a failure.
     ended: AtomicBool,
     reason: Mutex<Option<String>>,
+    /// Memtables may hold writes that are not in the log.
+    unlogged: AtomicBool,
     /// Tells running compactions to stop.
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
@@ -207,6 +209,7 @@ impl Inner {
             log_bytes: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
+            unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
             _lock: parts.lock,
@@ -241,6 +244,8 @@ impl Inner {
 
     /// Stops the threads and makes what is in the log durable.
     fn shut_down(&self) -> Result<()> {
+        // Unlogged writes would be lost although the close was clean.
+        let flushed = if self.unlogged.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire) { self.flush_all() } else { Ok(()) };
         self.shared.lock().closing = true;
         self.cancel.store(true, Ordering::Release);
         self.work.notify_all();
@@ -254,7 +259,7 @@ impl Inner {
         let synced = self.lead(|state| self.sync_log(state));
         *self.reason.lock() = Some("the database was closed".into());
         self.ended.store(true, Ordering::Release);
-        failed.map_or(synced, Err)
+        failed.map_or(synced, Err).and(flushed)
     }
 }
 
@@ -314,7 +319,8 @@ impl Db {
     }
 
     /// Syncs the log, stops the threads and closes the database for all handles; reads through them go on working. A failure of
-    /// background work that nobody was told of is reported here. Memtables are not flushed: the log has them.
+    /// background work that nobody was told of is reported here. Memtables are not flushed, because the log has them, unless they
+    /// hold unlogged writes.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()
     }

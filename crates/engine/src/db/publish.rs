@@ -1,5 +1,5 @@
-//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then what it no longer
-//! names is deleted.
+//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then what it no
+//! longer names is deleted.
 //!
 //! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
 //! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.

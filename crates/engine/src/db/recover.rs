@@ -137,6 +137,9 @@ fn replay_segment(segment: &Segment, end: u64, state: &State, replayed: &mut Rep
     for (offset, payload) in segment.log.records().take_while(|(offset, _)| *offset < end) {
         let bad = || Error::corrupt(id, offset, "the record is valid but its contents cannot be read");
         let (first, count, operations) = decode_record(payload).ok_or_else(bad)?;
+        if segment.chain.is_some_and(|chain| first < chain.first) {
+            return Err(Error::corrupt(id, offset, "the record has a number that was used before this segment began"));
+        }
         let mut seq = first;
         for operation in operations {
             let operation = operation.map_err(|()| bad())?;

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// A paced writer sleeps once it owes this much time: shorter sleeps cost more than they pace.
 const SLEEP_NS: u64 = 1_000_000;
+/// A segment longer than this gets a successor even if no memtable is full: with the largest group, it stays below the limit of the log
+/// format (4 GiB).
+const LONGEST_LOG: u64 = 1 << 31;
 /// Longest single sleep, so that relief is noticed.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 
@@ -67,6 +70,9 @@ impl Inner {
         }
         if self.log_bytes.load(Ordering::Relaxed) > self.settings.max_total_wal_size {
             self.switch_oldest(state)?;
+        }
+        if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
+            self.start_log(state)?;
         }
         if self.settings.db_write_buffer_size == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
     }

@@ -1,5 +1,5 @@
-//! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the two;
-//! with no threads the writer runs them itself, in order, so that tests repeat exactly.
+//! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the
+//! two; with no threads the writer runs them itself, in order, so that tests repeat exactly.
 
 use super::family::FamilyCore;
 use super::mem::Mem;
@@ -150,7 +150,8 @@ impl Inner {
     fn flush(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<()> {
         let start = self.clock.monotonic_ns();
         if self.shared.lock().families.len() > 1 {
-            // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose older ones of others.
+            // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose
+            // older ones of others.
             self.sync_retired()?;
         }
         let report = self.write_level0(core, mems)?;

@@ -222,7 +222,11 @@ impl Inner {
     /// Commits `batch` with what others have left so far. The result is that of `batch`.
     fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
         let mut guests = std::mem::take(&mut state.guests);
-        self.queue.take(&mut guests, GROUP_BYTES);
+        // A large batch goes alone, so that a group has at most one of them.
+        let room = GROUP_BYTES.saturating_sub(batch.bytes());
+        if room > 0 {
+            self.queue.take(&mut guests, room);
+        }
         let result = self.commit_group(state, Some((batch, options)), &mut guests);
         state.guests = guests;
         result
@@ -279,6 +283,9 @@ impl Inner {
                 self.retire_log(state, before);
             }
             return Err(error);
+        }
+        if logged_count < count {
+            self.unlogged.store(true, Ordering::Release);
         }
         let mut seq = first;
         for (batch, options) in group().filter(|(_, o)| logged(o)).chain(group().filter(|(_, o)| !logged(o))) {

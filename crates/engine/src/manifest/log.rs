@@ -4,8 +4,8 @@
 //! **Which manifest is the live one?** The one with the lowest number. There is no pointer to it, because a pointer would be one
 //! more file to tear. A replacement is written whole beside the live one, and takes over by the live one's deletion:
 //!
-//! 1. delete every manifest but the live one: what unfinished replacements left behind. *A crash here is fine because* nothing has ever relied on those files; the
-//!    live manifest is the lowest, and any subset of the deletions leaves it so.
+//! 1. delete every manifest but the live one: what unfinished replacements left behind. *A crash here is fine because* nothing
+//!    has ever relied on those files; the live manifest is the lowest, and any subset of the deletions leaves it so.
 //! 2. create the new manifest, append the state, sync it, sync names (which makes step 1 durable too). *A crash here is fine
 //!    because* the live manifest is still there, lower; whatever there is of the new one counts as left behind. If there is no
 //!    live one, this is the first creation: nothing was acknowledged, and no log or table exists yet, so a torn manifest in a
@@ -14,9 +14,9 @@
 //!    manifest is the lowest and was made durable in step 2; if not, the old one still says the same as the new one, to which
 //!    nothing has been added. For that reason the new one takes edits only after this step.
 //!
-//! So a manifest with edits of its own is alone, but for newer ones that hold a state and nothing else; [`load`] refuses a store that shows both.
-//! *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit, and both are fine because
-//! nobody has been told; files that it names are orphans or inputs that still exist, because they are deleted after the sync only.
+//! So a manifest with edits of its own is alone, but for newer ones that hold a state and nothing else; [`load`] refuses a store
+//! that shows both. *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit, and both are fine
+//! because nobody has been told; files that it names are orphans or inputs that still exist, because they are deleted after the sync only.
 
 use super::edit::Edit;
 use super::state::State;

@@ -218,7 +218,9 @@ impl<O: Opener + Sync> One<'_, O> {
     fn keys(&self, index: usize) -> KeyStream {
         let config = self.bench.config;
         let workload = if index == self.threads() { Workload::Overwrite } else { self.workload };
-        KeyStream::new(workload.key_space(config), workload.distribution(config), config.seed, self.first_stream + index as u64)
+        // Each workload draws from streams of its own: reading an existing database must not repeat the order in which it was filled.
+        let stream = (workload as u64) << 32 | (self.first_stream + index as u64);
+        KeyStream::new(workload.key_space(config), workload.distribution(config), config.seed, stream)
     }
 
     /// Draws the keys of all threads again, to know which exist now.
