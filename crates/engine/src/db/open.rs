@@ -195,6 +195,8 @@ impl Builder {
                     let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
                     let family = NewFamily { id: next_id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
                     edit.new_families.push(family);
+                    // No segment that is there can hold anything of it. Without this, recovery would take all of them for needed.
+                    edit.flushed_logs.push((next_id, state.next_number));
                     next_id += 1;
                 }
             }
