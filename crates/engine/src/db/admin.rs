@@ -190,16 +190,17 @@ impl Inner {
             self.unlogged.store(false, Ordering::Release);
             Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
         })?;
-        let waits = |core: &Arc<FamilyCore>| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)));
-        self.await_background(|_| !targets.iter().any(waits))
+        let is_full = |core: &FamilyCore| core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)));
+        // What a dropped family held is never flushed.
+        self.await_background(|_| !targets.iter().any(|core| !core.dropped.load(Ordering::Acquire) && is_full(core)))
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
-            if let Some(error) = shared.blocked.take() {
-                return Err(error);
+            if core.dropped.load(Ordering::Acquire) {
+                return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
             }
             let version = core.view.load().tree.version.clone();
             // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.

@@ -123,8 +123,6 @@ struct Shared {
     state: State,
     /// `None` for a read-only database.
     manifest: Option<ManifestLog>,
-    /// The manifest could not take a record for lack of space: the next edit goes to a new one.
-    manifest_broken: bool,
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
@@ -152,7 +150,6 @@ impl Shared {
         Shared {
             state,
             manifest,
-            manifest_broken: false,
             families: BTreeMap::new(),
             busy: HashSet::new(),
             busy_output: Vec::new(),

@@ -168,7 +168,7 @@ impl Inner {
         edit.last_seq = Some(self.visible());
         edit.time_samples = vec![(self.visible(), self.clock.unix_seconds())];
         self.advance_idle(core.id, &mut edit);
-        self.publish(core, &edit, mems)?;
+        self.publish(core, edit, mems)?;
         self.statistics.record(Histogram::FlushTime, self.clock.monotonic_ns().saturating_sub(start));
         Ok(())
     }
@@ -210,7 +210,7 @@ impl Inner {
             Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
         }
         let edit = Edit { tables, ..Edit::default() };
-        self.publish(core, &edit, &[])
+        self.publish(core, edit, &[])
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
