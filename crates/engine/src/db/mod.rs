@@ -2,7 +2,7 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `retired`, `shared`; everything else is a leaf.
+//! `write_state`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -58,6 +58,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use write::WriteState;
 
 /// The name of the family that always exists.
@@ -115,7 +116,8 @@ struct Inner {
     /// Tells running compactions to stop.
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
-    _lock: Option<Box<dyn StoreLock>>,
+    /// Until the database is closed.
+    lock: Mutex<Option<Box<dyn StoreLock>>>,
 }
 
 /// What the background jobs and the administrative calls change, under one lock.
@@ -209,7 +211,7 @@ impl Inner {
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
-            _lock: parts.lock,
+            lock: Mutex::new(parts.lock),
         }
     }
 
@@ -239,7 +241,7 @@ impl Inner {
         family.check()
     }
 
-    /// Stops the threads and makes what is in the log durable.
+    /// Stops all work, makes what is in the log durable and lets the next opener in.
     fn shut_down(&self) -> Result<()> {
         // Unlogged writes would be lost although the close was clean.
         let flushed = if self.unlogged.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire) { self.flush_all() } else { Ok(()) };
@@ -247,16 +249,27 @@ impl Inner {
         self.cancel.store(true, Ordering::Release);
         self.work.notify_all();
         self.changed.notify_all();
-        self.threads.join();
-        let failed = self.shared.lock().failed.clone();
-        if self.ended.load(Ordering::Acquire) {
-            return failed.map_or(Ok(()), Err);
+        let is_outside = self.threads.join();
+        let mut synced = Ok(());
+        if !self.ended.load(Ordering::Acquire) {
+            self.queue.lead();
+            synced = self.lead(|state| {
+                let synced = self.sync_log(state);
+                self.reason.lock().get_or_insert_with(|| "the database was closed".into());
+                self.ended.store(true, Ordering::Release);
+                synced
+            });
         }
-        self.queue.lead();
-        let synced = self.lead(|state| self.sync_log(state));
-        *self.reason.lock() = Some("the database was closed".into());
-        self.ended.store(true, Ordering::Release);
-        failed.map_or(synced, Err).and(flushed)
+        let mut shared = self.shared.lock();
+        // Manual compactions run in the threads of their callers; they have been told to stop.
+        while is_outside && shared.running > 0 {
+            self.changed.wait_for(&mut shared, Duration::from_millis(100));
+        }
+        if is_outside {
+            // Nothing will be created, logged or deleted any more that the next opener could not bear.
+            *self.lock.lock() = None;
+        }
+        shared.failed.clone().map_or(synced, Err).and(flushed)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::batch::WriteBatch;
 use super::write::WriteOptions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -96,6 +96,15 @@ pub(crate) struct Guest {
     pub waiter: Arc<Waiter>,
 }
 
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Only a panic of the leader leaves a guest without an answer, and it must not wait for ever.
+        if self.waiter.state.load(Ordering::Relaxed) == WAITING {
+            self.waiter.finish(Err(Error::Closed("the writer that led the group panicked".into())));
+        }
+    }
+}
+
 impl Queue {
     /// Takes the lead if nobody has it.
     pub fn try_lead(&self) -> bool {
@@ -176,5 +185,25 @@ impl Queue {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_of_a_leader_that_panicked_gets_an_error() {
+        let queue = Queue::default();
+        assert!(queue.try_lead());
+        std::thread::scope(|scope| {
+            let guest = scope.spawn(|| queue.join(WriteBatch::new(), WriteOptions::default()));
+            let mut guests = Vec::new();
+            while guests.is_empty() {
+                queue.take(&mut guests, 1);
+            }
+            drop(guests);
+            assert!(matches!(guest.join().unwrap(), Joined::Done(Err(Error::Closed(_)))));
+        });
     }
 }

@@ -122,6 +122,10 @@ impl Inner {
             if let Err(error) = self.check_writable() {
                 break Err(error);
             }
+            if shared.closing {
+                // The threads are gone or on their way, and who closes waits for this writer.
+                break Err(Error::Closed("the database is being closed".into()));
+            }
             if self.inline() {
                 drop(shared);
                 return self.run_pending();

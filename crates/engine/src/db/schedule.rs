@@ -1,6 +1,7 @@
 //! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the
 //! two; with no threads the writer runs them itself, in order, so that tests repeat exactly.
 
+use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::{Inner, Shared};
@@ -113,6 +114,7 @@ impl Inner {
 
     /// Runs a job and publishes its result.
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
+        let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
                 let result = self.flush(&core, &mems);
