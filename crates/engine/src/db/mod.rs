@@ -134,8 +134,8 @@ struct Shared {
     flushing: HashSet<u32>,
     /// Jobs that run.
     running: usize,
-    /// Manual compactions that want the tree to themselves.
-    manual_waiting: usize,
+    /// Families whose trees manual compactions want to themselves, once per compaction.
+    manual: Vec<u32>,
     /// Background work fails for lack of space.
     blocked: Option<Error>,
     /// Background work failed for good.
@@ -157,7 +157,7 @@ impl Shared {
             busy_output: Vec::new(),
             flushing: HashSet::new(),
             running: 0,
-            manual_waiting: 0,
+            manual: Vec::new(),
             blocked: None,
             failed: None,
             closing: false,

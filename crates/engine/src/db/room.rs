@@ -84,7 +84,8 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
-            return self.wait_until(|inner, _| inner.pressure.rate.load(Ordering::Acquire) != STOP);
+            // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
+            return self.wait_until(|inner, shared| inner.pressure.rate.load(Ordering::Acquire) != STOP || inner.is_idle(shared));
         }
         if rate == 0 {
             return Ok(());

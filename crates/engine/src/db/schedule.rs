@@ -70,20 +70,24 @@ impl Inner {
     }
 
     fn next_compaction(&self, shared: &mut Shared) -> Option<Job> {
-        if shared.manual_waiting > 0 {
-            return None;
-        }
-        let cores: Vec<_> = shared.families.values().cloned().collect();
-        for core in cores {
+        let (core, work, plan) = self.pick_compaction(shared)?;
+        self.mark(shared, &core, &plan);
+        Some(Job::Compact { core, work, plan })
+    }
+
+    fn pick_compaction(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
+        shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
             let settings = core.settings.load_full();
             let version = core.view.load().tree.version.clone();
-            let choice = self.with_env(shared, &core, |env| compaction::picker(settings.style).pick(&version, env));
-            if let Some((work, plan)) = unpack(choice) {
-                self.mark(shared, &core, &plan);
-                return Some(Job::Compact { core, work, plan });
-            }
-        }
-        None
+            let choice = self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, env));
+            unpack(choice).map(|(work, plan)| (core.clone(), work, plan))
+        })
+    }
+
+    /// Nothing runs, waits for its flush or could be compacted: no change of the tree is to be expected.
+    pub(super) fn is_idle(&self, shared: &Shared) -> bool {
+        let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
+        shared.running == 0 && shared.manual.is_empty() && flushed() && self.pick_compaction(shared).is_none()
     }
 
     /// Calls `pick` with what it may know besides the version.
@@ -134,8 +138,13 @@ impl Inner {
 
     /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle.
     pub(super) fn settle(&self, shared: &mut Shared, result: Result<()>) -> Result<()> {
+        self.changed.notify_all();
         match &result {
-            Ok(()) => shared.blocked = None,
+            Ok(()) => {
+                shared.blocked = None;
+                self.work.notify_all();
+            }
+            // Nobody is woken for work: another thread would run into the same at once, and wake this one.
             Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
             Err(_) if shared.closing => {}
             Err(error) => {
@@ -143,8 +152,6 @@ impl Inner {
                 self.poison("background job", error.clone());
             }
         }
-        self.changed.notify_all();
-        self.work.notify_all();
         result
     }
 
