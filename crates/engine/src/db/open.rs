@@ -86,7 +86,8 @@ impl Builder {
         self
     }
 
-    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused.
+    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged or missing table
+    /// does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -236,7 +237,7 @@ impl Builder {
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(replayed.last_seq);
         for family in state.families.values() {
-            let opener = TableOpener { store: &*store, db: state.db, cache: &cache };
+            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
             let settings = FamilySettings::from_stored(&family.settings).map_err(|c| Error::Invalid(c.join("; ")))?.0;
@@ -340,7 +341,7 @@ impl Inner {
     fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, tolerant: false };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

@@ -4,7 +4,7 @@
 use super::mem::Mem;
 use crate::cache::Cache;
 use crate::checksum::DbId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key;
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::run_cursor::TableSource;
@@ -80,6 +80,26 @@ pub(crate) struct TableOpener<'a> {
     pub store: &'a dyn Store,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
+    /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a compaction must not
+    /// take such a tree for the whole.
+    pub tolerant: bool,
+}
+
+impl TableOpener<'_> {
+    fn open(&self, info: &Arc<TableInfo>) -> Result<Arc<Table>> {
+        match Table::open(self.store, self.db, info.clone(), self.cache) {
+            Err(error) if self.tolerant && is_damage(&error) => Ok(Table::broken(self.db, info.clone(), self.cache, error)),
+            result => result,
+        }
+    }
+}
+
+fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::Corrupt { .. } => true,
+        Error::Io(error) => error.is_not_found(),
+        _ => false,
+    }
 }
 
 impl Tree {
@@ -94,7 +114,7 @@ impl Tree {
                 for info in &run.tables {
                     let table = match old.and_then(|t| t.tables.get(&info.number)) {
                         Some(table) => table.clone(),
-                        None => Table::open(opener.store, opener.db, info.clone(), opener.cache)?,
+                        None => opener.open(info)?,
                     };
                     tables.insert(info.number, table.clone());
                     open.push(table);
