@@ -21,6 +21,8 @@ mod recover;
 mod room;
 mod schedule;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod view;
 mod write;

@@ -112,6 +112,12 @@ impl Queue {
         !std::mem::replace(&mut inner.led, true)
     }
 
+    /// Somebody has the lead.
+    #[cfg(test)]
+    pub fn is_led(&self) -> bool {
+        self.inner.lock().led
+    }
+
     /// Waits for the lead without leaving work (memtable switches, family changes).
     pub fn lead(&self) {
         let waiter = {
