@@ -169,10 +169,12 @@ impl Db {
         let inner = &self.inner;
         let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
         let (before, newest) = (inner.peek_number(), inner.visible());
-        inner.shared.lock().manual_waiting += 1;
+        inner.shared.lock().manual.push(family.id());
         let result = inner.compact_manually(&family.core, &range, (before, newest));
         let mut shared = inner.shared.lock();
-        shared.manual_waiting -= 1;
+        if let Some(at) = shared.manual.iter().position(|id| *id == family.id()) {
+            shared.manual.swap_remove(at);
+        }
         inner.work.notify_all();
         drop(shared);
         result
@@ -201,8 +203,8 @@ impl Inner {
             self.check_writable()?;
             Family { core: core.clone() }.check()?;
             let mut shared = self.shared.lock();
-            if let Some(error) = shared.blocked.take() {
-                return Err(error);
+            if core.dropped.load(Ordering::Acquire) {
+                return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
             }
             let version = core.view.load().tree.version.clone();
             // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.

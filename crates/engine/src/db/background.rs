@@ -35,20 +35,21 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for all threads to end; they must have been told to.
-    pub fn join(&self) {
-        for handle in self.handles.lock().drain(..) {
-            // The last owner of a database may be one of its own threads.
-            if handle.thread().id() != std::thread::current().id() {
-                let _ = handle.join();
-            }
-        }
+    /// Waits for all threads to end; they must have been told to. False if the caller is one of them: an operator that a job called held the
+    /// last handle.
+    pub fn join(&self) -> bool {
+        let handles = std::mem::take(&mut *self.handles.lock());
+        let (own, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(|h| h.thread().id() == std::thread::current().id());
+        // A thread that panicked has noted it ([`PanicGuard`]).
+        others.into_iter().for_each(|handle| drop(handle.join()));
+        own.is_empty()
     }
 }
 
 /// A thread's life. The last handle to go ends it ([`super::Handle`]).
 fn work(weak: &Weak<Inner>, takes: Takes) {
     while let Some(inner) = weak.upgrade() {
+        let _guard = PanicGuard { inner: &inner, jobs: 0 };
         let mut shared = inner.shared.lock();
         if shared.closing {
             return;
@@ -56,10 +57,7 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
         match inner.next_job(&mut shared, takes) {
             Some(job) => {
                 drop(shared);
-                let guard = PanicGuard { inner: &inner };
-                let failed = inner.run_job(job).is_err();
-                std::mem::forget(guard);
-                if failed {
+                if inner.run_job(job).is_err() {
                     // Lack of space: try again later rather than at once.
                     inner.work.wait_for(&mut inner.shared.lock(), IDLE);
                 }
@@ -71,13 +69,22 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
     }
 }
 
-/// A job that panics ends the handle; writers must not wait for it for ever.
-struct PanicGuard<'a> {
-    inner: &'a Inner,
+/// Work that panics ends the handle; writers must not wait for it for ever.
+pub(super) struct PanicGuard<'a> {
+    pub inner: &'a Inner,
+    /// How many running jobs end with it.
+    pub jobs: usize,
 }
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
-        self.inner.poison("background job", Error::Closed("a background job panicked".into()));
+        if std::thread::panicking() {
+            let error = Error::Closed("a background job panicked".into());
+            let mut shared = self.inner.shared.lock();
+            shared.running = shared.running.saturating_sub(self.jobs);
+            shared.failed.get_or_insert_with(|| error.clone());
+            drop(shared);
+            self.inner.poison("background job", error);
+        }
     }
 }

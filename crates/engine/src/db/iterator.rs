@@ -7,6 +7,7 @@ use super::{Db, Inner};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::ledger::Ticker;
+use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
 use crate::run_cursor::RunCursor;
@@ -103,8 +104,17 @@ fn bounds(options: &ReadOptions) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     (Some(lower), upper)
 }
 
-fn sources(view: &View, options: &ReadOptions) -> Vec<Source> {
-    let runs = view.tree.levels.iter().flatten();
+/// A table of `range` can say something about keys within the bounds.
+fn meets(range: &KeyRange, lower: Option<&[u8]>, upper: Option<&[u8]>) -> bool {
+    !lower.is_some_and(|lower| range.ends_before(lower)) && !upper.is_some_and(|upper| range.smallest.as_slice() >= upper)
+}
+
+/// What has keys within the bounds; tables outside are not touched, however damaged they are.
+fn sources(view: &View, options: &ReadOptions, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Source> {
+    let runs = view.tree.levels.iter().flatten().filter(|run| match run.tables.as_slice() {
+        [only] => meets(&only.info().range, lower, upper),
+        _ => true,
+    });
     let mut all = Vec::with_capacity(1 + view.full.len() + runs.clone().count());
     all.extend(view.mems().filter(|m| !m.points.is_empty()).map(|m| Source::Memtable(m.points.cursor())));
     let table_options = options.table();
@@ -140,15 +150,16 @@ impl Db {
 
 impl DbIterator {
     fn new(inner: Arc<Inner>, family: &Family, view: &View, seq: u64, options: &ReadOptions) -> Result<Self> {
+        let (lower, upper) = bounds(options);
+        let (from, to) = (lower.as_deref(), upper.as_deref());
         let mut tombstones = Vec::new();
         tombstones.extend(view.mems().filter(|m| m.has_tombstones()).map(|m| m.tombstones()));
         if view.tree.range_tombstones {
-            for table in view.tree.tables().filter(|t| t.info().range_tombstones != 0) {
+            for table in view.tree.tables().filter(|t| t.info().range_tombstones != 0 && meets(&t.info().range, from, to)) {
                 tombstones.push(table.range_tombstones()?);
             }
         }
-        let (lower, upper) = bounds(options);
-        let merge = Merge::new(sources(view, options));
+        let merge = Merge::new(sources(view, options, from, to));
         let cursor = VisibleCursor::new(merge, tombstones, seq, family.core.merge.clone(), lower, upper);
         Ok(DbIterator { inner, cursor, started: false, fresh: false, failed: false, broken: None })
     }

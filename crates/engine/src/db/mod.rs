@@ -2,7 +2,7 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `retired`, `shared`; everything else is a leaf.
+//! `write_state`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -22,6 +22,8 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod view;
 mod write;
@@ -59,6 +61,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use write::WriteState;
 
 /// The name of the family that always exists.
@@ -116,7 +119,8 @@ struct Inner {
     /// Tells running compactions to stop.
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
-    _lock: Option<Box<dyn StoreLock>>,
+    /// Until the database is closed.
+    lock: Mutex<Option<Box<dyn StoreLock>>>,
 }
 
 /// What the background jobs and the administrative calls change, under one lock.
@@ -124,8 +128,6 @@ struct Shared {
     state: State,
     /// `None` for a read-only database.
     manifest: Option<ManifestLog>,
-    /// The manifest could not take a record for lack of space: the next edit goes to a new one.
-    manifest_broken: bool,
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
@@ -135,8 +137,8 @@ struct Shared {
     flushing: HashSet<u32>,
     /// Jobs that run.
     running: usize,
-    /// Manual compactions that want the tree to themselves.
-    manual_waiting: usize,
+    /// Families whose trees manual compactions want to themselves, once per compaction.
+    manual: Vec<u32>,
     /// Background work fails for lack of space.
     blocked: Option<Error>,
     /// Background work failed for good.
@@ -153,13 +155,12 @@ impl Shared {
         Shared {
             state,
             manifest,
-            manifest_broken: false,
             families: BTreeMap::new(),
             busy: HashSet::new(),
             busy_output: Vec::new(),
             flushing: HashSet::new(),
             running: 0,
-            manual_waiting: 0,
+            manual: Vec::new(),
             blocked: None,
             failed: None,
             closing: false,
@@ -213,7 +214,7 @@ impl Inner {
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
-            _lock: parts.lock,
+            lock: Mutex::new(parts.lock),
         }
     }
 
@@ -243,7 +244,7 @@ impl Inner {
         family.check()
     }
 
-    /// Stops the threads and makes what is in the log durable.
+    /// Stops all work, makes what is in the log durable and lets the next opener in.
     fn shut_down(&self) -> Result<()> {
         // Unlogged writes would be lost although the close was clean.
         let flushed = if self.unlogged.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire) { self.flush_all() } else { Ok(()) };
@@ -251,16 +252,27 @@ impl Inner {
         self.cancel.store(true, Ordering::Release);
         self.work.notify_all();
         self.changed.notify_all();
-        self.threads.join();
-        let failed = self.shared.lock().failed.clone();
-        if self.ended.load(Ordering::Acquire) {
-            return failed.map_or(Ok(()), Err);
+        let is_outside = self.threads.join();
+        let mut synced = Ok(());
+        if !self.ended.load(Ordering::Acquire) {
+            self.queue.lead();
+            synced = self.lead(|state| {
+                let synced = self.sync_log(state);
+                self.reason.lock().get_or_insert_with(|| "the database was closed".into());
+                self.ended.store(true, Ordering::Release);
+                synced
+            });
         }
-        self.queue.lead();
-        let synced = self.lead(|state| self.sync_log(state));
-        *self.reason.lock() = Some("the database was closed".into());
-        self.ended.store(true, Ordering::Release);
-        failed.map_or(synced, Err).and(flushed)
+        let mut shared = self.shared.lock();
+        // Manual compactions run in the threads of their callers; they have been told to stop.
+        while is_outside && shared.running > 0 {
+            self.changed.wait_for(&mut shared, Duration::from_millis(100));
+        }
+        if is_outside {
+            // Nothing will be created, logged or deleted any more that the next opener could not bear.
+            *self.lock.lock() = None;
+        }
+        shared.failed.clone().map_or(synced, Err).and(flushed)
     }
 }
 

@@ -86,7 +86,8 @@ impl Builder {
         self
     }
 
-    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused.
+    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged or missing table
+    /// does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -195,6 +196,8 @@ impl Builder {
                     let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
                     let family = NewFamily { id: next_id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
                     edit.new_families.push(family);
+                    // No segment that is there can hold anything of it. Without this, recovery would take all of them for needed.
+                    edit.flushed_logs.push((next_id, state.next_number));
                     next_id += 1;
                 }
             }
@@ -234,7 +237,7 @@ impl Builder {
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(replayed.last_seq);
         for family in state.families.values() {
-            let opener = TableOpener { store: &*store, db: state.db, cache: &cache };
+            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
             let settings = FamilySettings::from_stored(&family.settings).map_err(|c| Error::Invalid(c.join("; ")))?.0;
@@ -338,7 +341,7 @@ impl Inner {
     fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, tolerant: false };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

@@ -17,24 +17,21 @@ use std::sync::atomic::Ordering;
 impl Inner {
     /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
+        self.check_writable()?;
         let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
         let mut next = shared.state.clone();
         next.apply(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
-        let Shared { manifest: Some(manifest), manifest_broken, state, .. } = shared else {
+        let Shared { manifest: Some(manifest), state, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
-        if *manifest_broken || manifest.should_rotate() {
+        if manifest.must_rotate() || manifest.should_rotate() {
             self.rotate_manifest(manifest, state)?;
-            *manifest_broken = false;
         }
         let before = manifest.len();
         match manifest.append(&edit) {
             Ok(()) => {}
-            Err(error @ Error::NoSpace(_)) => {
-                // The record may be there in part: the next edit goes to a new manifest, which says nothing of this one.
-                *manifest_broken = true;
-                return Err(error);
-            }
+            // The record may be there in part: the next edit goes to a new manifest, which says nothing of this one.
+            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => return Err(error),
             Err(error) => return Err(self.poison("write to the manifest", error)),
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
@@ -55,43 +52,50 @@ impl Inner {
         }
     }
 
-    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view.
-    pub(super) fn publish(&self, core: &Arc<FamilyCore>, edit: &Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<()> {
+    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view. If the family was dropped meanwhile,
+    /// there is nothing to publish, which is no error: the new tables are deleted.
+    pub(super) fn publish(&self, core: &Arc<FamilyCore>, mut edit: Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<()> {
+        let result = self.try_publish(core, &mut edit, flushed);
+        let doomed = {
+            let mut shared = self.shared.lock();
+            // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
+            if matches!(result, Ok(false) | Err(Error::NoSpace(_))) {
+                shared.doomed.extend(new_tables(&edit));
+            }
+            self.take_doomed(&mut shared)
+        };
+        self.delete_files(&doomed);
+        result.map(drop)
+    }
+
+    /// False if the family was dropped.
+    fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
         self.store.sync_names().map_err(|error| match Error::from(error) {
             error @ Error::NoSpace(_) => error,
             error => self.poison("sync of names", error),
         })?;
-        let doomed = {
-            let mut shared = self.shared.lock();
-            self.check_writable()?;
-            if core.dropped.load(Ordering::Acquire) {
-                // Dropped while the job ran: nobody wants its result any more.
-                drop(shared);
-                self.delete_files(&new_tables(edit));
-                return Ok(());
-            }
-            // Other families that the edit speaks of may have been dropped since it was made.
-            let mut edit = edit.clone();
-            edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
-            let old = core.view.load_full();
-            let version = self.next_version(core, &old.tree.version, &edit)?;
-            let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache };
-            let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
-            self.log_edit(&mut shared, &edit)?;
-            let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
-            core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
-            for table in old.tree.gone(&tree) {
-                table.forget();
-                shared.doomed.push(FileId::table(table.info().number));
-            }
-            self.drop_old_logs(&mut shared);
-            self.refresh_pressure(&mut shared);
-            self.work.notify_all();
-            self.take_doomed(&mut shared)
-        };
-        self.delete_files(&doomed);
-        Ok(())
+        let mut shared = self.shared.lock();
+        if core.dropped.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        // The edit may say of other families that they need no old log. Those may have been dropped, too.
+        edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
+        let old = core.view.load_full();
+        let version = self.next_version(core, &old.tree.version, edit)?;
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, tolerant: false };
+        let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
+        self.log_edit(&mut shared, edit)?;
+        let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
+        core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
+        for table in old.tree.gone(&tree) {
+            table.forget();
+            shared.doomed.push(FileId::table(table.info().number));
+        }
+        self.drop_old_logs(&mut shared);
+        self.refresh_pressure(&mut shared);
+        self.work.notify_all();
+        Ok(true)
     }
 
     fn next_version(&self, core: &FamilyCore, version: &Version, edit: &Edit) -> Result<Version> {
@@ -99,9 +103,10 @@ impl Inner {
         version.apply(changes).map_err(|what| Error::invalid(format!("an edit does not fit family {:?}: {what}", core.name)))
     }
 
-    /// What may be deleted now: nothing while a checkpoint is being linked.
+    /// What may be deleted now: nothing while a checkpoint is being linked, or while the manifest may hold an edit that failed.
     pub(super) fn take_doomed(&self, shared: &mut Shared) -> Vec<FileId> {
-        if shared.hold_deletes > 0 { Vec::new() } else { std::mem::take(&mut shared.doomed) }
+        let kept = shared.hold_deletes > 0 || shared.manifest.as_ref().is_some_and(ManifestLog::must_rotate);
+        if kept { Vec::new() } else { std::mem::take(&mut shared.doomed) }
     }
 
     /// Deletes files that nothing names. A failure loses nothing but space: the next open tries again.
@@ -112,11 +117,10 @@ impl Inner {
     }
 }
 
-/// The files that an edit brings into the tree.
-fn new_tables(edit: &Edit) -> Vec<FileId> {
-    let added = edit.tables.iter().filter_map(|t| match &t.change {
+/// The tables that an edit adds.
+fn new_tables(edit: &Edit) -> impl Iterator<Item = FileId> {
+    edit.tables.iter().filter_map(|t| match &t.change {
         Change::Add { table, .. } => Some(FileId::table(table.number)),
         Change::Remove { .. } | Change::Move { .. } => None,
-    });
-    added.collect()
+    })
 }

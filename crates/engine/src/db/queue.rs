@@ -7,7 +7,7 @@
 use super::batch::WriteBatch;
 use super::sync::{AtomicU8, Condvar, Mutex, pause};
 use super::write::WriteOptions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -97,11 +97,26 @@ pub(crate) struct Guest {
     pub waiter: Arc<Waiter>,
 }
 
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Only a panic of the leader leaves a guest without an answer, and it must not wait for ever.
+        if self.waiter.state.load(Ordering::Relaxed) == WAITING {
+            self.waiter.finish(Err(Error::Closed("the writer that led the group panicked".into())));
+        }
+    }
+}
+
 impl Queue {
     /// Takes the lead if nobody has it.
     pub fn try_lead(&self) -> bool {
         let mut inner = self.inner.lock();
         !std::mem::replace(&mut inner.led, true)
+    }
+
+    /// Somebody has the lead.
+    #[cfg(test)]
+    pub fn is_led(&self) -> bool {
+        self.inner.lock().led
     }
 
     /// Waits for the lead without leaving work (memtable switches, family changes).

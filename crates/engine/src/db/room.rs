@@ -84,7 +84,8 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
-            return self.wait_until(|inner, _| inner.pressure.rate.load(Ordering::Acquire) != STOP);
+            // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
+            return self.wait_until(|inner, shared| inner.pressure.rate.load(Ordering::Acquire) != STOP || inner.is_idle(shared));
         }
         if rate == 0 {
             return Ok(());
@@ -121,6 +122,10 @@ impl Inner {
             }
             if let Err(error) = self.check_writable() {
                 break Err(error);
+            }
+            if shared.closing {
+                // The threads are gone or on their way, and who closes waits for this writer.
+                break Err(Error::Closed("the database is being closed".into()));
             }
             if self.inline() {
                 drop(shared);

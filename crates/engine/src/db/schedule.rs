@@ -1,6 +1,7 @@
 //! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the
 //! two; with no threads the writer runs them itself, in order, so that tests repeat exactly.
 
+use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::{Inner, Shared};
@@ -69,20 +70,24 @@ impl Inner {
     }
 
     fn next_compaction(&self, shared: &mut Shared) -> Option<Job> {
-        if shared.manual_waiting > 0 {
-            return None;
-        }
-        let cores: Vec<_> = shared.families.values().cloned().collect();
-        for core in cores {
+        let (core, work, plan) = self.pick_compaction(shared)?;
+        self.mark(shared, &core, &plan);
+        Some(Job::Compact { core, work, plan })
+    }
+
+    fn pick_compaction(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
+        shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
             let settings = core.settings.load_full();
             let version = core.view.load().tree.version.clone();
-            let choice = self.with_env(shared, &core, |env| compaction::picker(settings.style).pick(&version, env));
-            if let Some((work, plan)) = unpack(choice) {
-                self.mark(shared, &core, &plan);
-                return Some(Job::Compact { core, work, plan });
-            }
-        }
-        None
+            let choice = self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, env));
+            unpack(choice).map(|(work, plan)| (core.clone(), work, plan))
+        })
+    }
+
+    /// Nothing runs, waits for its flush or could be compacted: no change of the tree is to be expected.
+    pub(super) fn is_idle(&self, shared: &Shared) -> bool {
+        let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
+        shared.running == 0 && shared.manual.is_empty() && flushed() && self.pick_compaction(shared).is_none()
     }
 
     /// Calls `pick` with what it may know besides the version.
@@ -113,6 +118,7 @@ impl Inner {
 
     /// Runs a job and publishes its result.
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
+        let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
                 let result = self.flush(&core, &mems);
@@ -132,8 +138,13 @@ impl Inner {
 
     /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle.
     pub(super) fn settle(&self, shared: &mut Shared, result: Result<()>) -> Result<()> {
+        self.changed.notify_all();
         match &result {
-            Ok(()) => shared.blocked = None,
+            Ok(()) => {
+                shared.blocked = None;
+                self.work.notify_all();
+            }
+            // Nobody is woken for work: another thread would run into the same at once, and wake this one.
             Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
             Err(_) if shared.closing => {}
             Err(error) => {
@@ -141,8 +152,6 @@ impl Inner {
                 self.poison("background job", error.clone());
             }
         }
-        self.changed.notify_all();
-        self.work.notify_all();
         result
     }
 
@@ -168,7 +177,7 @@ impl Inner {
         edit.last_seq = Some(self.visible());
         edit.time_samples = vec![(self.visible(), self.clock.unix_seconds())];
         self.advance_idle(core.id, &mut edit);
-        self.publish(core, &edit, mems)?;
+        self.publish(core, edit, mems)?;
         self.statistics.record(Histogram::FlushTime, self.clock.monotonic_ns().saturating_sub(start));
         Ok(())
     }
@@ -210,7 +219,7 @@ impl Inner {
             Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
         }
         let edit = Edit { tables, ..Edit::default() };
-        self.publish(core, &edit, &[])
+        self.publish(core, edit, &[])
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {

@@ -80,14 +80,23 @@ pub(crate) struct TableOpener<'a> {
     pub store: &'a dyn Store,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
+    /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a compaction must not
+    /// take such a tree for the whole.
+    pub tolerant: bool,
 }
 
-/// A table that the manifest names and the store does not have is damage, not a failure of the medium.
-fn open_table(info: &Arc<TableInfo>, opener: &TableOpener<'_>) -> Result<Arc<Table>> {
-    Table::open(opener.store, opener.db, info.clone(), opener.cache).map_err(|error| match error {
-        Error::Io(reason) if reason.is_not_found() => Error::corrupt(FileId::table(info.number), 0, "the table is missing"),
-        error => error,
-    })
+impl TableOpener<'_> {
+    fn open(&self, info: &Arc<TableInfo>) -> Result<Arc<Table>> {
+        let opened = Table::open(self.store, self.db, info.clone(), self.cache).map_err(|error| match error {
+            // A table that the manifest names and the store does not have is damage, not a failure of the medium.
+            Error::Io(reason) if reason.is_not_found() => Error::corrupt(FileId::table(info.number), 0, "the table is missing"),
+            error => error,
+        });
+        match opened {
+            Err(error @ Error::Corrupt { .. }) if self.tolerant => Ok(Table::broken(self.db, info.clone(), self.cache, error)),
+            opened => opened,
+        }
+    }
 }
 
 impl Tree {
@@ -102,7 +111,7 @@ impl Tree {
                 for info in &run.tables {
                     let table = match old.and_then(|t| t.tables.get(&info.number)) {
                         Some(table) => table.clone(),
-                        None => open_table(info, opener)?,
+                        None => opener.open(info)?,
                     };
                     table.set_last_level(level + 1 == version.levels.len());
                     tables.insert(info.number, table.clone());

@@ -40,6 +40,8 @@ pub struct ManifestLog {
     first_bytes: u64,
     /// Step 3 is done: edits may be added.
     live: bool,
+    /// See [`ManifestLog::in_doubt`].
+    in_doubt: bool,
 }
 
 impl ManifestLog {
@@ -57,7 +59,7 @@ impl ManifestLog {
         log.sync()?;
         store.sync_names()?;
         let first_bytes = log.len();
-        Ok(ManifestLog { log, first_bytes, live: true })
+        Ok(ManifestLog { log, first_bytes, live: true, in_doubt: false })
     }
 
     /// Appends an edit, which is durable when this returns. The caller has made sure that the edit applies ([`State::apply`]), and
@@ -71,7 +73,24 @@ impl ManifestLog {
             out.push(EDIT);
             edit.encode(out);
         })?;
-        self.log.sync()
+        self.in_doubt = true;
+        match self.log.sync() {
+            // The edit is durable; only the marker behind it found no space.
+            Err(Error::NoSpace(_)) if self.log.records_len() == self.log.synced() => {}
+            outcome => outcome?,
+        }
+        self.in_doubt = false;
+        Ok(())
+    }
+
+    /// The last edit was written whole, but its sync failed: a later open may find it. Nothing may be acknowledged that it would undo.
+    pub fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// It takes no more edits: an append or an earlier rotation failed.
+    pub fn must_rotate(&self) -> bool {
+        !self.live || self.log.has_failed()
     }
 
     /// Most of the manifest is history: it is longer than 1 MiB and than four times the state it began with.

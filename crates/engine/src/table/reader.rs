@@ -21,7 +21,7 @@ use crate::key::{Kind, Seq};
 use crate::manifest::TableInfo;
 use crate::range_del::RangeTombstones;
 use arc_swap::Guard;
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
 use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
@@ -53,6 +53,8 @@ pub struct Table {
     file: Arc<Counted>,
     tombstones: OnceLock<Arc<RangeTombstones>>,
     dictionary: OnceLock<Option<Dictionary>>,
+    /// Why nothing of it can be read: see [`Table::broken`].
+    broken: Option<Error>,
 }
 
 /// A part of a table in use: either lent by its slot, or our own.
@@ -123,12 +125,36 @@ impl Table {
             file,
             tombstones: OnceLock::new(),
             dictionary: OnceLock::new(),
+            broken: None,
         }))
     }
 
     /// Its level is the last of the tree, or not: its reads are counted accordingly.
     pub fn set_last_level(&self, yes: bool) {
         self.file.set_last_level(yes);
+    }
+
+    /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
+    pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
+        let id = FileId::table(info.number);
+        let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache)));
+        Arc::new(Table {
+            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id) },
+            footer: Footer { db, number: info.number, data_end: 0, sections: [0; 5], digest: 0 },
+            properties: TableProperties::default(),
+            info,
+            resident: Arc::new(Resident::new(0)),
+            cache: Arc::clone(cache),
+            file,
+            tombstones: OnceLock::new(),
+            dictionary: OnceLock::new(),
+            broken: Some(error),
+        })
+    }
+
+    /// The error of a broken table. Asked where something is read for the first time: nothing of a broken table ever is in the cache.
+    fn check_intact(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
     }
 
     /// What the manifest says.
@@ -203,6 +229,7 @@ impl Table {
     pub fn range_tombstones(&self) -> Result<Arc<RangeTombstones>> {
         static NONE: OnceLock<Arc<RangeTombstones>> = OnceLock::new();
         let Some(range) = self.footer.section(Section::RangeTombstones) else {
+            self.check_intact()?;
             return Ok(Arc::clone(NONE.get_or_init(Arc::default)));
         };
         if let Some(known) = self.tombstones.get() {
@@ -262,6 +289,7 @@ impl Table {
 
     /// What the file says about itself.
     pub fn properties(&self) -> Result<TableProperties> {
+        self.check_intact()?;
         Ok(self.properties.clone())
     }
 
@@ -347,6 +375,7 @@ impl Table {
 
     /// The index from the medium.
     pub(super) fn read_index(&self) -> Result<Index> {
+        self.check_intact()?;
         let at = self.footer.section(Section::Index).map_or(0, |range| range.start);
         Index::decode(&self.section(Section::Index)?, self.footer.data_end)
             .filter(|index| index.len() as u64 == self.properties.data_blocks)
@@ -408,6 +437,20 @@ impl Table {
     #[cold]
     pub(super) fn damaged_block(&self, index: &Index, number: usize) -> Error {
         self.frames.corrupt(index.extent(number).0, "a damaged entry in a data block")
+    }
+}
+
+/// The file of a broken table; never asked for anything.
+#[derive(Debug)]
+struct NoFile;
+
+impl ReadAt for NoFile {
+    fn read_at(&self, _offset: u64, _buffer: &mut [u8]) -> sinter_storage::store::Result<()> {
+        Err(StoreError::store("read", std::io::ErrorKind::NotFound.into()))
+    }
+
+    fn len(&self) -> u64 {
+        0
     }
 }
 

@@ -123,6 +123,11 @@ impl LogWriter {
         self.synced
     }
 
+    /// An append or a sync failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Which file.
     pub fn id(&self) -> FileId {
         self.id

@@ -1,0 +1,223 @@
+//! What random tests rarely meet: calls that cross each other at chosen moments, and handles that end amid work.
+
+use super::*;
+use crate::settings::{FamilySettings, Style};
+use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
+use std::sync::mpsc;
+
+/// A store in which a flush stops at its first call of one kind, until it is let go.
+struct Stage {
+    memory: Arc<MemoryStore>,
+    store: Arc<FaultStore>,
+    reached: mpsc::Receiver<()>,
+    go: mpsc::Sender<()>,
+}
+
+impl Stage {
+    fn new(at: Operation) -> Self {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let (arrived, reached) = mpsc::channel();
+        let (go, gone) = mpsc::channel();
+        let (gone, waited) = (Mutex::new(gone), AtomicBool::new(false));
+        store.on_call(Some(Arc::new(move |_, operation| {
+            let is_flush = std::thread::current().name().is_some_and(|name| name.starts_with("sinterdb-flush"));
+            if is_flush && operation == at && !waited.swap(true, Ordering::Relaxed) {
+                arrived.send(()).unwrap();
+                // A test that fails has dropped the other end.
+                let _ = gone.lock().recv();
+            }
+        })));
+        Stage { memory, store, reached, go }
+    }
+
+    fn open(&self, family: FamilySettings) -> Db {
+        Db::builder().family(DEFAULT_FAMILY, family).open_store(self.store.clone()).unwrap()
+    }
+}
+
+/// Memtables of a few writes.
+fn tiny() -> FamilySettings {
+    FamilySettings { write_buffer_size: 4 << 10, max_write_buffer_number: 2, ..FamilySettings::default() }
+}
+
+fn inline(store: Arc<dyn Store>) -> Db {
+    let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+    Db::builder().settings(settings).open_store(store).unwrap()
+}
+
+fn tables(store: &dyn Store) -> Vec<FileId> {
+    store.list().unwrap().into_iter().map(|(id, _)| id).filter(|id| id.kind == FileKind::Table).collect()
+}
+
+fn put(db: &Db, family: &Family, key: &[u8]) -> Result<()> {
+    db.put_with(family, key, &[7; 100], &WriteOptions::default())
+}
+
+#[test]
+fn a_family_that_a_reopen_creates_leaves_the_log_its_worth() {
+    let memory = Arc::new(MemoryStore::new());
+    for durability in [Durability::Buffered, Durability::Sync] {
+        let db = inline(memory.clone());
+        let family = db.default_family();
+        db.put_with(&family, format!("{durability:?}").as_bytes(), b"v", &WriteOptions { durability }).unwrap();
+        let image = Arc::new(memory.clone_image());
+        let db = Db::builder().family("new", FamilySettings::default()).open_store(image).unwrap();
+        assert_eq!(db.get(format!("{durability:?}").as_bytes()).unwrap().as_deref(), Some(&b"v"[..]), "{durability:?}");
+    }
+}
+
+#[test]
+fn a_family_can_be_dropped_while_it_is_flushed() {
+    for at in [Operation::Create, Operation::Seal, Operation::SyncNames] {
+        let stage = Stage::new(at);
+        let db = stage.open(FamilySettings::default());
+        let family = db.create_family("gone", FamilySettings::default()).unwrap();
+        put(&db, &family, b"k").unwrap();
+        std::thread::scope(|scope| {
+            let flush = scope.spawn(|| db.flush());
+            stage.reached.recv().unwrap();
+            db.drop_family(&family).unwrap();
+            stage.go.send(()).unwrap();
+            flush.join().unwrap().unwrap();
+        });
+        db.put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        let left = tables(&*stage.memory);
+        db.close().unwrap();
+        assert_eq!(left.len(), 1, "at {at:?}: {left:?}");
+    }
+}
+
+#[test]
+fn an_idle_family_can_be_dropped_while_another_is_flushed() {
+    let stage = Stage::new(Operation::SyncNames);
+    let db = stage.open(FamilySettings::default());
+    let idle = db.create_family("idle", FamilySettings::default()).unwrap();
+    db.put(b"k", b"v").unwrap();
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        stage.reached.recv().unwrap();
+        db.drop_family(&idle).unwrap();
+        stage.go.send(()).unwrap();
+        flush.join().unwrap().unwrap();
+    });
+    db.put(b"k", b"v").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_close_does_not_wait_for_a_writer_that_waits_for_room() {
+    let stage = Stage::new(Operation::Create);
+    let db = stage.open(tiny());
+    let writer = db.clone();
+    let writing = std::thread::spawn(move || (0u32..).find_map(|n| writer.put(&n.to_be_bytes(), &[7; 1000]).err()));
+    stage.reached.recv().unwrap();
+    while !db.inner.queue.is_led() || db.property(&db.default_family(), "rocksdb.num-immutable-mem-table").as_deref() != Some("1") {
+        std::thread::yield_now();
+    }
+    let (done, closed) = mpsc::channel();
+    std::thread::spawn(move || done.send(db.close()));
+    stage.go.send(()).unwrap();
+    closed.recv_timeout(Duration::from_secs(120)).expect("the close waits for the writer").unwrap();
+    assert!(matches!(writing.join().unwrap(), Some(Error::Closed(_))));
+}
+
+#[test]
+fn a_closed_database_can_be_opened_while_iterators_and_handles_live() {
+    let memory = Arc::new(MemoryStore::new());
+    let db = Db::builder().open_store(memory.clone()).unwrap();
+    db.put(b"k", b"v").unwrap();
+    let (handle, iterator) = (db.clone(), db.iter());
+    db.close().unwrap();
+    let next = Db::builder().open_store(memory).unwrap();
+    next.delete(b"k").unwrap();
+    assert_eq!(handle.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(iterator.count(), 1);
+    assert!(matches!(handle.put(b"k", b"v"), Err(Error::Closed(_))));
+}
+
+#[test]
+fn a_stop_that_no_compaction_can_end_does_not_hold_writers() {
+    let family = FamilySettings {
+        style: Style::Universal,
+        level0_file_num_compaction_trigger: 1,
+        level0_slowdown_writes_trigger: 1,
+        level0_stop_writes_trigger: 1,
+        ..FamilySettings::default()
+    };
+    let (done, written) = mpsc::channel();
+    std::thread::spawn(move || {
+        let db = Db::builder().family(DEFAULT_FAMILY, family).open_store(Arc::new(MemoryStore::new())).unwrap();
+        for n in 0..3u8 {
+            db.put(&[n], b"v").unwrap();
+            db.flush().unwrap();
+        }
+        done.send(()).unwrap();
+    });
+    written.recv_timeout(Duration::from_secs(120)).expect("a writer waits for ever");
+}
+
+#[test]
+fn a_read_only_open_reads_what_is_whole() {
+    let memory = Arc::new(MemoryStore::new());
+    let db = inline(memory.clone());
+    let other = db.create_family("other", FamilySettings::default()).unwrap();
+    let mut last = Vec::new();
+    for key in [b"a", b"m", b"z"] {
+        db.put(key, b"v").unwrap();
+        db.flush().unwrap();
+        last.push(*tables(&*memory).iter().max().unwrap());
+    }
+    put(&db, &other, b"m").unwrap();
+    db.close().unwrap();
+    let length = memory.bytes(last[0]).unwrap().len() as u64;
+    memory.corrupt(last[0], length - 20, |byte| *byte ^= 1).unwrap();
+    memory.remove(last[1]).unwrap();
+
+    let strict = Db::builder().open_store(memory.clone()).unwrap_err().to_string();
+    assert!(strict.contains(&last[0].to_string()) || strict.contains(&last[1].to_string()), "{strict}");
+
+    let db = Db::builder().read_only().open_store(memory).unwrap();
+    assert!(matches!(db.get(b"a"), Err(Error::Corrupt { file, .. }) if file == last[0].to_string()));
+    assert!(matches!(db.get(b"m"), Err(Error::Io(error)) if error.is_not_found()));
+    assert_eq!(db.get(b"z").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(db.get(b"b").unwrap(), None, "outside the key ranges");
+    assert_eq!(db.get_with(&db.family("other").unwrap(), b"m", &ReadOptions::default()).unwrap(), Some(vec![7; 100]));
+    assert!(db.iter().any(|item| item.is_err()));
+    let upper = ReadOptions { lower: Some(b"n".to_vec()), ..ReadOptions::default() };
+    let keys: Vec<_> = db.iter_with(&db.default_family(), upper).unwrap().map(|item| item.unwrap().0).collect();
+    assert_eq!(keys, [b"z"]);
+    let mut damage = db.verify().unwrap();
+    damage.sort_by(|a, b| a.file.cmp(&b.file));
+    let named: Vec<_> = damage.iter().map(|d| (d.file.as_str(), d.key_range.clone().unwrap().0)).collect();
+    assert_eq!(named, [(&*last[0].to_string(), b"a".to_vec()), (&*last[1].to_string(), b"m".to_vec())]);
+}
+
+#[test]
+fn an_edit_is_good_though_the_marker_behind_it_found_no_space() {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let db = inline(store.clone());
+    store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append) + 1, ENOSPC).torn(5));
+    db.create_family("one", FamilySettings::default()).unwrap();
+    db.create_family("two", FamilySettings::default()).unwrap();
+    db.close().unwrap();
+    let names: Vec<String> = inline(store).families().iter().map(|f| f.name().to_owned()).collect();
+    assert_eq!(names, ["default", "one", "two"]);
+}
+
+#[test]
+fn flushes_that_cannot_be_published_leave_no_tables_behind() {
+    let memory = Arc::new(MemoryStore::new());
+    let store = Arc::new(FaultStore::new(memory.clone()));
+    let db = inline(store.clone());
+    db.put(b"k", b"v").unwrap();
+    store.inject(Fault::from(Calls::Only(Operation::SyncNames), 0, ENOSPC));
+    for _ in 0..3 {
+        assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
+        assert!(tables(&*memory).is_empty());
+    }
+    store.clear();
+    db.flush().unwrap();
+    assert_eq!(tables(&*memory).len(), 1);
+}
