@@ -134,6 +134,18 @@ impl Inner {
         Ok(())
     }
 
+    /// The last edit of a clean close: how long the synced segments are. A segment that is shorter at the next open was damaged, not cut
+    /// by a crash.
+    pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
+        let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.bytes)).collect();
+        log_lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
+        let mut shared = self.shared.lock();
+        let needed = first_needed_log(&shared.state);
+        log_lengths.retain(|(number, _)| *number >= needed);
+        let new_logs = log_lengths.iter().map(|l| l.0).filter(|number| !shared.state.logs.contains(number)).collect();
+        self.log_edit(&mut shared, &Edit { new_logs, log_lengths, ..Edit::default() })
+    }
+
     /// Gives up segments that no family needs any more. Called with the state that the manifest has.
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
         let needed = first_needed_log(&shared.state);

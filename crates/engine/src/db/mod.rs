@@ -257,7 +257,7 @@ impl Inner {
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();
             synced = self.lead(|state| {
-                let synced = self.sync_log(state);
+                let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
                 self.reason.lock().get_or_insert_with(|| "the database was closed".into());
                 self.ended.store(true, Ordering::Release);
                 synced

@@ -57,6 +57,13 @@ pub(super) fn replay(store: &dyn Store, db: DbId, state: &State, pool: &Arc<Chun
         replayed.mems.insert(*id, MemWriter::new(mem));
     }
     let segments = read_segments(store, db, logs.iter().copied().filter(|n| *n >= needed))?;
+    for (number, length) in &state.log_lengths {
+        let good = segments.iter().find(|s| s.number == *number).map_or(0, |s| s.log.end.good);
+        if good < *length {
+            let what = format!("the log segment ends early: the database was closed with {length} bytes in it");
+            return Err(Error::corrupt(FileId::log(*number), good, what));
+        }
+    }
     let usable = check_chain(&segments, needed, &mut replayed.report)?;
     for (at, segment) in segments.iter().enumerate().take(usable) {
         // A successor knows how long this one was when it ended: what stands behind was never acknowledged.

@@ -22,6 +22,7 @@ const NEW_LOG: u8 = 0x09;
 const NEXT_NUMBER: u8 = 0x0a;
 const LAST_SEQ: u8 = 0x0b;
 const NEXT_FAMILY: u8 = 0x0c;
+const LOG_LENGTH: u8 = 0x0e;
 /// Ages are estimates: losing a sample makes them coarser, never wrong.
 const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
 
@@ -66,6 +67,9 @@ pub struct Edit {
     pub flushed_logs: Vec<(u32, u64)>,
     /// Log segments that exist from now on and must be found at recovery, until every family's flushed log is above them.
     pub new_logs: Vec<u64>,
+    /// Log segments and the length, bytes, that their records are known to have: written when a database is closed, so that a segment
+    /// that was shortened since is not taken for one that a crash cut.
+    pub log_lengths: Vec<(u64, u64)>,
     /// File numbers below this have been used.
     pub next_number: Option<u64>,
     /// Sequence numbers up to this have been used.
@@ -120,6 +124,9 @@ impl Edit {
         for log in &self.new_logs {
             item(out, scratch, NEW_LOG, |b| put_varint(b, *log));
         }
+        for (log, length) in &self.log_lengths {
+            item(out, scratch, LOG_LENGTH, |b| [*log, *length].into_iter().for_each(|n| put_varint(b, n)));
+        }
         let counters = [(NEXT_NUMBER, self.next_number), (LAST_SEQ, self.last_seq), (NEXT_FAMILY, self.next_family.map(u64::from))];
         for (tag, value) in counters {
             if let Some(value) = value {
@@ -158,6 +165,7 @@ impl Edit {
             }
             FLUSHED_LOG => self.flushed_logs.push((id(body)?, body.varint()?)),
             NEW_LOG => self.new_logs.push(body.varint()?),
+            LOG_LENGTH => self.log_lengths.push((body.varint()?, body.varint()?)),
             NEXT_NUMBER => once(&mut self.next_number, body.varint()?)?,
             LAST_SEQ => once(&mut self.last_seq, body.varint()?)?,
             NEXT_FAMILY => once(&mut self.next_family, id(body)?)?,

@@ -39,6 +39,8 @@ pub struct State {
     pub settings: String,
     /// Log segments that some family still needs; each must exist.
     pub logs: BTreeSet<u64>,
+    /// Least length, bytes, of the records of some of these.
+    pub log_lengths: BTreeMap<u64, u64>,
     /// File numbers below this have been used.
     pub next_number: u64,
     /// Sequence numbers up to this have been used.
@@ -57,6 +59,7 @@ impl State {
             families: BTreeMap::new(),
             settings: String::new(),
             logs: BTreeSet::new(),
+            log_lengths: BTreeMap::new(),
             next_number: 1,
             last_seq: 0,
             next_family: 0,
@@ -155,8 +158,15 @@ impl State {
                 return Err(format!("log {log} exists"));
             }
         }
+        for (log, length) in &edit.log_lengths {
+            if !self.logs.contains(log) {
+                return Err(format!("log {log} has a length and does not exist"));
+            }
+            self.log_lengths.insert(*log, *length);
+        }
         if let Some(needed) = self.families.values().map(|f| f.flushed_log).min() {
             self.logs = self.logs.split_off(&needed);
+            self.log_lengths = self.log_lengths.split_off(&needed);
         }
         Ok(())
     }
@@ -191,6 +201,7 @@ impl State {
         let mut edit = Edit {
             db_settings: Some(self.settings.clone()),
             new_logs: self.logs.iter().copied().collect(),
+            log_lengths: self.log_lengths.iter().map(|(log, length)| (*log, *length)).collect(),
             next_number: Some(self.next_number),
             last_seq: Some(self.last_seq),
             next_family: Some(self.next_family),

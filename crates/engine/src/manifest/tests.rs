@@ -41,11 +41,12 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
     let id = ids[random.below(ids.len() as u64) as usize];
     let family = &state.families[&id];
     let tables: Vec<(usize, u64, u64)> = family.version.tables().map(|(level, run, t)| (level, run, t.number)).collect();
-    match random.below(9) {
+    match random.below(10) {
         0 if ids.len() > 1 => edit.dropped_families.push(id),
         1 => edit.family_settings.push((id, format!("ttl_seconds = {number}\n"))),
         2 => edit.db_settings = Some(format!("cache_size = {number}\n")),
         3 => edit.new_logs.push(number),
+        9 if !state.logs.is_empty() => edit.log_lengths.extend(state.logs.iter().map(|log| (*log, random.below(1 << 40)))),
         4 => edit.time_samples.push((state.last_seq + 1, 1_700_000_000 + number)),
         5 if !tables.is_empty() => {
             let (level, run, number) = tables[random.below(tables.len() as u64) as usize];
