@@ -4,12 +4,12 @@
 use super::mem::Mem;
 use crate::cache::Cache;
 use crate::checksum::DbId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key;
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::run_cursor::TableSource;
 use crate::table::{ReadOptions, Table, TableCursor};
-use sinter_storage::store::Store;
+use sinter_storage::store::{FileId, Store};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -82,6 +82,14 @@ pub(crate) struct TableOpener<'a> {
     pub cache: &'a Arc<Cache>,
 }
 
+/// A table that the manifest names and the store does not have is damage, not a failure of the medium.
+fn open_table(info: &Arc<TableInfo>, opener: &TableOpener<'_>) -> Result<Arc<Table>> {
+    Table::open(opener.store, opener.db, info.clone(), opener.cache).map_err(|error| match error {
+        Error::Io(reason) if reason.is_not_found() => Error::corrupt(FileId::table(info.number), 0, "the table is missing"),
+        error => error,
+    })
+}
+
 impl Tree {
     /// Opens the tables of `version`, taking over those that `old` has open.
     pub fn open(version: Arc<Version>, old: Option<&Tree>, opener: &TableOpener<'_>) -> Result<Tree> {
@@ -94,7 +102,7 @@ impl Tree {
                 for info in &run.tables {
                     let table = match old.and_then(|t| t.tables.get(&info.number)) {
                         Some(table) => table.clone(),
-                        None => Table::open(opener.store, opener.db, info.clone(), opener.cache)?,
+                        None => open_table(info, opener)?,
                     };
                     table.set_last_level(level + 1 == version.levels.len());
                     tables.insert(info.number, table.clone());

@@ -16,8 +16,9 @@
 
 use super::node::{Inner, Leaf, Node};
 use super::sync::{AtomicU32, AtomicUsize, Ordering};
+use memmap2::MmapMut;
 use parking_lot::Mutex;
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -39,11 +40,13 @@ const ENTRY_CHUNKS: u32 = (SEGMENTS * SEGMENT) as u32 - 8;
 /// Trailer, key length, value length.
 const HEADER: usize = 16;
 
-/// Memory that is freed when dropped.
+/// Memory that goes back to the system when dropped. Mapped, not allocated: an allocator keeps freed megabytes between living ones,
+/// which doubled the resident memory of a store under load.
 #[derive(Debug)]
 struct Chunk {
     start: NonNull<u8>,
-    layout: Layout,
+    size: usize,
+    _memory: MmapMut,
 }
 
 // SAFETY: a chunk owns its memory and `start` is only an address; what the memory holds is shared as the module comment says.
@@ -53,17 +56,12 @@ unsafe impl Sync for Chunk {}
 
 impl Chunk {
     fn new(size: usize) -> Chunk {
-        let layout = Layout::from_size_align(size.max(UNIT), 64).expect("sizes are far below isize::MAX");
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc(layout) };
-        Chunk { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)), layout }
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and dropped once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        let size = size.max(UNIT);
+        let mut memory = MmapMut::map_anon(size).unwrap_or_else(|_| {
+            handle_alloc_error(Layout::from_size_align(size, 64).expect("sizes are far below isize::MAX"));
+        });
+        let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address zero");
+        Chunk { start, size, _memory: memory }
     }
 }
 
@@ -92,7 +90,7 @@ impl ChunkPool {
 
     fn give(&self, chunk: Chunk) {
         let mut free = self.free.lock();
-        if chunk.layout.size() == CHUNK && free.len() < self.limit {
+        if chunk.size == CHUNK && free.len() < self.limit {
             free.push(chunk);
         }
     }

@@ -9,7 +9,7 @@ use crate::model::{Model, Progress};
 use crate::runner::{Runner, builder};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
-use sinter_storage::store::{CrashMode, FaultStore, MemoryStore, Store};
+use sinter_storage::store::{Cause, CrashMode, FaultStore, FileId, MemoryStore, Store};
 use sinterdb::db::{Durability, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -47,8 +47,27 @@ fn mode(call: u64, seed: u64) -> CrashMode {
 
 /// A workload without crashes: the number of its mutating calls.
 fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
-    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
-    Runner::new(workload, model, store.clone()).run().expect("nothing fails");
+    let memory = Arc::new(MemoryStore::new());
+    let store = Arc::new(FaultStore::new(memory.clone()));
+    let mut runner = Runner::new(workload, model, store.clone());
+    runner.open().expect("nothing fails");
+    while runner.step().expect("nothing fails") {}
+    let ledger = runner.db().stats().ledger;
+    let side = runner.db().family("side");
+    let waiting = side.and_then(|side| runner.db().property(&side, "rocksdb.num-files-at-level0"));
+    runner.close().expect("nothing fails");
+    let compacted = ledger.sum(|cause| matches!(cause, Cause::Compaction { .. }));
+    let flushed = ledger.sum(|cause| cause == Cause::Flush);
+    println!("{}: {flushed} bytes flushed, {compacted} compacted", workload.name);
+    match workload.name {
+        "manifest" => assert!(memory.bytes(FileId::manifest(1)).is_err(), "the manifest was never replaced"),
+        "trivial_move" => {
+            let waiting: u64 = waiting.and_then(|n| n.parse().ok()).expect("a number");
+            assert!(compacted == 0 && waiting < 3, "{compacted} of {flushed} bytes were rewritten, {waiting} tables never moved");
+        }
+        "leveled" | "universal" | "manual" | "range_deletes" => assert!(compacted > 0, "nothing was compacted"),
+        _ => {}
+    }
     store.mutating_calls()
 }
 

@@ -11,6 +11,10 @@ use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
 use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, MemoryStore, Operation};
 use sinterdb::Error;
+use sinterdb::clock::{Clock, SystemClock};
+use sinterdb::db::{Durability, WriteBatch, WriteOptions};
+use sinterdb::settings::DbSettings;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -231,4 +235,47 @@ fn medley() {
 #[test]
 fn churn() {
     ring("churn", workloads::churn());
+}
+
+/// With threads: the medium fills up, gets room again, and fills up again. Nothing acknowledged is lost, and nobody reopens.
+#[test]
+fn a_full_medium_gets_room_again() {
+    let memory = Arc::new(MemoryStore::new());
+    let settings = DbSettings { max_background_jobs: 2, ..DbSettings::default() };
+    let db = builder(1).settings(settings).family("default", workloads::churn().settings).open_store(memory.clone()).expect("open");
+    let side = db.create_family("side", workloads::churn().settings).expect("create");
+    let clock = SystemClock::default();
+    let mut written = BTreeMap::new();
+    let mut random = workloads::Random(3);
+    for round in 1..=3u64 {
+        memory.set_capacity(Some(round * 150_000));
+        let mut full = 0;
+        while full < 40 {
+            let (key, value) = (random.below(3_000 * round).to_be_bytes(), random.next().to_be_bytes().repeat(20));
+            let mut batch = WriteBatch::new();
+            batch.put(&key, &value);
+            batch.put_in(&side, &key, &value);
+            let durability = if random.one_in(4) { Durability::Sync } else { Durability::Buffered };
+            match db.write(&mut batch, &WriteOptions { durability }) {
+                Ok(()) => drop(written.insert(key, value)),
+                Err(Error::NoSpace(_)) => full += 1,
+                Err(error) => panic!("round {round}: {error}"),
+            }
+        }
+        for (key, value) in &written {
+            assert_eq!(db.get(key).expect("reads go on").as_ref(), Some(value), "round {round}");
+        }
+        memory.set_capacity(None);
+        let deadline = clock.monotonic_ns() + 60_000_000_000;
+        while let Err(error) = db.sync().and_then(|()| db.flush()) {
+            assert!(matches!(error, Error::NoSpace(_)), "round {round}: {error}");
+            assert!(clock.monotonic_ns() < deadline, "round {round}: writing does not resume: {error}");
+        }
+    }
+    db.close().expect("close");
+    let db = builder(1).open_store(Arc::new(memory.crash_with(0))).expect("reopen");
+    for family in db.families() {
+        let contents = check::scan(&db, &family, None).expect("scan");
+        assert!(contents.iter().map(|(k, v)| (k.as_slice(), v)).eq(written.iter().map(|(k, v)| (&k[..], v))), "{}", family.name());
+    }
 }

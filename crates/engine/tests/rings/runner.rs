@@ -117,8 +117,7 @@ impl Runner {
         self.forget();
         let result = self.db.take().map_or(Ok(()), Db::close);
         if result.is_ok() {
-            let mut progress = self.progress.lock();
-            progress.floor[0] = progress.applied[0];
+            self.all_durable();
         }
         result
     }

@@ -193,12 +193,15 @@ pub fn universal() -> Workload {
     Script::new("universal", Universal).batches(150, 10).done()
 }
 
-/// Keys that only rise: tables that overlap nothing below move down as they are.
+/// Keys that only rise: tables that overlap nothing below move down as they are. Not in the default family, where every batch sets its
+/// marker.
 pub fn trivial_move() -> Workload {
     let mut script = Script::new("trivial_move", Leveled);
+    script.create("side", Leveled);
     for n in 0..150 {
+        let change = Change::Put(format!("m{n:05}").into_bytes(), script.random.bytes(200));
         let durability = if n % 9 == 0 { Sync } else { Buffered };
-        script.put(durability, format!("m{n:05}").as_bytes(), 200);
+        script.then(Step::Write(Batch { durability, changes: vec![("side", change)] }));
     }
     script.done()
 }
@@ -315,4 +318,17 @@ pub fn medley() -> Workload {
 pub fn churn() -> Workload {
     let mut script = Script::new("churn", Leveled);
     script.batches(35, 5).then(Step::Read).batches(35, 5).done()
+}
+
+/// Ends with range tombstones in tables and in the log.
+pub fn ranges_left() -> Workload {
+    let mut script = Script::new("ranges_left", Universal);
+    script.ranges = true;
+    script.batches(60, 5).then(Step::Flush).batches(12, 5).done()
+}
+
+/// Two families with tables of their own.
+pub fn two_families() -> Workload {
+    let mut script = Script::new("two_families", Leveled);
+    script.create("side", Leveled).batches(70, 5).then(Step::Flush).done()
 }

@@ -185,6 +185,9 @@ mod tests {
         let error = plain.append(b"abc").unwrap_err();
         assert!(error.is_no_space(), "{error}");
         assert_eq!((plain.len(), error.file), (0, Some(id)));
+        assert!(plain.append(b"more").unwrap_err().to_string().contains("earlier append"));
+        // It may still be synced; this file says no, and that is the end.
+        assert!(plain.sync().unwrap_err().to_string().contains("Invalid argument"));
         assert_dead(plain);
 
         let mut direct = DirAppender::direct(id, Arc::new(Mutex::new(DirectFile::new(full()))));
