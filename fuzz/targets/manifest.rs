@@ -1,4 +1,5 @@
-//! Manifests: edits from any bytes are refused or understood, a state stays whole under all of them, and a state written as one edit comes back.
+//! Manifests: edits from any bytes are refused or understood, a state stays whole under all of them, and a state written as one
+//! edit comes back.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Settings from text: RocksDB's OPTIONS files and TOML. Any text is read or refused; what was read is valid and reads back from what is printed.
+//! Settings from text: RocksDB's OPTIONS files and TOML. Any text is read or refused; what was read is valid and reads
+//! back from what is printed.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Tables: a damaged file gives errors, never a panic or a wrong answer. Three ways in: any bytes as a file; a file whose checksums are made good
-//! again, so that what lies behind them is reached; and any bytes as a block or an index.
+//! Tables: a damaged file gives errors, never a panic or a wrong answer. Three ways in: any bytes as a file; a file whose checksums are
+//! made good again, so that what lies behind them is reached; and any bytes as a block or an index.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Logs: any bytes are read without a panic, and a log that was written and then damaged gives a prefix of its records, all synced ones, or an error.
+//! Logs: any bytes are read without a panic, and a log that was written and then damaged gives a prefix of its
+//! records, all synced ones, or an error.
 
 #![no_main]
 

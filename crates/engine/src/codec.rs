@@ -138,7 +138,7 @@ impl Compressor {
             Codec::Zstd => self.zstd(how.level.unwrap_or(1), dictionary, input, room),
             Codec::Zlib => self.zlib(how.level.unwrap_or(6), input, room),
             Codec::Bzip2 => {
-                // A level is the size of bzip2's own blocks in 100 KB: more than the input needs only costs memory, 8 MB on both sides at 9.
+                // A level is the size of bzip2's own blocks in 100 KB: more than the input needs only costs memory, 8 MB at 9.
                 let most = u32::try_from(input.len().div_ceil(100_000)).unwrap_or(9).clamp(1, 9);
                 let level = how.level.unwrap_or(9).clamp(1, 9).unsigned_abs().min(most);
                 let mut stream = bzip2::Compress::new(bzip2::Compression::new(level), 0);

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others. Explored schedules are
-/// short: there the lead has to change hands sooner.
+/// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others. Explored schedules
+/// are short: there the lead has to change hands sooner.
 const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 16 };
 /// Looks at the state before sleeping; each is a pause of some 10 to 40 ns.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
