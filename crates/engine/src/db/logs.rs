@@ -43,7 +43,10 @@ impl Chain {
 /// A segment that is no longer written to but still needed.
 pub(super) struct Retired {
     number: u64,
+    /// Length of the file.
     bytes: u64,
+    /// Length of what counts: up to the end of the last acknowledged record.
+    good: u64,
     /// Not yet synced.
     unsynced: Option<LogWriter>,
 }
@@ -78,7 +81,7 @@ impl Inner {
         self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
         self.active_log.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired { number: previous, bytes: old.len(), unsynced: Some(old) });
+            self.retired.lock().push(Retired { number: previous, bytes: old.len(), good: previous_len, unsynced: Some(old) });
         }
         state.broken_log = None;
         Ok(())
@@ -90,7 +93,7 @@ impl Inner {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
             state.broken_log = Some((number, good));
-            self.retired.lock().push(Retired { number, bytes, unsynced: Some(log) });
+            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log) });
         }
     }
 
@@ -137,7 +140,7 @@ impl Inner {
     /// The last edit of a clean close: how long the synced segments are. A segment that is shorter at the next open was damaged, not cut
     /// by a crash.
     pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
-        let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.bytes)).collect();
+        let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.good)).collect();
         log_lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
         let mut shared = self.shared.lock();
         let needed = first_needed_log(&shared.state);
