@@ -35,8 +35,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for all threads to end; they must have been told to. False if the caller is one of them: an operator that a job called held the
-    /// last handle.
+    /// Waits for all threads to end; they must have been told to. False if the caller is one of them: an operator that a
+    /// job called held the last handle.
     pub fn join(&self) -> bool {
         let handles = std::mem::take(&mut *self.handles.lock());
         let (own, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(|h| h.thread().id() == std::thread::current().id());

@@ -106,7 +106,7 @@ fn bounds(options: &ReadOptions) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
 
 /// A table of `range` can say something about keys within the bounds.
 fn meets(range: &KeyRange, lower: Option<&[u8]>, upper: Option<&[u8]>) -> bool {
-    !lower.is_some_and(|lower| range.ends_before(lower)) && !upper.is_some_and(|upper| range.smallest.as_slice() >= upper)
+    !lower.is_some_and(|lower| range.ends_before(lower)) && upper.is_none_or(|upper| range.smallest.as_slice() < upper)
 }
 
 /// What has keys within the bounds; tables outside are not touched, however damaged they are.

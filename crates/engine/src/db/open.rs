@@ -86,8 +86,8 @@ impl Builder {
         self
     }
 
-    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged or missing table
-    /// does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
+    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged
+    /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self

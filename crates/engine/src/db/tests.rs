@@ -1,5 +1,7 @@
 //! What random tests rarely meet: calls that cross each other at chosen moments, and handles that end amid work.
 
+#![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
+
 use super::*;
 use crate::settings::{FamilySettings, Style};
 use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};

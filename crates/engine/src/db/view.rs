@@ -80,8 +80,8 @@ pub(crate) struct TableOpener<'a> {
     pub store: &'a dyn Store,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
-    /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a compaction must not
-    /// take such a tree for the whole.
+    /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a
+    /// compaction must not take such a tree for the whole.
     pub tolerant: bool,
 }
 
