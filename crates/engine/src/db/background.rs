@@ -63,7 +63,10 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
                 }
             }
             None => {
-                inner.work.wait_for(&mut shared, IDLE);
+                if inner.work.wait_for(&mut shared, IDLE).timed_out() {
+                    drop(shared);
+                    inner.pool.release();
+                }
             }
         }
     }

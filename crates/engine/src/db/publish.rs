@@ -6,6 +6,7 @@
 //! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
 
 use super::family::FamilyCore;
+use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
@@ -54,8 +55,10 @@ impl Inner {
 
     /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view. If the family was dropped meanwhile,
     /// there is nothing to publish, which is no error: the new tables are deleted.
-    pub(super) fn publish(&self, core: &Arc<FamilyCore>, mut edit: Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<()> {
-        let result = self.try_publish(core, &mut edit, flushed);
+    pub(super) fn publish(&self, core: &Arc<FamilyCore>, mut edit: Edit, flushed: Vec<Arc<Mem>>) -> Result<()> {
+        let result = self.try_publish(core, &mut edit, &flushed);
+        // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
+        drop(flushed);
         let doomed = {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
@@ -69,7 +72,7 @@ impl Inner {
     }
 
     /// False if the family was dropped.
-    fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<super::mem::Mem>]) -> Result<bool> {
+    fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
         self.store.sync_names().map_err(|error| match Error::from(error) {
             error @ Error::NoSpace(_) => error,

@@ -121,7 +121,7 @@ impl Inner {
         let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
-                let result = self.flush(&core, &mems);
+                let result = self.flush(&core, mems);
                 let mut shared = self.shared.lock();
                 shared.flushing.remove(&core.id);
                 shared.running -= 1;
@@ -156,14 +156,14 @@ impl Inner {
     }
 
     /// Writes full memtables of a family to level 0.
-    fn flush(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<()> {
+    fn flush(&self, core: &Arc<FamilyCore>, mems: Vec<Arc<Mem>>) -> Result<()> {
         let start = self.clock.monotonic_ns();
         if self.shared.lock().families.len() > 1 {
             // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose
             // older ones of others.
             self.sync_retired()?;
         }
-        let report = self.write_level0(core, mems)?;
+        let report = self.write_level0(core, &mems)?;
         // Flushes of a family come one after the other, so the newest number is the newest data.
         let run = self.new_number();
         let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
@@ -219,7 +219,7 @@ impl Inner {
             Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
         }
         let edit = Edit { tables, ..Edit::default() };
-        self.publish(core, edit, &[])
+        self.publish(core, edit, Vec::new())
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
@@ -247,9 +247,10 @@ impl Inner {
     fn with_context<T>(&self, core: &Arc<FamilyCore>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
         let settings = core.settings.load_full();
         let snapshots = self.snapshots.list(|| self.visible());
-        let view = core.view.load_full();
+        // Only the tree: a view would keep its memtables in memory for as long as the job runs.
+        let tree = core.view.load().tree.clone();
         let table = |number: u64| -> Result<Arc<Table>> {
-            view.tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
+            tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
         };
         run(&Context {
             store: &*self.store,

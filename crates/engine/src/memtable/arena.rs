@@ -83,6 +83,12 @@ impl ChunkPool {
         self.free.lock().len() * CHUNK
     }
 
+    /// Gives all free chunks back to the system: the load is over.
+    pub fn release(&self) {
+        let free = std::mem::take(&mut *self.free.lock());
+        drop(free);
+    }
+
     fn take(&self) -> Chunk {
         let recycled = self.free.lock().pop();
         recycled.unwrap_or_else(|| Chunk::new(CHUNK))
