@@ -186,16 +186,20 @@ impl Inner {
     pub(super) fn flush_all(&self) -> Result<()> {
         let targets: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
         self.queue.lead();
-        let mems: Vec<Arc<Mem>> = self.lead(|state| {
+        let (mems, unlogged): (Vec<Arc<Mem>>, bool) = self.lead(|state| {
             self.check_writable()?;
             self.switch_all(state)?;
-            self.unlogged.store(false, Ordering::Release);
-            Ok(targets.iter().flat_map(|core| core.view.load().full.clone()).collect())
+            let full = targets.iter().flat_map(|core| core.view.load().full.clone()).collect();
+            Ok((full, self.unlogged.swap(false, Ordering::AcqRel)))
         })?;
         let waits = |core: &Arc<FamilyCore>| {
             !core.dropped.load(Ordering::Acquire) && core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)))
         };
-        self.await_background(|_| !targets.iter().any(waits))
+        let flushed = self.await_background(|_| !targets.iter().any(waits));
+        if flushed.is_err() {
+            self.unlogged.fetch_or(unlogged, Ordering::AcqRel);
+        }
+        flushed
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {

@@ -24,11 +24,12 @@ impl Threads {
         if jobs == 0 {
             return Ok(());
         }
-        let takes = std::iter::once(Takes::Flushes).chain(std::iter::repeat_n(Takes::Compactions, (jobs - 1).max(1)));
+        let first = if jobs == 1 { Takes::All } else { Takes::Flushes };
+        let takes = std::iter::once(first).chain(std::iter::repeat_n(Takes::Compactions, jobs - 1));
         let mut handles = self.handles.lock();
         for (n, takes) in takes.enumerate() {
             let weak = Arc::downgrade(inner);
-            let name = format!("sinterdb-{}{n}", if takes == Takes::Flushes { "flush" } else { "compact" });
+            let name = format!("sinterdb-{}{n}", if takes == Takes::Compactions { "compact" } else { "flush" });
             let spawned = Builder::new().name(name).spawn(move || work(&weak, takes));
             handles.push(spawned.map_err(|e| Error::invalid(format!("a background thread cannot be started: {e}")))?);
         }

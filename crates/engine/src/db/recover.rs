@@ -103,6 +103,11 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
             report.cut_records += segment.log.end.cut_records;
             continue;
         };
+        let is_empty = segment.log.records().next().is_none();
+        if is_empty && successor(segments, at).is_none() && segments[at + 1..].iter().any(|s| s.chain.is_some()) {
+            // Its creation was reported as failed, and so was its deletion: nothing was ever written to it, and nothing continues it.
+            continue;
+        }
         let whole = match expected {
             // The first one: its predecessor must not be needed.
             None => chain.previous < needed,

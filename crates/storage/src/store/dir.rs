@@ -43,6 +43,7 @@ impl DirStore {
             create_durably(path).map_err(explain)?;
         }
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
+        sys::raise_file_limit();
         Ok(DirStore { path: path.to_owned(), handle, direct: Mutex::new(HashMap::new()) })
     }
 

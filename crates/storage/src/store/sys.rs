@@ -23,6 +23,19 @@ pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) {
     unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) };
 }
 
+/// Lets this process open as many files as it may: every table of a database holds a descriptor, and the soft limit of 1,024 that
+/// systems keep for the sake of `select` is 64 GiB of tables. What cannot be raised stays; opening a file then says so.
+pub(super) fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit behind the pointer, which points to a live local.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    if known && limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the kernel reads one rlimit behind the pointer, which points to a live local.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
 /// Starts writing `length` dirty bytes from `offset` to the medium and does not wait. Gives no durability; a failed write-back is
 /// kept by the kernel and reported by the next fdatasync of this descriptor, so the result is not needed.
 pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
