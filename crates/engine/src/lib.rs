@@ -57,6 +57,7 @@ pub mod table;
 pub mod visible;
 pub mod wal;
 
+pub use db::{Db, DbIterator, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 pub use error::{Error, Result};
 
 /// README's examples, so that they are compiled with the tests.

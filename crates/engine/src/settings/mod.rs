@@ -165,7 +165,7 @@ impl Default for FamilySettings {
             style: Style::Leveled,
             block_size: 4096,
             bloom_bits_per_key: 10.0,
-            bloom_bits_last_level: 10.0,
+            bloom_bits_last_level: 6.0,
             compression: vec![Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 }],
             num_levels: 7,
             level0_file_num_compaction_trigger: 4,
