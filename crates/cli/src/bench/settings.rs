@@ -66,7 +66,7 @@ fn db_bench_defaults() -> Chosen {
         hard_pending_compaction_bytes_limit: 128 << 30,
         ..FamilySettings::default()
     };
-    let database = DbSettings { bytes_per_sync: 0, max_total_wal_size: wal_limit(&family), ..DbSettings::default() };
+    let database = DbSettings { max_total_wal_size: wal_limit(&family), ..DbSettings::default() };
     Chosen { database, family, notes: Vec::new() }
 }
 

@@ -53,6 +53,8 @@ pub struct Context<'a> {
     pub filter: Option<&'a dyn CompactionFilter>,
     /// Write past the page cache.
     pub direct: bool,
+    /// Start writing a table to the medium every so many bytes; 0: leave it to the final sync.
+    pub bytes_per_sync: u64,
     /// Most key ranges worked on at once.
     pub max_subcompactions: usize,
     /// Set to stop the job early.
@@ -362,6 +364,7 @@ impl TableFactory for Factory<'_> {
             key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
             expected_bytes: self.job.expected_bytes,
             direct: context.direct,
+            writeback_bytes: context.bytes_per_sync,
         };
         let options = TableOptions {
             block_size: context.settings.block_size,

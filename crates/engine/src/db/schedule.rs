@@ -264,6 +264,7 @@ impl Inner {
             merge: core.merge.as_deref(),
             filter: core.filter.as_deref(),
             direct: self.settings.use_direct_io_for_flush_and_compaction,
+            bytes_per_sync: self.settings.bytes_per_sync,
             max_subcompactions: self.settings.max_subcompactions,
             cancel: &self.cancel,
             clock: &*self.clock,

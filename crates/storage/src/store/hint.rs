@@ -124,6 +124,8 @@ pub struct Hint {
     pub expected_bytes: u64,
     /// Write past the page cache, where the medium can.
     pub direct: bool,
+    /// Tables through the page cache: start writing to the medium every so many bytes; 0: leave it to the final sync.
+    pub writeback_bytes: u64,
 }
 
 impl Hint {
@@ -138,6 +140,7 @@ impl Hint {
             key_range: None,
             expected_bytes: 0,
             direct: false,
+            writeback_bytes: 1 << 20,
         }
     }
 }

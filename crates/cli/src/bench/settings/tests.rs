@@ -11,7 +11,7 @@ fn settings(line: &str) -> Result<Chosen, Vec<String>> {
 #[test]
 fn without_flags_it_is_db_bench() {
     let Chosen { database, family, notes } = settings("").unwrap();
-    assert_eq!((database.cache_size, database.max_background_jobs, database.bytes_per_sync), (32 << 20, 2, 0));
+    assert_eq!((database.cache_size, database.max_background_jobs, database.bytes_per_sync), (32 << 20, 2, 1 << 20));
     assert_eq!(database.max_total_wal_size, 512 << 20);
     assert_eq!((family.write_buffer_size, family.max_write_buffer_number, family.block_size), (64 << 20, 2, 4096));
     assert_eq!((family.bloom_bits_per_key, family.level_compaction_dynamic_level_bytes), (0.0, false));

@@ -50,6 +50,7 @@ impl World {
             merge: Some(&self.operator),
             filter: None,
             direct: false,
+            bytes_per_sync: 0,
             max_subcompactions: pieces,
             cancel: &self.cancel,
             clock: &ManualClock::default(),

@@ -15,8 +15,8 @@ const PIECE: usize = 1 << 20;
 const ALIGN: usize = 4096;
 
 enum Output {
-    /// Through the page cache. `pushed` is where write-back has been started up to, for tables.
-    Plain { file: File, pushed: Option<u64> },
+    /// Through the page cache. Write-back is started every `step` bytes (0: never) and has been up to `pushed`.
+    Plain { file: File, pushed: u64, step: u64 },
     /// Past the page cache.
     Direct(Arc<Mutex<DirectFile>>),
 }
@@ -33,8 +33,8 @@ pub(super) struct DirAppender {
 }
 
 impl DirAppender {
-    pub(super) fn plain(id: FileId, file: File, table: bool) -> Self {
-        DirAppender { id, output: Output::Plain { file, pushed: table.then_some(0) }, len: 0, failed: None }
+    pub(super) fn plain(id: FileId, file: File, step: u64) -> Self {
+        DirAppender { id, output: Output::Plain { file, pushed: 0, step }, len: 0, failed: None }
     }
 
     pub(super) fn direct(id: FileId, file: Arc<Mutex<DirectFile>>) -> Self {
@@ -56,12 +56,10 @@ impl DirAppender {
 impl Appender for DirAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.attempt("append", |output, at| match output {
-            Output::Plain { file, pushed } => {
+            Output::Plain { file, pushed, step } => {
                 file.write_all_at(bytes, at)?;
                 let end = at + bytes.len() as u64;
-                if let Some(pushed) = pushed
-                    && end - *pushed >= PIECE as u64
-                {
+                if *step > 0 && end - *pushed >= *step {
                     sys::start_writeback(file, *pushed, end - *pushed);
                     *pushed = end;
                 }
@@ -181,7 +179,7 @@ mod tests {
     #[test]
     fn a_failed_append_ends_the_appender() {
         let id = FileId::table(1);
-        let mut plain = DirAppender::plain(id, full(), true);
+        let mut plain = DirAppender::plain(id, full(), 1);
         let error = plain.append(b"abc").unwrap_err();
         assert!(error.is_no_space(), "{error}");
         assert_eq!((plain.len(), error.file), (0, Some(id)));
@@ -198,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_failed_sync_ends_the_appender() {
-        let mut plain = DirAppender::plain(FileId::log(1), full(), false);
+        let mut plain = DirAppender::plain(FileId::log(1), full(), 0);
         let error = plain.sync().unwrap_err();
         assert_eq!(error.operation, "sync");
         assert_dead(plain);
