@@ -77,6 +77,7 @@ impl Db {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
+                stuck: AtomicBool::new(false),
             });
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             shared.families.insert(id, core.clone());
@@ -103,6 +104,7 @@ impl Db {
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());
+            shared.damaged.retain(|_, damaged| damaged.family != family.id());
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
                 table.forget();
@@ -156,13 +158,14 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Returns when no flush or compaction runs or is needed.
+    /// Returns when no flush or compaction runs or is needed; an error if some are needed that damaged tables keep from running.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.inner.settle_down()
     }
 
     /// Flushes, then merges everything in the range (both ends included; `None`: from the first, to the last key) down to the
-    /// last level, so that no deleted or overwritten entry is left that no snapshot needs.
+    /// last level, so that no deleted or overwritten entry is left that no snapshot needs. With a damaged table in the range it does what
+    /// can be done without, and gives that table's error.
     pub fn compact_range(&self, family: &Family, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         family.check()?;
         self.flush()?;
@@ -174,6 +177,9 @@ impl Db {
         let mut shared = inner.shared.lock();
         if let Some(at) = shared.manual.iter().position(|id| *id == family.id()) {
             shared.manual.swap_remove(at);
+        }
+        if !shared.damaged.is_empty() {
+            inner.refresh_pressure(&mut shared);
         }
         inner.work.notify_all();
         drop(shared);
@@ -217,7 +223,7 @@ impl Inner {
                 continue;
             }
             let choice = self.with_env(&shared, core, |env| compaction::manual_up_to(&version, env, range, before, newest));
-            let Some((work, plan)) = unpack(choice) else { return Ok(()) };
+            let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, &plan);
             drop(shared);
             self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan })?;
@@ -253,7 +259,8 @@ impl Inner {
     /// Until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
         if self.inline() {
-            return self.run_pending();
+            self.run_pending()?;
+            return self.check_undamaged(&self.shared.lock(), None);
         }
         loop {
             let mut shared = self.shared.lock();
@@ -263,7 +270,7 @@ impl Inner {
                 continue;
             }
             // What `next_job` hands out here is run here; the threads take their share meanwhile.
-            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return Ok(()) };
+            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return self.check_undamaged(&shared, None) };
             drop(shared);
             self.run_job(job)?;
         }

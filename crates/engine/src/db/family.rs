@@ -19,6 +19,8 @@ pub(crate) struct FamilyCore {
     pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
+    /// Writes are refused: too much has piled up above a damaged table.
+    pub stuck: AtomicBool,
 }
 
 impl std::fmt::Debug for FamilyCore {

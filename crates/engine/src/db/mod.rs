@@ -8,6 +8,7 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod damage;
 mod family;
 mod iterator;
 mod logs;
@@ -49,6 +50,7 @@ use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
 use crate::settings::DbSettings;
 use background::Threads;
+use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
 use parking_lot::{Condvar, Mutex};
@@ -131,6 +133,8 @@ struct Shared {
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
+    /// Tables that compactions leave alone, by number.
+    damaged: BTreeMap<u64, Damaged>,
     /// Family, level and key range that running jobs write.
     busy_output: Vec<(u32, usize, KeyRange)>,
     /// Families that are being flushed.
@@ -157,6 +161,7 @@ impl Shared {
             manifest,
             families: BTreeMap::new(),
             busy: HashSet::new(),
+            damaged: BTreeMap::new(),
             busy_output: Vec::new(),
             flushing: HashSet::new(),
             running: 0,
@@ -272,7 +277,7 @@ impl Inner {
             // Nothing will be created, logged or deleted any more that the next opener could not bear.
             *self.lock.lock() = None;
         }
-        shared.failed.clone().map_or(synced, Err).and(flushed)
+        shared.failed.clone().map_or(synced, Err).and(flushed).and(self.check_undamaged(&shared, None))
     }
 }
 
@@ -332,7 +337,7 @@ impl Db {
     }
 
     /// Syncs the log, stops the threads and closes the database for all handles; reads through them go on working. A failure of
-    /// background work that nobody was told of is reported here. Memtables are not flushed, because the log has them, unless they
+    /// background work that nobody was told of is reported here, damaged tables that compactions met included. Memtables are not flushed, because the log has them, unless they
     /// hold unlogged writes.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()

@@ -250,6 +250,7 @@ impl Builder {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
+                stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });

@@ -215,7 +215,11 @@ impl Inner {
             let view = core.view.load();
             let settings = core.settings.load();
             let input = PaceInput::of(&view.tree.version, &settings, view.full.len());
-            worst = worst.max(pacing::pace(&input));
+            let pace = pacing::pace(&input);
+            // What no work can end must not hold the writers of other families.
+            let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
+            core.stuck.store(stuck, Ordering::Release);
+            worst = worst.max(if stuck { Pace::Free } else { pace });
         }
         self.pressure.set(&worst);
         self.changed.notify_all();

@@ -304,6 +304,9 @@ impl Inner {
             let Some(writer) = state.family(operation.family) else {
                 return Err(Error::invalid(format!("column family {} does not exist or was dropped", operation.family)));
             };
+            if writer.core.stuck.load(Ordering::Acquire) {
+                return Err(self.stuck_error(&writer.core));
+            }
             if operation.kind == Kind::Merge && writer.core.merge.is_none() {
                 return Err(Error::invalid(format!("column family {:?} has no merge operator", writer.core.name)));
             }
