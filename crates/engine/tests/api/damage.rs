@@ -194,3 +194,49 @@ fn a_pile_above_a_damaged_table_ends_in_a_clear_error() {
         finished.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|e| panic!("{jobs} jobs: {e}"));
     }
 }
+
+/// A scan within bounds needs the tables that have keys there, and no neighbour of theirs.
+#[test]
+fn scans_beside_a_damaged_table_do_not_touch_it() {
+    let store = memory();
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let mut model = Model::new();
+    write(&db, &db.default_family(), &mut model, (0, 6_000), 0).unwrap();
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    let version = db.version(&db.default_family()).unwrap();
+    let tables = &version.levels[version.deepest().unwrap()][0].tables;
+    assert!(tables.len() >= 5, "{} tables", tables.len());
+    let (before, broken, after) = (&tables[1].range, &tables[2], &tables[3].range);
+    db.close().unwrap();
+    store.remove(FileId::table(broken.number)).unwrap();
+
+    let db = try_open(&store, builder().read_only()).unwrap();
+    let inside = |range: &sinterdb::manifest::KeyRange| model.range(range.smallest.clone()..=range.largest.clone()).count();
+    let end = |key: &[u8]| [key, b"\0"].concat();
+    // The bounds reach into the gaps: up to the broken table's first key, and from just behind its last.
+    let below = ReadOptions { lower: Some(before.smallest.clone()), upper: Some(broken.range.smallest.clone()), ..ReadOptions::default() };
+    let above = ReadOptions { lower: Some(end(&broken.range.largest)), upper: Some(end(&after.largest)), ..ReadOptions::default() };
+    let gap = ReadOptions { lower: Some(end(&before.largest)), upper: Some(broken.range.smallest.clone()), ..ReadOptions::default() };
+    let prefix = ReadOptions { prefix: Some(before.largest.clone()), ..ReadOptions::default() };
+    for (options, expected) in [(below, inside(before)), (above, inside(after)), (gap, 0), (prefix, 1)] {
+        let mut scan = db.iter_with(&db.default_family(), options.clone()).unwrap();
+        let mut count = 0;
+        scan.seek_first().unwrap();
+        while scan.valid() {
+            count += 1;
+            scan.advance().unwrap();
+        }
+        assert_eq!(count, expected, "{options:?}");
+        scan.seek_last().unwrap();
+        while scan.valid() {
+            count -= 1;
+            scan.retreat().unwrap();
+        }
+        assert_eq!(count, 0, "{options:?}");
+        scan.seek(b"").unwrap();
+        scan.seek_for_prev(b"z").unwrap();
+        assert_eq!(scan.valid(), expected > 0);
+    }
+    let across = ReadOptions { lower: Some(before.largest.clone()), upper: Some(end(&broken.range.smallest)), ..ReadOptions::default() };
+    assert!(db.iter_with(&db.default_family(), across).unwrap().any(|entry| entry.is_err()));
+}
