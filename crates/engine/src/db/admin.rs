@@ -71,6 +71,7 @@ impl Db {
             let core = Arc::new(FamilyCore {
                 id,
                 name: name.to_owned(),
+                handle: inner.handle,
                 settings: ArcSwap::from_pointee(settings),
                 merge,
                 filter,
@@ -94,7 +95,7 @@ impl Db {
         inner.queue.lead();
         inner.lead(|state| {
             inner.check_writable()?;
-            family.check()?;
+            inner.check_family(family)?;
             let mut shared = inner.shared.lock();
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
@@ -122,7 +123,7 @@ impl Db {
 
     /// The settings that a family has now.
     pub fn family_settings(&self, family: &Family) -> Result<FamilySettings> {
-        family.check()?;
+        self.inner.check_family(family)?;
         Ok(FamilySettings::clone(&family.core.settings.load()))
     }
 
@@ -134,7 +135,7 @@ impl Db {
         inner.queue.lead();
         inner.lead(|state| {
             inner.check_writable()?;
-            family.check()?;
+            inner.check_family(family)?;
             let levels = family.core.settings.load().num_levels;
             if levels != settings.num_levels {
                 return Err(Error::invalid(format!("num_levels cannot be changed ({levels} to {})", settings.num_levels)));
@@ -167,7 +168,7 @@ impl Db {
     /// last level, so that no deleted or overwritten entry is left that no snapshot needs. With a damaged table in the range it does what
     /// can be done without, and gives that table's error.
     pub fn compact_range(&self, family: &Family, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
-        family.check()?;
+        self.inner.check_family(family)?;
         self.flush()?;
         let inner = &self.inner;
         let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
@@ -211,7 +212,6 @@ impl Inner {
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;
-            Family { core: core.clone() }.check()?;
             let mut shared = self.shared.lock();
             if core.dropped.load(Ordering::Acquire) {
                 return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));

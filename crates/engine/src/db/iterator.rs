@@ -137,7 +137,7 @@ impl Db {
 
     /// Walks a family, within bounds, at a snapshot.
     pub fn iter_with(&self, family: &Family, options: ReadOptions) -> Result<DbIterator> {
-        self.inner.check_readable(family)?;
+        self.inner.check_family(family)?;
         self.inner.statistics.add(Ticker::NumIteratorCreated, 1);
         let view = family.core.view.load_full();
         let seq = self.inner.read_seq(&options)?;

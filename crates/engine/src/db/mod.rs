@@ -83,6 +83,8 @@ impl std::fmt::Debug for Db {
 
 /// What all handles, threads and iterators of a database share.
 struct Inner {
+    /// Differs between all handles of a process, of the same database too.
+    handle: u64,
     store: Arc<Meter>,
     db: DbId,
     settings: DbSettings,
@@ -191,6 +193,7 @@ struct Parts {
 impl Inner {
     fn new(parts: Parts, state: &State) -> Self {
         Inner {
+            handle: parts.default_family.core.handle,
             store: parts.store,
             db: state.db,
             settings: parts.settings,
@@ -244,9 +247,16 @@ impl Inner {
         self.settings.max_background_jobs == 0
     }
 
-    /// Refuses a dropped family. Reads go on after the handle has ended for writing.
-    fn check_readable(&self, family: &Family) -> Result<()> {
-        family.check()
+    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there.
+    fn check_family(&self, family: &Family) -> Result<()> {
+        let core = &family.core;
+        if core.handle != self.handle {
+            return Err(Error::invalid(format!("column family {:?} belongs to another open database", core.name)));
+        }
+        if core.dropped.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
+        }
+        Ok(())
     }
 
     /// Stops all work, makes what is in the log durable and lets the next opener in.

@@ -27,7 +27,10 @@ use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The next handle's number; 0 stands for none.
+static HANDLES: AtomicU64 = AtomicU64::new(1);
 
 type Families = BTreeMap<u32, Arc<FamilyCore>>;
 type OpenParts = (Arc<Meter>, Option<Box<dyn StoreLock>>, Arc<ChunkPool>);
@@ -234,6 +237,7 @@ impl Builder {
         let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
         let cache = Cache::new(settings.cache_size);
         let ledger = Arc::new(Ledger::default());
+        let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(replayed.last_seq);
         for family in state.families.values() {
@@ -245,6 +249,7 @@ impl Builder {
             let core = Arc::new(FamilyCore {
                 id: family.id,
                 name: family.name.clone(),
+                handle,
                 merge: self.operators.get(&family.name).cloned(),
                 filter: self.filters.get(&family.name).cloned(),
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),

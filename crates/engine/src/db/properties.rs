@@ -87,14 +87,18 @@ impl Db {
 
     /// The tree of a family now.
     pub fn version(&self, family: &Family) -> Result<Arc<Version>> {
-        family.check()?;
+        self.inner.check_family(family)?;
         Ok(family.core.view.load().tree.version.clone())
     }
 
-    /// A property of a family under RocksDB's name; `None` for a name that is not known. `sinterdb.damaged-tables` has a line for each
+    /// A property of a family under RocksDB's name; `None` for a name that is not known, and for
+    /// another database's family. `sinterdb.damaged-tables` has a line for each
     /// damaged table that compactions have met and leave alone ([`Db::damaged_tables`]); `rocksdb.background-errors` counts them, of all
     /// families, too.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
+        if family.core.handle != self.inner.handle {
+            return None;
+        }
         let view = family.core.view.load_full();
         let version = &view.tree.version;
         if let Some(level) = name.strip_prefix("rocksdb.num-files-at-level") {
