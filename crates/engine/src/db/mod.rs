@@ -18,6 +18,7 @@ mod properties;
 mod publish;
 mod queue;
 mod read;
+mod read_only;
 mod recover;
 mod room;
 mod schedule;

@@ -91,6 +91,7 @@ impl Builder {
 
     /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged
     /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
+    /// A writer may be at work: if it deletes a file that is needed, opening starts again, ten times at most.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -132,6 +133,10 @@ impl Builder {
     /// Opens the database in a store.
     pub fn open_store(self, store: Arc<dyn Store>) -> Result<Db> {
         self.validate()?;
+        if self.read_only { self.open_to_read(&store) } else { self.try_open(store) }
+    }
+
+    pub(super) fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
         let lock = if self.read_only { None } else { Some(store.lock()?) };
         let meter = Arc::new(Meter::new(store));
         let mut loaded = manifest::load(&*meter)?;
@@ -231,7 +236,7 @@ impl Builder {
         Ok(())
     }
 
-    fn assemble(self, parts: OpenParts, state: State, replayed: Replayed, loaded: &Loaded) -> Result<Db> {
+    fn assemble(&self, parts: OpenParts, state: State, replayed: Replayed, loaded: &Loaded) -> Result<Db> {
         let (store, lock, pool) = parts;
         let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
         let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
@@ -265,7 +270,7 @@ impl Builder {
         let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
-        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock, settings, default_family, next_number };
+        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock.clone(), settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
         if self.read_only {
             inner.start_read_only(state, families, &replayed);

@@ -152,6 +152,11 @@ impl Table {
         })
     }
 
+    /// It stands for a table that is damaged or missing.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// The error of a broken table. Asked where something is read for the first time: nothing of a broken table ever is in the cache.
     fn check_intact(&self) -> Result<()> {
         self.broken.clone().map_or(Ok(()), Err)
