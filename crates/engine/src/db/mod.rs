@@ -119,6 +119,8 @@ struct Inner {
     /// No more writes: closed, or ended by a failure.
     ended: AtomicBool,
     reason: Mutex<Option<String>>,
+    /// The manifest may hold an edit that was reported as failed.
+    torn_manifest: AtomicBool,
     /// Memtables may hold writes that are not in the log.
     unlogged: AtomicBool,
     /// Tells running compactions to stop.
@@ -220,6 +222,7 @@ impl Inner {
             log_bytes: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
+            torn_manifest: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),

@@ -3,6 +3,8 @@
 //!
 //! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
 //! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.
+//! * An edit that found no space may be there all the same: its caller was told that it failed, and what goes on as if it had (writes to
+//!   a family that it drops) would be lost with it. Until a new manifest has replaced that one, nothing is acknowledged or deleted.
 //! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
 
 use super::family::FamilyCore;
@@ -31,12 +33,30 @@ impl Inner {
         let before = manifest.len();
         match manifest.append(&edit) {
             Ok(()) => {}
-            // The record may be there in part: the next edit goes to a new manifest, which says nothing of this one.
-            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => return Err(error),
+            // The record may be there, in part or whole: a new manifest comes before the next edit and the next write.
+            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => {
+                self.torn_manifest.store(true, Ordering::Release);
+                return Err(error);
+            }
             Err(error) => return Err(self.poison("write to the manifest", error)),
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
         *state = next;
+        Ok(())
+    }
+
+    /// Before anything is acknowledged after an edit that failed: replaces the manifest, in which that edit may be.
+    #[cold]
+    pub(super) fn renew_manifest(&self) -> Result<()> {
+        let mut shared = self.shared.lock();
+        if let Shared { manifest: Some(manifest), state, .. } = &mut *shared
+            && manifest.must_rotate()
+        {
+            self.rotate_manifest(manifest, state)?;
+        }
+        let doomed = self.take_doomed(&mut shared);
+        drop(shared);
+        self.delete_files(&doomed);
         Ok(())
     }
 
@@ -46,9 +66,10 @@ impl Inner {
         match manifest.rotate(&*self.store, number, state) {
             Ok(()) => {
                 self.ledger.record(None, Cause::Manifest, manifest.len());
+                self.torn_manifest.store(false, Ordering::Release);
                 Ok(())
             }
-            Err(error @ Error::NoSpace(_)) => Err(error),
+            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => Err(error),
             Err(error) => Err(self.poison("change of manifests", error)),
         }
     }
@@ -74,10 +95,7 @@ impl Inner {
     /// False if the family was dropped.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
-        self.store.sync_names().map_err(|error| match Error::from(error) {
-            error @ Error::NoSpace(_) => error,
-            error => self.poison("sync of names", error),
-        })?;
+        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
         let mut shared = self.shared.lock();
         if core.dropped.load(Ordering::Acquire) {
             return Ok(false);

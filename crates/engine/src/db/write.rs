@@ -257,6 +257,9 @@ impl Inner {
         I: Iterator<Item = (&'a WriteBatch, WriteOptions)>,
     {
         self.check_writable()?;
+        if self.torn_manifest.load(Ordering::Acquire) {
+            self.renew_manifest()?;
+        }
         let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
         self.make_room(state, bytes)?;
         let first = state.last_seq + 1;
