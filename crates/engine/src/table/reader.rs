@@ -1,7 +1,7 @@
 //! An open table. A get asks the filter, the index, one block: three array accesses and lock-free loads while they are resident, and one
 //! read of the medium for each that is not.
 
-use super::block::Block;
+use super::block::{self, Block};
 use super::counted::Counted;
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
@@ -24,7 +24,6 @@ use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
 use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, OnceLock};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// How a read treats the cache. Checksums are always verified when bytes come from the medium.
 #[derive(Debug, Clone, Copy)]
@@ -165,7 +164,7 @@ impl Table {
     /// The hash of a key, computed once per get and used by filters and block tags of all tables.
     #[inline]
     pub fn hash(key: &[u8]) -> u64 {
-        xxh3_64(key)
+        block::hash(key)
     }
 
     /// Visits the point versions of `key` with sequence number `<= snapshot`, newest first, until `visit` breaks.
@@ -188,7 +187,7 @@ impl Table {
             let block = self.block(&index, number, options)?;
             // Prefix, tags and offsets are needed one after another; this way their misses overlap.
             block.prefetch();
-            match block.layout().get(block.data(), key, hash, snapshot, &mut visit) {
+            match block.get(key, hash, snapshot, &mut visit) {
                 Some(ControlFlow::Break(())) => break,
                 Some(ControlFlow::Continue(())) => {}
                 None => return Err(self.damaged_block(&index, number)),
@@ -397,7 +396,7 @@ impl Table {
     pub(super) fn parse_block(&self, offset: u64, frame: Vec<u8>) -> Result<Arc<Cached<Block>>> {
         self.cache.count_miss(Part::Data);
         let payload = self.frames.payload_of(offset, frame, self.dictionary()?)?;
-        let block = Block::parse(payload).ok_or_else(|| self.frames.corrupt(offset, "a damaged data block"))?;
+        let block = Block::parse(&payload).ok_or_else(|| self.frames.corrupt(offset, "a damaged data block"))?;
         let bytes = block.bytes();
         Ok(Cached::new(Part::Data, block, bytes))
     }
