@@ -79,7 +79,7 @@ impl TableCursor {
         for block in number..=last {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;
-            let parsed = self.table.parse_block(offset, bytes[at..at + length as usize].to_vec());
+            let parsed = self.table.parse_block(offset, &bytes[at..at + length as usize]);
             match parsed {
                 Ok(parsed) => self.ahead.push_back((block, parsed)),
                 // Only the block that is asked for now can fail; the others fail when they are reached.
