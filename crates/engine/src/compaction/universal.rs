@@ -121,8 +121,8 @@ fn output(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: &Ran
     if deepest >= newest.level.max(1) && is_free { (deepest, 0) } else { (newest.level, newest.run.number) }
 }
 
-/// All runs from the newest that `wanted` chooses down to the oldest, if they are not one already or `rewrite` says so. A run that cannot be
-/// taken stays, and those on either side of it are merged among themselves.
+/// All runs from the newest that `wanted` chooses down to the oldest, if they are not one already or `rewrite` says so. A run that cannot
+/// be taken stays, and those on either side of it are merged among themselves.
 pub fn merge_all(version: &Version, env: &PickEnv<'_>, wanted: impl Fn(&Run) -> bool, rewrite: impl Fn(&Run) -> bool) -> Choice {
     let runs = sorted_runs(version, env);
     let mut end = 0;

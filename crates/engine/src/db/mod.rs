@@ -351,8 +351,8 @@ impl Db {
     }
 
     /// Syncs the log, stops the threads and closes the database for all handles; reads through them go on working. A failure of
-    /// background work that nobody was told of is reported here, damaged tables that compactions met included. Memtables are not flushed, because the log has them, unless they
-    /// hold unlogged writes.
+    /// background work that nobody was told of is reported here, damaged tables that compactions met included. Memtables are not flushed,
+    /// because the log has them, unless they hold unlogged writes.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()
     }

@@ -2,8 +2,8 @@
 //! the answers anew.
 //!
 //! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy`,
-//! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask. `pick apply`
-//! also changes the tree as if the job had made one table of all inputs.
+//! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
+//! `pick apply` also changes the tree as if the job had made one table of all inputs.
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, check_shape, manual, picker};
 use super::apply;
