@@ -227,8 +227,8 @@ impl Arena {
         let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
         let at = self.address(reference);
         let (short_key, short_value) = short.unwrap_or((LONG_MARK, 0));
-        // SAFETY: disjoint: `size` bytes at `at`, aligned to 8, were reserved for this entry, and nobody has the reference yet. All fields are
-        // aligned to their sizes.
+        // SAFETY: disjoint: `size` bytes at `at`, aligned to 8, were reserved for this entry, and nobody has the reference yet. All
+        // fields are aligned to their sizes.
         unsafe {
             at.cast::<u64>().write(trailer);
             at.add(8).cast::<u16>().write(short_key);

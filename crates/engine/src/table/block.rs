@@ -12,8 +12,8 @@
 //!             the stored block
 //! ```
 //!
-//! The trailer's lowest bit is 0 for a value, else three more bits are the kind. The rest is 0 for sequence number 0 (so that an entry below
-//! all snapshots costs one byte), else the distance from the base sequence number plus one.
+//! The trailer's lowest bit is 0 for a value, else three more bits are the kind. The rest is 0 for sequence number 0 (so that an entry
+//! below all snapshots costs one byte), else the distance from the base sequence number plus one.
 //!
 //! * A get compares tags sixteen at a time and touches an entry only on a match: one in 256 entries matches by chance. (A scan of
 //!   restart intervals, as in LevelDB, costs ten times as much in dependent cache misses.)
