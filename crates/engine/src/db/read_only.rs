@@ -1,6 +1,7 @@
 //! Opening to read only, beside a writer that may be at work. Without a lock, files that the manifest named when it was read may be
-//! deleted before they are opened. The writer deletes a file only after an edit that does without it, so whoever misses one finds a changed manifest
-//! and starts again from that. Only what is missing from, or wrong with, a manifest that did not change meanwhile is damage.
+//! deleted before they are opened. The writer deletes a file only after an edit that does without it, so whoever misses one finds a
+//! changed manifest and starts again from that. Only what is missing from, or wrong with, a manifest that did not change meanwhile is
+//! damage.
 
 use super::{Builder, Db};
 use crate::error::Result;
