@@ -10,7 +10,7 @@ use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Change, Edit, ManifestLog, State, Version};
+use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
 use sinter_storage::store::{Cause, FileId, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ impl Inner {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
             if matches!(result, Ok(false) | Err(Error::NoSpace(_))) {
-                shared.doomed.extend(new_tables(&edit));
+                shared.doomed.extend(new_tables(&edit.tables));
             }
             self.take_doomed(&mut shared)
         };
@@ -120,9 +120,9 @@ impl Inner {
     }
 }
 
-/// The tables that an edit adds.
-fn new_tables(edit: &Edit) -> impl Iterator<Item = FileId> {
-    edit.tables.iter().filter_map(|t| match &t.change {
+/// The tables that changes add.
+pub(super) fn new_tables(changes: &[TableChange]) -> impl Iterator<Item = FileId> {
+    changes.iter().filter_map(|t| match &t.change {
         Change::Add { table, .. } => Some(FileId::table(table.number)),
         Change::Remove { .. } | Change::Move { .. } => None,
     })

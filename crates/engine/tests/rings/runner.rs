@@ -36,11 +36,15 @@ impl MergeOperator for Append {
     }
 }
 
+/// No threads, a small cache.
+pub fn settings() -> DbSettings {
+    DbSettings { max_background_jobs: 0, cache_size: 4096, ..DbSettings::default() }
+}
+
 /// Opens the way all rings do: no threads, a small cache, an identity from outside.
 pub fn builder(identity: u8) -> Builder {
-    let settings = DbSettings { max_background_jobs: 0, cache_size: 4096, ..DbSettings::default() };
     let clock = Arc::new(ManualClock::default());
-    Db::builder().settings(settings).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
+    Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
 /// What is called after a checkpoint's target was made, with the target and the progress; gives the store to write the checkpoint to.
