@@ -55,7 +55,7 @@ impl Db {
         inner.lead(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
-            if shared.families.values().any(|f| f.name == name) {
+            if shared.state.family(name).is_some() {
                 return Err(Error::invalid(format!("column family {name:?} exists already")));
             }
             let id = shared.state.next_family;
@@ -110,7 +110,7 @@ impl Db {
                 shared.doomed.push(FileId::table(table.info().number));
             }
             inner.drop_old_logs(&mut shared);
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             let doomed = inner.take_doomed(&mut shared);
             drop(shared);
             inner.delete_files(&doomed);
@@ -144,7 +144,7 @@ impl Db {
                 writer.limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             }
             family.core.settings.store(Arc::new(settings));
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);
             if inner.inline() { inner.run_pending() } else { Ok(()) }

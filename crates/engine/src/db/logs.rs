@@ -8,7 +8,7 @@ use super::{Inner, Shared};
 use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::{Edit, State};
+use crate::manifest::Edit;
 use crate::wal::LogWriter;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store};
 use std::sync::atomic::Ordering;
@@ -49,11 +49,6 @@ pub(super) struct Retired {
     good: u64,
     /// Not yet synced.
     unsynced: Option<LogWriter>,
-}
-
-/// Segments before this one hold nothing that any family needs.
-pub(super) fn first_needed_log(state: &State) -> u64 {
-    state.families.values().map(|f| f.flushed_log).min().unwrap_or(0)
 }
 
 impl Inner {
@@ -143,7 +138,7 @@ impl Inner {
         let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.good)).collect();
         log_lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
         let mut shared = self.shared.lock();
-        let needed = first_needed_log(&shared.state);
+        let needed = shared.state.needed_log();
         log_lengths.retain(|(number, _)| *number >= needed);
         let new_logs = log_lengths.iter().map(|l| l.0).filter(|number| !shared.state.logs.contains(number)).collect();
         self.log_edit(&mut shared, &Edit { new_logs, log_lengths, ..Edit::default() })
@@ -151,7 +146,7 @@ impl Inner {
 
     /// Gives up segments that no family needs any more. Called with the state that the manifest has.
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
-        let needed = first_needed_log(&shared.state);
+        let needed = shared.state.needed_log();
         self.retired.lock().retain(|log| {
             let keep = log.number >= needed;
             if !keep {

@@ -47,6 +47,7 @@ use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
 use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
+use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
 use family::FamilyCore;
@@ -135,6 +136,8 @@ struct Shared {
     busy_output: Vec<(u32, usize, KeyRange)>,
     /// Families that are being flushed.
     flushing: HashSet<u32>,
+    /// Families whose writers are not free, and how slow they may be.
+    slow: BTreeMap<u32, Pace>,
     /// Jobs that run.
     running: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -159,6 +162,7 @@ impl Shared {
             busy: HashSet::new(),
             busy_output: Vec::new(),
             flushing: HashSet::new(),
+            slow: BTreeMap::new(),
             running: 0,
             manual: Vec::new(),
             blocked: None,

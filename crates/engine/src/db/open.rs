@@ -7,7 +7,6 @@
 //! (`delete_unfinished`), so that however often it is interrupted, the store holds the log once and its tables once.
 
 use super::family::{Family, FamilyCore};
-use super::logs::first_needed_log;
 use super::mem::{Mem, MemWriter};
 use super::publish::new_tables;
 use super::recover::{Room, Survey, survey};
@@ -354,8 +353,8 @@ impl Inner {
         }
         self.delete_leftovers(&state)?;
         let mut shared = self.shared.lock();
-        *shared = Shared { families, ..Shared::new(state, Some(manifest)) };
-        self.refresh_pressure(&mut shared);
+        *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
+        families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
         drop(shared);
         *self.write_state.lock() = writers;
         Ok(())
@@ -373,7 +372,7 @@ impl Inner {
     /// Deletes tables and segments that nothing names: what a crash left, and the segments whose contents are in tables now.
     fn delete_leftovers(&self, state: &State) -> Result<()> {
         let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
-        let needed = first_needed_log(state);
+        let needed = state.needed_log();
         let dead = |id: &FileId| match id.kind {
             FileKind::Table => !tables.contains(&id.number),
             FileKind::Log => id.number < needed,

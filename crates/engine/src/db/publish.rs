@@ -20,8 +20,7 @@ impl Inner {
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
         self.check_writable()?;
         let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
-        let mut next = shared.state.clone();
-        next.apply(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
+        let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
         let Shared { manifest: Some(manifest), state, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
@@ -36,7 +35,7 @@ impl Inner {
             Err(error) => return Err(self.poison("write to the manifest", error)),
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
-        *state = next;
+        state.accept(next);
         Ok(())
     }
 
@@ -96,7 +95,7 @@ impl Inner {
             shared.doomed.push(FileId::table(table.info().number));
         }
         self.drop_old_logs(&mut shared);
-        self.refresh_pressure(&mut shared);
+        self.refresh_pressure(&mut shared, core);
         self.work.notify_all();
         Ok(true)
     }

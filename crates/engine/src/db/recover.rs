@@ -9,7 +9,7 @@
 //! those that are full.
 
 use super::batch::{Operation, decode_record};
-use super::logs::{Chain, first_needed_log};
+use super::logs::Chain;
 use super::mem::{Mem, MemWriter};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ struct Segment {
 pub(super) fn survey(store: &dyn Store, state: &State) -> Result<Survey> {
     let mut logs: Vec<u64> = store.list()?.into_iter().filter(|(id, _)| id.kind == FileKind::Log).map(|(id, _)| id.number).collect();
     logs.sort_unstable();
-    let needed = first_needed_log(state);
+    let needed = state.needed_log();
     if let Some(lost) = state.logs.iter().find(|n| !logs.contains(n)) {
         return Err(Error::corrupt(FileId::log(*lost), 0, "the log segment is missing"));
     }
