@@ -35,12 +35,14 @@ fn validated(settings: &FamilySettings) -> Result<()> {
 }
 
 impl Db {
-    /// Creates a column family; durable when it returns.
+    /// Creates a column family; durable when it returns. Buffered writes before it are not made durable by that: a power cut may leave the
+    /// family and take them. Writes to the family come after them in the one log of all families, so that none of these survives
+    /// without all logged writes before it.
     pub fn create_family(&self, name: &str, settings: FamilySettings) -> Result<Family> {
         self.create_family_with(name, settings, None, None)
     }
 
-    /// Creates a column family with a merge operator and a compaction filter; durable when it returns.
+    /// [`Db::create_family`] with a merge operator and a compaction filter.
     pub fn create_family_with(
         &self,
         name: &str,
@@ -84,7 +86,8 @@ impl Db {
         })
     }
 
-    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on.
+    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on. All logged writes
+    /// before it are made durable first: a family that was copied to another one and dropped must not be gone together with its copy.
     pub fn drop_family(&self, family: &Family) -> Result<()> {
         if family.name() == DEFAULT_FAMILY {
             return Err(Error::invalid("the default column family cannot be dropped"));
@@ -94,6 +97,7 @@ impl Db {
         inner.lead(|state| {
             inner.check_writable()?;
             family.check()?;
+            inner.sync_log(state)?;
             let mut shared = inner.shared.lock();
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;

@@ -49,6 +49,8 @@ pub(super) struct Retired {
     good: u64,
     /// Not yet synced.
     unsynced: Option<LogWriter>,
+    /// Someone syncs it: the file stays meanwhile.
+    syncing: bool,
 }
 
 impl Inner {
@@ -76,7 +78,13 @@ impl Inner {
         self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
         self.active_log.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired { number: previous, bytes: old.len(), good: previous_len, unsynced: Some(old) });
+            self.retired.lock().push(Retired {
+                number: previous,
+                bytes: old.len(),
+                good: previous_len,
+                unsynced: Some(old),
+                syncing: false,
+            });
         }
         state.broken_log = None;
         Ok(())
@@ -88,19 +96,24 @@ impl Inner {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
             state.broken_log = Some((number, good));
-            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log) });
+            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log), syncing: false });
         }
     }
 
-    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them.
+    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile, so
+    /// that writers can retire segments and flushes can give them up; who also wants them synced waits.
     pub(super) fn sync_retired(&self) -> Result<()> {
-        let mut retired = self.retired.lock();
-        for log in retired.iter_mut() {
-            if let Some(mut writer) = log.unsynced.take() {
-                self.sync_segment(&mut writer)?;
-            }
+        let _turn = self.retired_sync.lock();
+        loop {
+            let mut retired = self.retired.lock();
+            let Some(log) = retired.iter_mut().find(|log| log.unsynced.is_some()) else { return Ok(()) };
+            log.syncing = true;
+            let (number, writer) = (log.number, log.unsynced.take());
+            drop(retired);
+            let synced = writer.map_or(Ok(true), |mut writer| self.sync_segment(&mut writer));
+            self.retired.lock().iter_mut().filter(|log| log.number == number).for_each(|log| log.syncing = false);
+            synced?;
         }
-        Ok(())
     }
 
     /// Syncs one segment; false if the marker behind the records did not fit, so that no more can be written to it. A failed sync ends the
@@ -148,7 +161,7 @@ impl Inner {
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
         let needed = shared.state.needed_log();
         self.retired.lock().retain(|log| {
-            let keep = log.number >= needed;
+            let keep = log.number >= needed || log.syncing;
             if !keep {
                 self.log_bytes.fetch_sub(log.bytes, Ordering::Relaxed);
                 shared.doomed.push(FileId::log(log.number));

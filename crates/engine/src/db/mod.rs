@@ -2,7 +2,7 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `shared`, `retired`; everything else is a leaf.
+//! `write_state`, `retired_sync`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -106,6 +106,8 @@ struct Inner {
     pressure: Pressure,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
+    /// The turn to sync these.
+    retired_sync: Mutex<()>,
     /// Number of the active segment.
     active_log: AtomicU64,
     /// Segments up to this number are known to the manifest.
@@ -210,6 +212,7 @@ impl Inner {
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
             retired: Mutex::default(),
+            retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),

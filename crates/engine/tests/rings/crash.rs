@@ -238,6 +238,7 @@ fn exactly(found: &Found) -> Progress {
         started: found.batches,
         families: found.families,
         families_started: found.families,
+        dropping: false,
     }
 }
 

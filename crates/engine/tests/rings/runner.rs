@@ -150,8 +150,12 @@ impl Runner {
             }
             Step::Drop(name) => {
                 self.begin_family_change();
+                self.progress.lock().dropping = true;
                 self.db().drop_family(&self.families[name])?;
-                self.progress.lock().families += 1;
+                let mut progress = self.progress.lock();
+                progress.families += 1;
+                progress.dropping = false;
+                progress.floor[0] = progress.applied[0];
                 self.families.remove(name);
                 Ok(())
             }
