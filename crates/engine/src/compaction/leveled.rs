@@ -148,17 +148,17 @@ fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     move_level0(version, env).or_else(|| push_level0(version, env, &|_| true, Reason::RunCount)).or_else(|| intra_level0(version, env))
 }
 
-/// Runs of level 0 that overlap neither each other, nor an older one that stays, nor the base level: a sequential load writes nothing.
+/// Runs of level 0 that overlap neither another one nor the base level: a sequential load writes nothing. (A run that overlaps newer ones
+/// could move too, but readers would go on looking into all of them.)
 fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let base = Targets::of(version, env.settings).base;
     if base == 0 || version.levels[base].len() > 1 || !may_move(env.settings, 0, base) {
         return None;
     }
-    let mut seen: Vec<&Run> = Vec::new();
     let mut chosen: Vec<Input> = Vec::new();
     for run in version.levels[0].iter().rev() {
-        let is_alone = run.tables.iter().all(|t| seen.iter().all(|older| older.overlapping(&t.range).is_empty()));
-        seen.push(run);
+        let others = || version.levels[0].iter().filter(|other| other.number != run.number);
+        let is_alone = run.tables.iter().all(|t| others().all(|other| other.overlapping(&t.range).is_empty()));
         let mut more = chosen.clone();
         more.insert(0, Input::whole(0, run));
         let Some(range) = hull(&more).filter(|_| is_alone) else { continue };
