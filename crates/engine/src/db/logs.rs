@@ -100,8 +100,8 @@ impl Inner {
         }
     }
 
-    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile, so
-    /// that writers can retire segments and flushes can give them up; who also wants them synced waits.
+    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
+    /// so that writers can retire segments and flushes can give them up; who also wants them synced waits.
     pub(super) fn sync_retired(&self) -> Result<()> {
         let _turn = self.retired_sync.lock();
         loop {

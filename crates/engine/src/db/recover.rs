@@ -143,8 +143,8 @@ fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut Reco
 }
 
 impl Survey {
-    /// Replays the log into memtables of the families of `state` and hands over each that is full, and at the end the others, with the newest
-    /// sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
+    /// Replays the log into memtables of the families of `state` and hands over each that is full, and at the end the others, with the
+    /// newest sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
     /// Returns the newest sequence number.
     pub fn replay(&mut self, state: &State, room: Room<'_>, hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>) -> Result<Seq> {
         let mut replay = Replay { state, room, mems: BTreeMap::new(), held: 0, last_seq: state.last_seq, hand_over };

@@ -13,7 +13,8 @@ fn roomy() -> FamilySettings {
     FamilySettings { write_buffer_size: 1 << 30, ..FamilySettings::default() }
 }
 
-/// A store that holds about 2 MB in its log, and in tables nothing but a family that made it begin segments. Every batch goes to all families; every third overwrites.
+/// A store that holds about 2 MB in its log, and in tables nothing but a family that made it begin segments.
+/// Every batch goes to all families; every third overwrites.
 fn long_log() -> Arc<MemoryStore> {
     let store = memory();
     let db = try_open(&store, builder().settings(inline()).family("default", roomy())).unwrap();
