@@ -35,12 +35,14 @@ fn validated(settings: &FamilySettings) -> Result<()> {
 }
 
 impl Db {
-    /// Creates a column family; durable when it returns.
+    /// Creates a column family; durable when it returns. Buffered writes before it are not made durable by that: a power cut may leave the
+    /// family and take them. Writes to the family come after them in the one log of all families, so that none of these survives
+    /// without all logged writes before it.
     pub fn create_family(&self, name: &str, settings: FamilySettings) -> Result<Family> {
         self.create_family_with(name, settings, None, None)
     }
 
-    /// Creates a column family with a merge operator and a compaction filter; durable when it returns.
+    /// [`Db::create_family`] with a merge operator and a compaction filter.
     pub fn create_family_with(
         &self,
         name: &str,
@@ -55,7 +57,7 @@ impl Db {
         inner.lead(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
-            if shared.families.values().any(|f| f.name == name) {
+            if shared.state.family(name).is_some() {
                 return Err(Error::invalid(format!("column family {name:?} exists already")));
             }
             let id = shared.state.next_family;
@@ -86,7 +88,8 @@ impl Db {
         })
     }
 
-    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on.
+    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on. All logged writes
+    /// before it are made durable first: a family that was copied to another one and dropped must not be gone together with its copy.
     pub fn drop_family(&self, family: &Family) -> Result<()> {
         if family.name() == DEFAULT_FAMILY {
             return Err(Error::invalid("the default column family cannot be dropped"));
@@ -96,6 +99,7 @@ impl Db {
         inner.lead(|state| {
             inner.check_writable()?;
             inner.check_family(family)?;
+            inner.sync_log(state)?;
             let mut shared = inner.shared.lock();
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
@@ -113,7 +117,7 @@ impl Db {
                 shared.doomed.push(FileId::table(table.info().number));
             }
             inner.drop_old_logs(&mut shared);
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             let doomed = inner.take_doomed(&mut shared);
             drop(shared);
             inner.delete_files(&doomed);
@@ -147,7 +151,7 @@ impl Db {
                 writer.limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             }
             family.core.settings.store(Arc::new(settings));
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);
             if inner.inline() { inner.run_pending() } else { Ok(()) }
@@ -179,9 +183,7 @@ impl Db {
         if let Some(at) = shared.manual.iter().position(|id| *id == family.id()) {
             shared.manual.swap_remove(at);
         }
-        if !shared.damaged.is_empty() {
-            inner.refresh_pressure(&mut shared);
-        }
+        inner.refresh_pressure(&mut shared, &family.core);
         inner.work.notify_all();
         drop(shared);
         result

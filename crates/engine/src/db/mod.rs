@@ -2,7 +2,7 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `shared`, `retired`; everything else is a leaf.
+//! `write_state`, `retired_sync`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -49,6 +49,7 @@ use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
 use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
+use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
 use damage::Damaged;
@@ -110,6 +111,8 @@ struct Inner {
     pressure: Pressure,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
+    /// The turn to sync these.
+    retired_sync: Mutex<()>,
     /// Number of the active segment.
     active_log: AtomicU64,
     /// Segments up to this number are known to the manifest.
@@ -144,6 +147,8 @@ struct Shared {
     busy_output: Vec<(u32, usize, KeyRange)>,
     /// Families that are being flushed.
     flushing: HashSet<u32>,
+    /// Families whose writers are not free, and how slow they may be.
+    slow: BTreeMap<u32, Pace>,
     /// Jobs that run.
     running: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -169,6 +174,7 @@ impl Shared {
             damaged: BTreeMap::new(),
             busy_output: Vec::new(),
             flushing: HashSet::new(),
+            slow: BTreeMap::new(),
             running: 0,
             manual: Vec::new(),
             blocked: None,
@@ -217,6 +223,7 @@ impl Inner {
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
             retired: Mutex::default(),
+            retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),

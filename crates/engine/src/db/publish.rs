@@ -12,7 +12,7 @@ use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Change, Edit, ManifestLog, State, Version};
+use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
 use sinter_storage::store::{Cause, FileId, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,8 +22,7 @@ impl Inner {
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
         self.check_writable()?;
         let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
-        let mut next = shared.state.clone();
-        next.apply(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
+        let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
         let Shared { manifest: Some(manifest), state, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
@@ -41,7 +40,7 @@ impl Inner {
             Err(error) => return Err(self.poison("write to the manifest", error)),
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
-        *state = next;
+        state.accept(next);
         Ok(())
     }
 
@@ -84,7 +83,7 @@ impl Inner {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
             if matches!(result, Ok(false) | Err(Error::NoSpace(_))) {
-                shared.doomed.extend(new_tables(&edit));
+                shared.doomed.extend(new_tables(&edit.tables));
             }
             self.take_doomed(&mut shared)
         };
@@ -114,7 +113,7 @@ impl Inner {
             shared.doomed.push(FileId::table(table.info().number));
         }
         self.drop_old_logs(&mut shared);
-        self.refresh_pressure(&mut shared);
+        self.refresh_pressure(&mut shared, core);
         self.work.notify_all();
         Ok(true)
     }
@@ -138,9 +137,9 @@ impl Inner {
     }
 }
 
-/// The tables that an edit adds.
-fn new_tables(edit: &Edit) -> impl Iterator<Item = FileId> {
-    edit.tables.iter().filter_map(|t| match &t.change {
+/// The tables that changes add.
+pub(super) fn new_tables(changes: &[TableChange]) -> impl Iterator<Item = FileId> {
+    changes.iter().filter_map(|t| match &t.change {
         Change::Add { table, .. } => Some(FileId::table(table.number)),
         Change::Remove { .. } | Change::Move { .. } => None,
     })

@@ -144,9 +144,7 @@ impl Inner {
                     self.set_aside(&mut shared, &core, damaged);
                     result = Ok(());
                 }
-                if !shared.damaged.is_empty() {
-                    self.refresh_pressure(&mut shared);
-                }
+                self.refresh_pressure(&mut shared, &core);
                 self.settle(&mut shared, result)
             }
         }
@@ -211,16 +209,19 @@ impl Inner {
         Ok(report)
     }
 
-    /// Families without unflushed data need no log before the active one.
+    /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
+    /// up to one that has data: what stands behind that one gains nothing.
     fn advance_idle(&self, but: u32, edit: &mut Edit) {
         // The number is read first: a write that comes after the look at a memtable goes to this segment or a later one.
         let active = self.active_log.load(Ordering::Acquire);
         let shared = self.shared.lock();
-        for core in shared.families.values().filter(|core| core.id != but) {
+        for (_, id) in shared.state.families_by_log().take_while(|(log, _)| *log < active) {
+            let Some(core) = shared.families.get(&id).filter(|_| id != but) else { continue };
             let view = core.view.load();
-            if view.full.is_empty() && view.mem.is_empty() {
-                edit.flushed_logs.push((core.id, active));
+            if !view.full.is_empty() || !view.mem.is_empty() {
+                break;
             }
+            edit.flushed_logs.push((id, active));
         }
     }
 

@@ -125,6 +125,33 @@ fn a_close_does_not_wait_for_a_writer_that_waits_for_room() {
     assert!(matches!(writing.join().unwrap(), Some(Error::Closed(_))));
 }
 
+/// A flush is inside the sync of an old segment; writers fill memtables and begin segments meanwhile.
+#[test]
+fn writers_go_on_while_old_segments_are_synced() {
+    let stage = Stage::new(Operation::Sync);
+    let db = stage.open(FamilySettings { max_write_buffer_number: 6, ..tiny() });
+    // With one family alone a flush need not sync the log.
+    db.create_family("other", FamilySettings::default()).unwrap();
+    let full = |db: &Db| db.property(&db.default_family(), "rocksdb.num-immutable-mem-table").and_then(|n| n.parse::<usize>().ok());
+    let fill =
+        move |db: &Db, until| (0u32..).find(|n| full(db).is_some_and(|full| full >= until) || db.put(&n.to_be_bytes(), &[7; 500]).is_err());
+    fill(&db, 1);
+    stage.reached.recv().unwrap();
+    let (writer, (done, written)) = (db.clone(), mpsc::channel());
+    std::thread::spawn(move || {
+        fill(&writer, 3);
+        done.send(full(&writer)).unwrap();
+    });
+    let outcome = written.recv_timeout(Duration::from_secs(60));
+    stage.go.send(()).unwrap();
+    assert_eq!(outcome.expect("a writer waits for the sync"), Some(3));
+    db.sync().unwrap();
+    let image = Arc::new(stage.memory.crash_with(0));
+    let count = db.iter().count();
+    assert_eq!(inline(image).iter().count(), count);
+    db.close().unwrap();
+}
+
 #[test]
 fn a_closed_database_can_be_opened_while_iterators_and_handles_live() {
     let memory = Arc::new(MemoryStore::new());

@@ -3,7 +3,7 @@
 use super::Db;
 use crate::error::{Error, Result};
 use crate::manifest::TableInfo;
-use crate::wal::read_log;
+use crate::wal::survey_log;
 use sinter_storage::store::{FileId, FileKind, Store};
 
 /// One damaged place.
@@ -54,7 +54,7 @@ impl Db {
         let mut files = store.list()?;
         files.sort_unstable();
         for (id, _) in files.into_iter().filter(|(id, _)| id.kind != FileKind::Table) {
-            match read_log(store, Some(self.inner.db), id) {
+            match survey_log(store, Some(self.inner.db), id) {
                 Ok(_) => {}
                 // Deleted meanwhile, because a flush made it superfluous.
                 Err(Error::Io(error)) if error.is_not_found() => {}

@@ -162,6 +162,8 @@ pub struct Loaded {
     pub edits: u64,
     /// Above every number that a file of the store has, or that was used before.
     pub next_number: u64,
+    /// Above every number that the live manifest's edits name, whatever files there are.
+    pub named_below: u64,
 }
 
 impl Loaded {
@@ -190,7 +192,7 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
     if let (Some(other), true) = (in_use, manifests.is_empty()) {
         return Err(Error::corrupt("manifest", 0, format!("is missing, but there is {other}")));
     }
-    let mut found = Loaded { state: None, live: None, end: LogEnd::default(), edits: 0, next_number };
+    let mut found = Loaded { state: None, live: None, end: LogEnd::default(), edits: 0, next_number, named_below: 0 };
     for id in manifests {
         let log = read_log(store, None, id)?;
         let records = log.records().count() as u64;
@@ -200,9 +202,10 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
             }
         } else if let (Some(db), true) = (log.db, records > 0) {
             let mut state = replay(id, db, &log)?;
+            let named_below = state.next_number;
             state.next_number = state.next_number.max(next_number);
             let next_number = state.next_number;
-            found = Loaded { state: Some(state), live: Some(id), end: log.end, edits: records - 1, next_number };
+            found = Loaded { state: Some(state), live: Some(id), end: log.end, edits: records - 1, next_number, named_below };
         } else if let Some(other) = in_use {
             return Err(Error::corrupt(id, 0, format!("the first state is damaged or missing, but there is {other}")));
         }

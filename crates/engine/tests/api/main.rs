@@ -6,8 +6,10 @@ mod compaction;
 mod damage;
 mod families;
 mod figures;
+mod many;
 mod open;
 mod read;
+mod recovery;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};
