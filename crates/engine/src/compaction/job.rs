@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::Seq;
+use crate::ledger::Ledger;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -25,9 +26,9 @@ use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Result as StoreResult, Store, Temperature};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -39,6 +40,8 @@ pub struct Context<'a> {
     pub family: u32,
     /// The family's settings.
     pub settings: &'a FamilySettings,
+    /// Where every byte written is accounted for, also those of a job that fails.
+    pub ledger: &'a Ledger,
     /// The cache that new tables will use.
     pub cache: &'a Arc<Cache>,
     /// An open table of the version.
@@ -76,8 +79,6 @@ pub struct Report {
     pub entries_out: u64,
     /// Bytes of input tables.
     pub bytes_in: u64,
-    /// Bytes of output tables.
-    pub bytes_out: u64,
     /// Nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -328,7 +329,6 @@ impl Job<'_> {
             return Ok(Outcome::Cancelled(self.created.lock().clone()));
         }
         debug_assert!(report.entries_out <= report.entries_in);
-        report.bytes_out = report.outputs.iter().map(|table| table.bytes).sum();
         report.elapsed_ns = self.context.clock.monotonic_ns().saturating_sub(started);
         Ok(Outcome::Done(report))
     }
@@ -377,8 +377,35 @@ impl TableFactory for Factory<'_> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let out = context.store.create(id, &hint)?;
+        let file = context.store.create(id, &hint)?;
+        let out = Box::new(Accounted { file, line: context.ledger.counter(Some(context.family), self.job.cause) });
         Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
+    }
+}
+
+/// A file whose bytes are in the ledger as soon as they are written.
+struct Accounted {
+    file: Box<dyn Appender>,
+    line: Arc<AtomicU64>,
+}
+
+impl Appender for Accounted {
+    fn append(&mut self, bytes: &[u8]) -> StoreResult<()> {
+        self.file.append(bytes)?;
+        self.line.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> StoreResult<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn seal(self: Box<Self>) -> StoreResult<()> {
+        self.file.seal()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
 use crate::table::Table;
-use sinter_storage::store::{Cause, FileId, Store};
+use sinter_storage::store::{FileId, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -205,7 +205,6 @@ impl Inner {
         let times = (oldest, self.clock.unix_seconds().max(oldest));
         let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
         let report = self.finished(outcome)?;
-        self.ledger.record(Some(core.id), Cause::Flush, report.bytes_out);
         Ok(report)
     }
 
@@ -243,8 +242,6 @@ impl Inner {
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
         let outcome = self.with_context(core, |context| job::run(plan, context))?;
         let report = self.finished(outcome)?;
-        let cause = Cause::Compaction { to: u8::try_from(plan.output_level).unwrap_or(u8::MAX), reason: plan.reason };
-        self.ledger.record(Some(core.id), cause, report.bytes_out);
         self.statistics.add(Ticker::CompactReadBytes, report.bytes_in);
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
         self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
@@ -275,6 +272,7 @@ impl Inner {
             db: self.db,
             family: core.id,
             settings: &settings,
+            ledger: &self.ledger,
             cache: &self.cache,
             table: &table,
             new_number: &|| self.new_number(),
