@@ -103,6 +103,7 @@ impl Inner {
         for log in retired.iter_mut() {
             if let Some(mut writer) = log.unsynced.take() {
                 self.sync_segment(&mut writer)?;
+                log.bytes = writer.len();
             }
         }
         Ok(())
@@ -117,7 +118,9 @@ impl Inner {
             Err(Error::NoSpace(_)) if log.records_len() == log.synced() => return Ok(false),
             Err(error) => return Err(self.poison("sync of the log", error)),
         }
-        self.ledger.record(None, Cause::Wal, log.len() - before);
+        let marker = log.len() - before;
+        self.ledger.record(None, Cause::Wal, marker);
+        self.log_bytes.fetch_add(marker, Ordering::Relaxed);
         Ok(true)
     }
 
