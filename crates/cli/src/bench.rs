@@ -132,7 +132,7 @@ impl Printer {
 
     fn end(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         match report.workloads.iter().rfind(|result| result.skipped.is_none()) {
-            Some(last) if self.statistics => print_statistics(&last.tickers, out),
+            Some(last) if self.statistics => print_statistics(&last.counters, out),
             _ => Ok(()),
         }
     }

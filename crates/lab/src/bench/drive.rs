@@ -134,7 +134,7 @@ impl<O: Opener + Sync> One<'_, O> {
         };
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
         result.levels = LevelResult::list(&target.levels()?);
-        result.tickers = target.tickers()?.into_iter().collect();
+        result.counters = target.counters()?;
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);
         Ok((result, outcome))

@@ -206,7 +206,7 @@ fn a_stop_ends_everything_soon() {
 fn single_calls_report_what_they_know() {
     let (results, _) = run(&config(), "fillseq,flush,compact,waitforcompaction,levelstats,stats");
     assert_eq!(results[4].levels[0].bytes, 116_000);
-    assert_eq!(results[5].tickers["rocksdb.bytes.written"], 116_000);
+    assert_eq!(results[5].counters.tickers["rocksdb.bytes.written"], 116_000);
     assert!(results[1..].iter().all(|r| r.operations == 1 && r.latency.is_none()));
 }
 
