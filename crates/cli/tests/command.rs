@@ -49,6 +49,7 @@ fn wrong_values_are_one_line_too() {
     assert_refused(&sinter(&["bench", "--write_buffer_size=lots"]), "write_buffer_size");
     assert_refused(&sinter(&["bench", "--num_levels=99"]), "num_levels");
     assert_refused(&sinter(&["bench", "--sync", "--disable_wal=1"]), "sync and disable_wal exclude each other");
+    assert_refused(&sinter(&["bench", "--benchmark_write_rate_limit=fast"]), "benchmark_write_rate_limit");
     assert_refused(&sinter(&["bench", "--zipf_alpha=1", "--read_random_exp_range=1"]), "exclude each other");
     assert_refused(&sinter(&["bench", "--memory=1GB", "--settings=x"]), "cannot be used with");
 }
@@ -61,7 +62,8 @@ fn wrong_paths_are_one_line_too() {
     let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), args), part);
     refused(&["bench", "--db=file"], "not a directory");
     refused(&["bench", "--db=file/below"], "--db file/below");
-    refused(&["bench", "--db=missing", "--use_existing_db"], "no database there");
+    refused(&["bench", "--db=missing", "--use_existing_db"], "missing: no such directory");
+    refused(&["bench", "--db=empty", "--use_existing_db"], "empty: no database there");
     refused(&["bench", "--settings=missing.toml"], "missing.toml");
     refused(&["bench", "--options_file=missing.ini"], "missing.ini");
     refused(&["bench", "--json=missing/out.json"], "missing/out.json");
@@ -71,6 +73,51 @@ fn wrong_paths_are_one_line_too() {
         refused(&[command, "empty"], "no database there");
     }
     assert!(!directory.path().join("missing").exists(), "a refused request leaves nothing behind");
+}
+
+#[test]
+fn a_database_in_use_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = sinterdb::Db::open(directory.path().join("db")).unwrap();
+    db.put(b"k", b"v").unwrap();
+    for more in ["--num=10", "--use_existing_db"] {
+        let output = sinter_in(directory.path(), &["bench", "--db=db", "--benchmarks=fillseq", more]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("the database is open elsewhere"), "{stderr}");
+    }
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
+    db.close().unwrap();
+}
+
+#[test]
+fn ctrl_c_ends_a_bench_with_a_summary() {
+    use std::io::BufRead;
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
+        .args(["bench", "--db=db", "--json=out.json", "--num=1000", "--reads=1000000000", "--statistics"])
+        .arg("--benchmarks=fillseq,readwhilewriting,overwrite")
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The first workload is done; the second would take hours.
+    assert!(lines.any(|line| line.starts_with("fillseq")), "no result");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let rest: Vec<String> = lines.collect();
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), stderr.as_ref()), (Some(130), ""), "{rest:?}");
+    assert!(rest.iter().any(|line| line == "STATISTICS:"), "{rest:?}");
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out.json")).unwrap()).unwrap();
+    let workloads = report["workloads"].as_array().unwrap();
+    assert_eq!((report["interrupted"].as_bool(), workloads[0]["operations"].as_u64()), (Some(true), Some(1000)));
+    assert!(workloads.iter().all(|w| w["name"] != "overwrite"), "what had not begun does not begin");
+    let check = sinter_in(directory.path(), &["check", "db"]);
+    assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
 #[test]

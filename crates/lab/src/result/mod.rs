@@ -183,7 +183,7 @@ pub struct Space {
     pub store_bytes: u64,
     /// Bytes of live tables.
     pub live_table_bytes: u64,
-    /// Keys that exist, as the workloads know it; `None` for a database that was there before.
+    /// Keys that exist, as the workloads know it; `None` for a database that was there before, and beyond 2^32 keys.
     pub live_keys: Option<u64>,
     /// Their keys and values, uncompressed.
     pub live_user_bytes: Option<u64>,

@@ -204,7 +204,7 @@ impl Scan for DbIterator {
 /// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
 fn remove_database(path: &Path) -> Outcome<()> {
     let store = DirStore::open(path, true)?;
-    let _lock = store.lock()?;
+    let _lock = store.lock().map_err(sinterdb::Error::from)?;
     for (id, _) in store.list()? {
         store.delete(id)?;
     }
