@@ -1,4 +1,4 @@
-//! Small real file systems. They are mounted in a mount namespace of the test's own process (`unshare`), so that they go with it, however it
+//! Small real file systems. They are mounted in a mount namespace of the test's own process (`unshare`), so that they go with it however it
 //! ends; a guard unmounts them before that, so that their directory can be removed.
 
 use std::ffi::OsStr;
