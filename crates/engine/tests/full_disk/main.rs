@@ -14,12 +14,12 @@ use sinterdb::settings::{DbSettings, FamilySettings};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const SIZE: u64 = 32 << 20;
+const SIZE: u64 = 40 << 20;
 const WRITERS: usize = 2;
 /// Directories that take room at first; one is deleted each time the medium is full.
 const BALLASTS: usize = 3;
-/// What each of them holds: files of so many bytes.
-const BALLAST: (usize, usize) = (8, 512 << 10);
+/// What each of them holds: files of so many bytes. Enough that flushes find room beside compactions, which may take whatever there is.
+const BALLAST: (usize, usize) = (32, 192 << 10);
 /// A writer takes the medium for full after so many refusals in a row: a flush or compaction that fails gives its room back, in which a few
 /// batches more fit.
 const REFUSALS: usize = 50;
@@ -249,7 +249,7 @@ fn a_full_tmpfs() {
 /// There is room for bytes, but not for another file.
 #[test]
 fn a_tmpfs_without_inodes() {
-    on("a_tmpfs_without_inodes", "tmpfs, inodes", false, |scratch| Mounted::tmpfs(scratch, &format!("size={},nr_inodes=80", 4 * SIZE)));
+    on("a_tmpfs_without_inodes", "tmpfs, inodes", false, |scratch| Mounted::tmpfs(scratch, &format!("size={},nr_inodes=170", 4 * SIZE)));
 }
 
 #[test]
