@@ -109,20 +109,19 @@ fn file(mut input: Input, mended: bool) {
 fn block(mut input: Input) {
     let key = input.piece();
     let data = input.0;
-    if let Some(block) = Block::parse(data.to_vec()) {
+    if let Some(block) = Block::parse(data) {
         let (layout, data) = (block.layout(), block.data());
-        let _ = layout.get(data, key, Table::hash(key), MAX_SEQ, |_, _, _| ControlFlow::Continue(()));
-        let _ = layout.lower_bound(data, key, trailer(9, Kind::Value));
+        let _ = block.get(key, Table::hash(key), MAX_SEQ, |_, _, _| ControlFlow::Continue(()));
+        let _ = block.lower_bound(key, trailer(9, Kind::Value));
         let mut at = Position::default();
-        let mut found = at.enter(layout, data, 0);
-        for _ in 0..layout.count() {
-            if found.is_none() {
-                break;
-            }
-            let _ = (at.key().len(), at.value(data).len(), at.trailer());
-            found = at.advance(layout, data);
+        at.start(layout, data).expect("a block that parses has a first entry");
+        for n in 1..layout.count() {
+            at.advance(layout, data).expect("every entry was checked");
+            let scanned = (at.key().to_vec(), at.trailer(), at.end());
+            at.enter(&block, n).expect("every offset was checked");
+            assert_eq!(scanned, (at.key().to_vec(), at.trailer(), at.end()));
         }
-        let _ = (0..layout.count()).try_for_each(|n| at.enter(layout, data, n));
+        assert_eq!(at.end(), data.len());
     }
     if let Some(index) = Index::decode(data, data.len() as u64) {
         let at = index.find(key);

@@ -112,8 +112,8 @@ impl Picker for Leveled {
 /// Levels that have something to do, most urgent first.
 fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, usize)> {
     let settings = env.settings;
-    let idle = |run: &Run| run.tables.iter().filter(|t| !env.busy.contains(&t.number)).map(|t| t.bytes).sum::<u64>();
-    let idle_runs = version.levels[0].iter().filter(|run| run.tables.iter().all(|t| !env.busy.contains(&t.number))).count();
+    let idle = |run: &Run| run.tables.iter().filter(|t| !env.is_taken(t)).map(|t| t.bytes).sum::<u64>();
+    let idle_runs = version.levels[0].iter().filter(|run| run.tables.iter().all(|t| !env.is_taken(t))).count();
     let level0: u64 = version.levels[0].iter().map(idle).sum();
     let by_runs = idle_runs as f64 / settings.level0_file_num_compaction_trigger.max(1) as f64;
     let by_bytes = level0 as f64 / settings.max_bytes_for_level_base.max(1) as f64;
@@ -145,20 +145,23 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
-    move_level0(version, env).or_else(|| push_level0(version, env, &|_| true, Reason::RunCount)).or_else(|| intra_level0(version, env))
+    move_level0(version, env)
+        .or_else(|| push_level0(version, env, &|_| true, Reason::RunCount))
+        .or_else(|| push_around_damage(version, env, &|_| true, Reason::RunCount))
+        .or_else(|| intra_level0(version, env))
 }
 
-/// Runs of level 0 that overlap neither each other, nor an older one that stays, nor the base level: a sequential load writes nothing.
+/// Runs of level 0 that overlap neither another one nor the base level: a sequential load writes nothing. (A run that overlaps newer ones
+/// could move too, but readers would go on looking into all of them.)
 fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let base = Targets::of(version, env.settings).base;
     if base == 0 || version.levels[base].len() > 1 || !may_move(env.settings, 0, base) {
         return None;
     }
-    let mut seen: Vec<&Run> = Vec::new();
     let mut chosen: Vec<Input> = Vec::new();
     for run in version.levels[0].iter().rev() {
-        let is_alone = run.tables.iter().all(|t| seen.iter().all(|older| older.overlapping(&t.range).is_empty()));
-        seen.push(run);
+        let others = || version.levels[0].iter().filter(|other| other.number != run.number);
+        let is_alone = run.tables.iter().all(|t| others().all(|other| other.overlapping(&t.range).is_empty()));
         let mut more = chosen.clone();
         more.insert(0, Input::whole(0, run));
         let Some(range) = hull(&more).filter(|_| is_alone) else { continue };
@@ -192,6 +195,16 @@ pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableI
     finish(version, env, inputs, reason, base)
 }
 
+/// Where a damaged table keeps the wanted tables of level 0 from going down together: the first of them that can go without it, oldest run
+/// first, with all that overlap it.
+pub fn push_around_damage(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
+    if env.damaged.is_empty() {
+        return None;
+    }
+    let seeds = version.levels[0].iter().rev().flat_map(|run| &run.tables).filter(|t| wanted(t));
+    seeds.map(|seed| seed.number).find_map(|number| push_level0(version, env, &|t| t.number == number, reason))
+}
+
 /// The wanted tables of level 0 and all that overlap their common range, newest run first.
 fn closure(runs: &[Run], wanted: &dyn Fn(&TableInfo) -> bool) -> Vec<Input> {
     let seeds: Vec<Arc<TableInfo>> = runs.iter().flat_map(|run| &run.tables).filter(|t| wanted(t)).cloned().collect();
@@ -216,7 +229,7 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let mut bytes = 0u64;
     let mut cost = u64::MAX;
     let mut width = 0;
-    for run in runs.iter().take_while(|run| run.tables.iter().all(|t| !env.busy.contains(&t.number))) {
+    for run in runs.iter().take_while(|run| run.tables.iter().all(|t| !env.is_taken(t))) {
         bytes = bytes.saturating_add(run.bytes());
         let new_cost = if width == 0 { u64::MAX } else { bytes / width as u64 };
         if bytes > env.settings.max_compaction_bytes || new_cost > cost {
@@ -238,7 +251,7 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
         .tables
         .iter()
         .enumerate()
-        .filter(|(_, t)| !env.busy.contains(&t.number))
+        .filter(|(_, t)| !env.is_taken(t))
         .map(|(i, t)| (overlap(t) as f64 / t.bytes.max(1) as f64, t.min_seq, i))
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
@@ -260,10 +273,7 @@ pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reaso
         range.extend(&span(&input.tables)?);
         let wider = version.levels[level].first()?.overlapping(&range);
         let same = span(wider).is_some_and(|range| below(version, level, &range).len() == lower.len());
-        if same
-            && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes
-            && wider.iter().all(|t| !env.busy.contains(&t.number))
-        {
+        if same && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes && wider.iter().all(|t| !env.is_taken(t)) {
             input.tables = wider.to_vec();
         }
     }

@@ -1,6 +1,6 @@
 //! Compaction on request (`compact_range`): a pure step function that is called until it has nothing left to do.
 
-use super::leveled::{Targets, push_level0, push_tables, unify};
+use super::leveled::{Targets, push_around_damage, push_level0, push_tables, unify};
 use super::{Choice, Input, PickEnv, bytes_of, collides, plan, universal};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, TableInfo, Version};
@@ -17,7 +17,8 @@ pub struct ManualRange {
 }
 
 impl ManualRange {
-    fn meets(&self, range: &KeyRange) -> bool {
+    /// It has a key in common with `range`.
+    pub fn meets(&self, range: &KeyRange) -> bool {
         let starts_late = self.to.as_ref().is_some_and(|to| range.smallest > *to);
         let ends_early = self.from.as_ref().is_some_and(|from| range.ends_before(from));
         !starts_late && !ends_early
@@ -27,7 +28,8 @@ impl ManualRange {
 /// The next step of compacting `range`: apply it, then call again, until `Nothing` comes while no job runs.
 ///
 /// Leveled: all that meets the range moves level by level to the deepest level in use; then tables there with a file number below
-/// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one.
+/// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one. Damaged
+/// tables stay where they are, and so does what only could go through them.
 pub fn manual(version: &Version, env: &PickEnv<'_>, range: &ManualRange, before: u64) -> Choice {
     manual_up_to(version, env, range, before, MAX_SEQ)
 }
@@ -51,36 +53,42 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
     let bottom = version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base);
     unify(version, env)
         .or_else(|| push_level0(version, env, wanted, Reason::Manual))
+        .or_else(|| push_around_damage(version, env, wanted, Reason::Manual))
         .or_else(|| (1..bottom).find_map(|level| push(version, env, level, wanted)))
         .or_else(|| rewrite(version, env, bottom, &|t| t.number < before && wanted(t)))
         .unwrap_or(Choice::Nothing)
 }
 
-/// The first part of a level that can go one level down now, at most `max_compaction_bytes` of this level.
+/// The first part of a level that can go one level down now, at most `max_compaction_bytes` of this level. Of a part that cannot, because
+/// a table below it is damaged, single tables may.
 fn push(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
-    pieces(version, env, level, wanted).find_map(|input| push_tables(version, env, input, Reason::Manual))
+    let first = |most| pieces(version, env, level, most, wanted).find_map(|input| push_tables(version, env, input, Reason::Manual));
+    first(env.settings.max_compaction_bytes).or_else(|| first(0))
 }
 
 fn rewrite(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
-    let input = pieces(version, env, level, wanted).find(|input| !collides(env, std::slice::from_ref(input), level))?;
+    let input = pieces(version, env, level, env.settings.max_compaction_bytes, wanted)
+        .find(|input| !collides(env, std::slice::from_ref(input), level))?;
     let output = (level, input.run);
     Some(Choice::Merge(plan(version, env.settings, Reason::Manual, vec![input], output)))
 }
 
-/// Neighbouring wanted tables of a level's runs, idle, oldest run first (a newer one must not go before it).
+/// Neighbouring wanted tables of a level's runs, together at most `most` bytes unless it is one, idle, oldest run first (a newer one must
+/// not go before it).
 fn pieces<'a>(
     version: &'a Version,
     env: &'a PickEnv<'_>,
     level: usize,
+    most: u64,
     wanted: &'a dyn Fn(&TableInfo) -> bool,
 ) -> impl Iterator<Item = Input> + 'a {
     version.levels[level].iter().rev().flat_map(move |run| {
         let mut pieces: Vec<Input> = Vec::new();
         let mut is_open = false;
         for table in &run.tables {
-            let is_in = wanted(table) && !env.busy.contains(&table.number);
+            let is_in = wanted(table) && !env.is_taken(table);
             match pieces.last_mut() {
-                Some(last) if is_in && is_open && bytes_of(&last.tables) + table.bytes <= env.settings.max_compaction_bytes => {
+                Some(last) if is_in && is_open && bytes_of(&last.tables) + table.bytes <= most => {
                     last.tables.push(table.clone());
                 }
                 _ if is_in => pieces.push(Input { level, run: run.number, tables: vec![table.clone()] }),

@@ -4,6 +4,9 @@
 //! passes an entry of the same key on its way to the place of the output; [`check_plan`] says so, [`check_shape`] looks at the result.
 //! A level >= 1 of a leveled tree is one run; of a universal tree, too, but a family may change its style while open, so every picker
 //! accepts every tree and moves it towards its own shape.
+//!
+//! A damaged table is to a picker what a table is that a running job reads, except that it stays so: whatever would have to go through it
+//! waits above it, and everything else goes on around it.
 
 mod aging;
 pub mod collapse;
@@ -33,12 +36,21 @@ pub struct PickEnv<'a> {
     pub settings: &'a FamilySettings,
     /// Numbers of tables that a running job reads.
     pub busy: &'a HashSet<u64>,
+    /// Numbers of tables that were found damaged. No plan has them among its inputs, and none leads past them.
+    pub damaged: &'a HashSet<u64>,
     /// Level and key range that running jobs write.
     pub busy_output: &'a [(usize, KeyRange)],
     /// Unix seconds.
     pub now: u64,
     /// No snapshot needs anything older than the newest version at this number.
     pub oldest_snapshot: Seq,
+}
+
+impl PickEnv<'_> {
+    /// A running job reads the table, or no job can.
+    fn is_taken(&self, table: &TableInfo) -> bool {
+        self.busy.contains(&table.number) || self.damaged.contains(&table.number)
+    }
 }
 
 /// Tables of one run that take part in a compaction.
@@ -164,7 +176,7 @@ fn places(version: &Version) -> impl Iterator<Item = (Place, &Run)> {
 ///
 /// Outputs to level 0 need no look: they take the place of the newest input of their job, which is busy.
 fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
-    if inputs.iter().flat_map(|i| &i.tables).any(|t| env.busy.contains(&t.number)) {
+    if inputs.iter().flat_map(|i| &i.tables).any(|t| env.is_taken(t)) {
         return true;
     }
     let (Some(range), Some(top)) = (hull(inputs), inputs.iter().map(|i| i.level).min()) else { return false };

@@ -55,7 +55,7 @@ fn sorted_runs<'a>(version: &'a Version, env: &PickEnv<'_>) -> Vec<Sorted<'a>> {
     let runs = version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| (level, run)));
     runs.map(|(level, run)| {
         let written = level > 0 && env.busy_output.iter().any(|(l, _)| *l == level);
-        let busy = written || run.tables.iter().any(|t| env.busy.contains(&t.number));
+        let busy = written || run.tables.iter().any(|t| env.is_taken(t));
         Sorted { level, run, bytes: run.bytes(), busy }
     })
     .collect()
@@ -99,7 +99,7 @@ fn newest_group(runs: &[Sorted<'_>], least: usize, most: usize, joins: impl Fn(u
 
 /// An expired table that hides older data: its run and all older ones are merged.
 fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
-    let start = runs.iter().position(|r| r.run.tables.iter().any(|t| aging::expired(env, t) && !env.busy.contains(&t.number)))?;
+    let start = runs.iter().position(|r| r.run.tables.iter().any(|t| aging::expired(env, t) && !env.is_taken(t)))?;
     let group = start..runs.len();
     let ready = group.len() >= 2 && runs[group.clone()].iter().all(|r| !r.busy);
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
@@ -121,13 +121,21 @@ fn output(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: &Ran
     if deepest >= newest.level.max(1) && is_free { (deepest, 0) } else { (newest.level, newest.run.number) }
 }
 
-/// All runs from the newest that `wanted` chooses down to the oldest, if they are not one already or `rewrite` says so.
+/// All runs from the newest that `wanted` chooses down to the oldest, if they are not one already or `rewrite` says so. A run that cannot
+/// be taken stays, and those on either side of it are merged among themselves.
 pub fn merge_all(version: &Version, env: &PickEnv<'_>, wanted: impl Fn(&Run) -> bool, rewrite: impl Fn(&Run) -> bool) -> Choice {
     let runs = sorted_runs(version, env);
-    let Some(start) = runs.iter().position(|r| wanted(r.run)) else { return Choice::Nothing };
-    let is_due = start + 1 < runs.len() || rewrite(runs[start].run);
-    if !is_due || runs[start..].iter().any(|r| r.busy) {
-        return Choice::Nothing;
+    let mut end = 0;
+    for group in runs.chunk_by(|newer, older| newer.busy == older.busy) {
+        let start = end + group.iter().position(|r| wanted(r.run)).unwrap_or(group.len());
+        end += group.len();
+        let is_due = start + 1 < end || (start < end && rewrite(runs[start].run));
+        if is_due
+            && !group[0].busy
+            && let Some(plan) = merge(version, env, &runs, start..end, Reason::Manual)
+        {
+            return Choice::Merge(plan);
+        }
     }
-    merge(version, env, &runs, start..runs.len(), Reason::Manual).map_or(Choice::Nothing, Choice::Merge)
+    Choice::Nothing
 }

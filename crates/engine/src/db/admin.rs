@@ -35,12 +35,14 @@ fn validated(settings: &FamilySettings) -> Result<()> {
 }
 
 impl Db {
-    /// Creates a column family; durable when it returns.
+    /// Creates a column family; durable when it returns. Buffered writes before it are not made durable by that: a power cut may leave the
+    /// family and take them. Writes to the family come after them in the one log of all families, so that none of these survives
+    /// without all logged writes before it.
     pub fn create_family(&self, name: &str, settings: FamilySettings) -> Result<Family> {
         self.create_family_with(name, settings, None, None)
     }
 
-    /// Creates a column family with a merge operator and a compaction filter; durable when it returns.
+    /// [`Db::create_family`] with a merge operator and a compaction filter.
     pub fn create_family_with(
         &self,
         name: &str,
@@ -55,7 +57,7 @@ impl Db {
         inner.lead(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
-            if shared.families.values().any(|f| f.name == name) {
+            if shared.state.family(name).is_some() {
                 return Err(Error::invalid(format!("column family {name:?} exists already")));
             }
             let id = shared.state.next_family;
@@ -71,12 +73,14 @@ impl Db {
             let core = Arc::new(FamilyCore {
                 id,
                 name: name.to_owned(),
+                handle: inner.handle,
                 settings: ArcSwap::from_pointee(settings),
                 merge,
                 filter,
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
+                stuck: AtomicBool::new(false),
             });
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             shared.families.insert(id, core.clone());
@@ -84,7 +88,8 @@ impl Db {
         })
     }
 
-    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on.
+    /// Removes a column family with everything in it; durable when it returns. Handles to it give an error from now on. All logged writes
+    /// before it are made durable first: a family that was copied to another one and dropped must not be gone together with its copy.
     pub fn drop_family(&self, family: &Family) -> Result<()> {
         if family.name() == DEFAULT_FAMILY {
             return Err(Error::invalid("the default column family cannot be dropped"));
@@ -93,7 +98,8 @@ impl Db {
         inner.queue.lead();
         inner.lead(|state| {
             inner.check_writable()?;
-            family.check()?;
+            inner.check_family(family)?;
+            inner.sync_log(state)?;
             let mut shared = inner.shared.lock();
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
@@ -103,6 +109,7 @@ impl Db {
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());
+            shared.damaged.retain(|_, damaged| damaged.family != family.id());
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
                 table.forget();
@@ -110,7 +117,7 @@ impl Db {
                 shared.doomed.push(FileId::table(table.info().number));
             }
             inner.drop_old_logs(&mut shared);
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             let doomed = inner.take_doomed(&mut shared);
             drop(shared);
             inner.delete_files(&doomed);
@@ -120,7 +127,7 @@ impl Db {
 
     /// The settings that a family has now.
     pub fn family_settings(&self, family: &Family) -> Result<FamilySettings> {
-        family.check()?;
+        self.inner.check_family(family)?;
         Ok(FamilySettings::clone(&family.core.settings.load()))
     }
 
@@ -132,7 +139,7 @@ impl Db {
         inner.queue.lead();
         inner.lead(|state| {
             inner.check_writable()?;
-            family.check()?;
+            inner.check_family(family)?;
             let levels = family.core.settings.load().num_levels;
             if levels != settings.num_levels {
                 return Err(Error::invalid(format!("num_levels cannot be changed ({levels} to {})", settings.num_levels)));
@@ -144,7 +151,7 @@ impl Db {
                 writer.limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             }
             family.core.settings.store(Arc::new(settings));
-            inner.refresh_pressure(&mut shared);
+            inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);
             if inner.inline() { inner.run_pending() } else { Ok(()) }
@@ -156,15 +163,16 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Returns when no flush or compaction runs or is needed.
+    /// Returns when no flush or compaction runs or is needed; an error if some are needed that damaged tables keep from running.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.inner.settle_down()
     }
 
     /// Flushes, then merges everything in the range (both ends included; `None`: from the first, to the last key) down to the
-    /// last level, so that no deleted or overwritten entry is left that no snapshot needs.
+    /// last level, so that no deleted or overwritten entry is left that no snapshot needs. With a damaged table in the range it does what
+    /// can be done without, and gives that table's error.
     pub fn compact_range(&self, family: &Family, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
-        family.check()?;
+        self.inner.check_family(family)?;
         self.flush()?;
         let inner = &self.inner;
         let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
@@ -175,6 +183,7 @@ impl Db {
         if let Some(at) = shared.manual.iter().position(|id| *id == family.id()) {
             shared.manual.swap_remove(at);
         }
+        inner.refresh_pressure(&mut shared, &family.core);
         inner.work.notify_all();
         drop(shared);
         result
@@ -205,7 +214,6 @@ impl Inner {
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         loop {
             self.check_writable()?;
-            Family { core: core.clone() }.check()?;
             let mut shared = self.shared.lock();
             if core.dropped.load(Ordering::Acquire) {
                 return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
@@ -217,7 +225,7 @@ impl Inner {
                 continue;
             }
             let choice = self.with_env(&shared, core, |env| compaction::manual_up_to(&version, env, range, before, newest));
-            let Some((work, plan)) = unpack(choice) else { return Ok(()) };
+            let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, &plan);
             drop(shared);
             self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan })?;
@@ -253,7 +261,8 @@ impl Inner {
     /// Until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
         if self.inline() {
-            return self.run_pending();
+            self.run_pending()?;
+            return self.check_undamaged(&self.shared.lock(), None);
         }
         loop {
             let mut shared = self.shared.lock();
@@ -263,7 +272,7 @@ impl Inner {
                 continue;
             }
             // What `next_job` hands out here is run here; the threads take their share meanwhile.
-            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return Ok(()) };
+            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return self.check_undamaged(&shared, None) };
             drop(shared);
             self.run_job(job)?;
         }

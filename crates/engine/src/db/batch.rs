@@ -22,7 +22,9 @@ pub const MAX_BATCH: usize = (1 << 30) + (1 << 26);
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u32,
-    too_large: Option<&'static str>,
+    /// Of the open database whose families are named; 0 if none are.
+    handle: u64,
+    refused: Option<&'static str>,
 }
 
 /// One decoded operation.
@@ -66,29 +68,30 @@ impl WriteBatch {
 
     /// Sets a key.
     pub fn put_in(&mut self, family: &Family, key: &[u8], value: &[u8]) {
-        self.push(family.id(), Kind::Value, key, value);
+        self.push_in(family, Kind::Value, key, value);
     }
 
     /// Removes a key.
     pub fn delete_in(&mut self, family: &Family, key: &[u8]) {
-        self.push(family.id(), Kind::Delete, key, b"");
+        self.push_in(family, Kind::Delete, key, b"");
     }
 
     /// Adds an operand for the family's merge operator.
     pub fn merge_in(&mut self, family: &Family, key: &[u8], operand: &[u8]) {
-        self.push(family.id(), Kind::Merge, key, operand);
+        self.push_in(family, Kind::Merge, key, operand);
     }
 
     /// Removes all keys from `from` up to (not including) `to`.
     pub fn delete_range_in(&mut self, family: &Family, from: &[u8], to: &[u8]) {
-        self.push(family.id(), Kind::RangeDelete, from, to);
+        self.push_in(family, Kind::RangeDelete, from, to);
     }
 
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.operations.clear();
         self.count = 0;
-        self.too_large = None;
+        self.handle = 0;
+        self.refused = None;
     }
 
     /// Operations in the batch.
@@ -106,16 +109,24 @@ impl WriteBatch {
         self.operations.len()
     }
 
+    fn push_in(&mut self, family: &Family, kind: Kind, key: &[u8], value: &[u8]) {
+        let handle = family.core.handle;
+        if self.handle != handle && std::mem::replace(&mut self.handle, handle) != 0 {
+            self.refused = Some("the batch names column families of two open databases");
+        }
+        self.push(family.id(), kind, key, value);
+    }
+
     pub(crate) fn push(&mut self, family: u32, kind: Kind, key: &[u8], value: &[u8]) {
         // Adding cannot fail, so that batches are pleasant to build; a batch that broke a limit is refused as a whole by `check`.
         if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
-            self.too_large = Some("a key is longer than 1 MiB");
+            self.refused = Some("a key is longer than 1 MiB");
         } else if value.len() > MAX_VALUE {
-            self.too_large = Some("a value is longer than 1 GiB");
+            self.refused = Some("a value is longer than 1 GiB");
         } else if self.operations.len() + key.len() + value.len() > MAX_BATCH || self.count == u32::MAX {
-            self.too_large = Some("the batch is larger than 1 GiB");
+            self.refused = Some("the batch is larger than 1 GiB");
         }
-        if self.too_large.is_some() {
+        if self.refused.is_some() {
             return;
         }
         if family == 0 {
@@ -131,9 +142,15 @@ impl WriteBatch {
         self.count += 1;
     }
 
-    /// Refuses a batch that broke a limit while it was built.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.too_large.map_or(Ok(()), |what| Err(Error::invalid(what)))
+    /// Refuses a batch that broke a limit while it was built, and one for another open database than that with this handle.
+    pub(crate) fn check(&self, handle: u64) -> Result<()> {
+        if let Some(what) = self.refused {
+            return Err(Error::invalid(what));
+        }
+        if self.handle != 0 && self.handle != handle {
+            return Err(Error::invalid("the batch names column families of another open database"));
+        }
+        Ok(())
     }
 
     pub(crate) fn encoded(&self) -> &[u8] {
@@ -245,8 +262,8 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"b");
         batch.put(&vec![0; MAX_KEY + 1], b"");
-        assert!(matches!(batch.check(), Err(Error::Invalid(_))));
+        assert!(matches!(batch.check(1), Err(Error::Invalid(_))));
         batch.clear();
-        assert!(batch.check().is_ok());
+        assert!(batch.check(1).is_ok());
     }
 }

@@ -44,8 +44,7 @@ impl Db {
 /// The state without its log.
 fn checkpoint_state(state: &State, last_seq: u64) -> State {
     let mut state = state.clone();
-    state.logs.clear();
-    state.families.values_mut().for_each(|f| f.flushed_log = state.next_number);
+    state.forget_logs();
     state.last_seq = state.last_seq.max(last_seq);
     state
 }

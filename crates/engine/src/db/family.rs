@@ -1,24 +1,27 @@
 //! Column families: separate key spaces with their own settings over one shared log.
 
 use super::view::View;
-use crate::error::{Error, Result};
 use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::FamilySettings;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// A family while the database is open.
 pub(crate) struct FamilyCore {
     pub id: u32,
     pub name: String,
+    /// Which open database it belongs to: [`super::Inner::handle`].
+    pub handle: u64,
     pub settings: ArcSwap<FamilySettings>,
     pub merge: Option<Arc<dyn MergeOperator>>,
     pub filter: Option<Arc<dyn CompactionFilter>>,
     pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
+    /// Writes are refused: too much has piled up above a damaged table.
+    pub stuck: AtomicBool,
 }
 
 impl std::fmt::Debug for FamilyCore {
@@ -42,13 +45,5 @@ impl Family {
     /// Its number, never used again after the family was dropped.
     pub fn id(&self) -> u32 {
         self.core.id
-    }
-
-    /// Refuses a dropped family.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.core.dropped.load(Ordering::Acquire) {
-            return Err(Error::invalid(format!("column family {:?} was dropped", self.core.name)));
-        }
-        Ok(())
     }
 }

@@ -111,16 +111,13 @@ fn meets(range: &KeyRange, lower: Option<&[u8]>, upper: Option<&[u8]>) -> bool {
 
 /// What has keys within the bounds; tables outside are not touched, however damaged they are.
 fn sources(view: &View, options: &ReadOptions, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Source> {
-    let runs = view.tree.levels.iter().flatten().filter(|run| match run.tables.as_slice() {
-        [only] => meets(&only.info().range, lower, upper),
-        _ => true,
-    });
-    let mut all = Vec::with_capacity(1 + view.full.len() + runs.clone().count());
+    let runs = view.tree.levels.iter().flatten().map(|run| (run, run.within(lower, upper))).filter(|(_, tables)| !tables.is_empty());
+    let mut all = Vec::with_capacity(1 + view.full.len() + view.tree.levels.iter().map(Vec::len).sum::<usize>());
     all.extend(view.mems().filter(|m| !m.points.is_empty()).map(|m| Source::Memtable(m.points.cursor())));
-    let table_options = options.table();
-    all.extend(runs.map(|run| match run.tables.as_slice() {
-        [only] => Source::Table(only.cursor(table_options)),
-        _ => Source::Run(RunCursor::new(ReadTables { run: run.clone(), options: table_options })),
+    let options = options.table();
+    all.extend(runs.map(|(run, tables)| match &run.tables[tables.clone()] {
+        [only] => Source::Table(only.cursor(options)),
+        _ => Source::Run(RunCursor::new(ReadTables { run: run.clone(), tables, options })),
     }));
     all
 }
@@ -140,7 +137,7 @@ impl Db {
 
     /// Walks a family, within bounds, at a snapshot.
     pub fn iter_with(&self, family: &Family, options: ReadOptions) -> Result<DbIterator> {
-        self.inner.check_readable(family)?;
+        self.inner.check_family(family)?;
         self.inner.statistics.add(Ticker::NumIteratorCreated, 1);
         let view = family.core.view.load_full();
         let seq = self.inner.read_seq(&options)?;

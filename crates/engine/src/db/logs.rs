@@ -8,7 +8,7 @@ use super::{Inner, Shared};
 use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::{Edit, State};
+use crate::manifest::Edit;
 use crate::wal::LogWriter;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store};
 use std::sync::atomic::Ordering;
@@ -49,11 +49,8 @@ pub(super) struct Retired {
     good: u64,
     /// Not yet synced.
     unsynced: Option<LogWriter>,
-}
-
-/// Segments before this one hold nothing that any family needs.
-pub(super) fn first_needed_log(state: &State) -> u64 {
-    state.families.values().map(|f| f.flushed_log).min().unwrap_or(0)
+    /// Someone syncs it: the file stays meanwhile.
+    syncing: bool,
 }
 
 impl Inner {
@@ -81,7 +78,13 @@ impl Inner {
         self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
         self.active_log.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired { number: previous, bytes: old.len(), good: previous_len, unsynced: Some(old) });
+            self.retired.lock().push(Retired {
+                number: previous,
+                bytes: old.len(),
+                good: previous_len,
+                unsynced: Some(old),
+                syncing: false,
+            });
         }
         state.broken_log = None;
         Ok(())
@@ -93,20 +96,27 @@ impl Inner {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
             state.broken_log = Some((number, good));
-            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log) });
+            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log), syncing: false });
         }
     }
 
-    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them.
+    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
+    /// so that writers can retire segments and flushes can give them up; who also wants them synced waits.
     pub(super) fn sync_retired(&self) -> Result<()> {
-        let mut retired = self.retired.lock();
-        for log in retired.iter_mut() {
-            if let Some(mut writer) = log.unsynced.take() {
-                self.sync_segment(&mut writer)?;
-                log.bytes = writer.len();
+        let _turn = self.retired_sync.lock();
+        loop {
+            let mut retired = self.retired.lock();
+            let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
+            let Some((log, mut writer)) = next else { return Ok(()) };
+            log.syncing = true;
+            let number = log.number;
+            drop(retired);
+            let synced = self.sync_segment(&mut writer);
+            for log in self.retired.lock().iter_mut().filter(|log| log.number == number) {
+                (log.syncing, log.bytes) = (false, writer.len());
             }
+            synced?;
         }
-        Ok(())
     }
 
     /// Syncs one segment; false if the marker behind the records did not fit, so that no more can be written to it. A failed sync ends the
@@ -146,7 +156,7 @@ impl Inner {
         let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.good)).collect();
         log_lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
         let mut shared = self.shared.lock();
-        let needed = first_needed_log(&shared.state);
+        let needed = shared.state.needed_log();
         log_lengths.retain(|(number, _)| *number >= needed);
         let new_logs = log_lengths.iter().map(|l| l.0).filter(|number| !shared.state.logs.contains(number)).collect();
         self.log_edit(&mut shared, &Edit { new_logs, log_lengths, ..Edit::default() })
@@ -154,9 +164,9 @@ impl Inner {
 
     /// Gives up segments that no family needs any more. Called with the state that the manifest has.
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
-        let needed = first_needed_log(&shared.state);
+        let needed = shared.state.needed_log();
         self.retired.lock().retain(|log| {
-            let keep = log.number >= needed;
+            let keep = log.number >= needed || log.syncing;
             if !keep {
                 self.log_bytes.fetch_sub(log.bytes, Ordering::Relaxed);
                 shared.doomed.push(FileId::log(log.number));

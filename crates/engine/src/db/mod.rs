@@ -2,12 +2,13 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `shared`, `retired`; everything else is a leaf.
+//! `write_state`, `retired_sync`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod damage;
 mod family;
 mod iterator;
 mod logs;
@@ -17,6 +18,7 @@ mod properties;
 mod publish;
 mod queue;
 mod read;
+mod read_only;
 mod recover;
 mod room;
 mod schedule;
@@ -47,8 +49,10 @@ use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
 use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
+use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
+use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
 use parking_lot::{Condvar, Mutex};
@@ -81,6 +85,8 @@ impl std::fmt::Debug for Db {
 
 /// What all handles, threads and iterators of a database share.
 struct Inner {
+    /// Differs between all handles of a process, of the same database too.
+    handle: u64,
     store: Arc<Meter>,
     db: DbId,
     settings: DbSettings,
@@ -105,6 +111,8 @@ struct Inner {
     pressure: Pressure,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
+    /// The turn to sync these.
+    retired_sync: Mutex<()>,
     /// Number of the active segment.
     active_log: AtomicU64,
     /// Segments up to this number are known to the manifest.
@@ -114,6 +122,8 @@ struct Inner {
     /// No more writes: closed, or ended by a failure.
     ended: AtomicBool,
     reason: Mutex<Option<String>>,
+    /// The manifest may hold an edit that was reported as failed.
+    torn_manifest: AtomicBool,
     /// Memtables may hold writes that are not in the log.
     unlogged: AtomicBool,
     /// Tells running compactions to stop.
@@ -131,10 +141,14 @@ struct Shared {
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
+    /// Tables that compactions leave alone, by number.
+    damaged: BTreeMap<u64, Damaged>,
     /// Family, level and key range that running jobs write.
     busy_output: Vec<(u32, usize, KeyRange)>,
     /// Families that are being flushed.
     flushing: HashSet<u32>,
+    /// Families whose writers are not free, and how slow they may be.
+    slow: BTreeMap<u32, Pace>,
     /// Jobs that run.
     running: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -157,8 +171,10 @@ impl Shared {
             manifest,
             families: BTreeMap::new(),
             busy: HashSet::new(),
+            damaged: BTreeMap::new(),
             busy_output: Vec::new(),
             flushing: HashSet::new(),
+            slow: BTreeMap::new(),
             running: 0,
             manual: Vec::new(),
             blocked: None,
@@ -186,6 +202,7 @@ struct Parts {
 impl Inner {
     fn new(parts: Parts, state: &State) -> Self {
         Inner {
+            handle: parts.default_family.core.handle,
             store: parts.store,
             db: state.db,
             settings: parts.settings,
@@ -206,11 +223,13 @@ impl Inner {
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
             retired: Mutex::default(),
+            retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
+            torn_manifest: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
@@ -239,9 +258,16 @@ impl Inner {
         self.settings.max_background_jobs == 0
     }
 
-    /// Refuses a dropped family. Reads go on after the handle has ended for writing.
-    fn check_readable(&self, family: &Family) -> Result<()> {
-        family.check()
+    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there.
+    fn check_family(&self, family: &Family) -> Result<()> {
+        let core = &family.core;
+        if core.handle != self.handle {
+            return Err(Error::invalid(format!("column family {:?} belongs to another open database", core.name)));
+        }
+        if core.dropped.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
+        }
+        Ok(())
     }
 
     /// Stops all work, makes what is in the log durable and lets the next opener in.
@@ -272,7 +298,7 @@ impl Inner {
             // Nothing will be created, logged or deleted any more that the next opener could not bear.
             *self.lock.lock() = None;
         }
-        shared.failed.clone().map_or(synced, Err).and(flushed)
+        shared.failed.clone().map_or(synced, Err).and(flushed).and(self.check_undamaged(&shared, None))
     }
 }
 
@@ -332,8 +358,8 @@ impl Db {
     }
 
     /// Syncs the log, stops the threads and closes the database for all handles; reads through them go on working. A failure of
-    /// background work that nobody was told of is reported here. Memtables are not flushed, because the log has them, unless they
-    /// hold unlogged writes.
+    /// background work that nobody was told of is reported here, damaged tables that compactions met included. Memtables are not flushed,
+    /// because the log has them, unless they hold unlogged writes.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()
     }

@@ -1,12 +1,15 @@
 //! Opening: recover, write what the log held into tables, start a new manifest, then a new log segment.
 //!
 //! The new manifest is the commit point: it names the tables written from the log and says that the old segments are not needed. A crash
-//! before the old manifest is gone is fine: the next open starts from it again and finds logs and tables as they were.
+//! before the old manifest is gone is fine: the next open starts from it again and finds logs and tables as they were. For that reason
+//! tables written on the way are not named one by one: the log's end may not be durable yet, and after a power cut a family with such
+//! a table would be ahead of the others. What an interrupted recovery wrote is deleted by the next one before it begins
+//! (`delete_unfinished`), so that however often it is interrupted, the store holds the log once and its tables once.
 
 use super::family::{Family, FamilyCore};
-use super::logs::first_needed_log;
 use super::mem::{Mem, MemWriter};
-use super::recover::{Replayed, replay};
+use super::publish::new_tables;
+use super::recover::{Room, Survey, survey};
 use super::schedule::added;
 use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
@@ -15,8 +18,9 @@ use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
+use crate::key::Seq;
 use crate::ledger::Ledger;
-use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State};
+use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State, TableChange};
 use crate::memtable::ChunkPool;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::{DbSettings, FamilySettings};
@@ -27,9 +31,14 @@ use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The next handle's number; 0 stands for none.
+static HANDLES: AtomicU64 = AtomicU64::new(1);
 
 type Families = BTreeMap<u32, Arc<FamilyCore>>;
+/// Takes a full memtable of a family.
+type FullMemtable<'a> = dyn FnMut(&Arc<FamilyCore>, Arc<Mem>) -> Result<()> + 'a;
 type OpenParts = (Arc<Meter>, Option<Box<dyn StoreLock>>, Arc<ChunkPool>);
 
 /// How a database is opened: settings are data, parts (clock, store, operators) are passed in.
@@ -86,8 +95,10 @@ impl Builder {
         self
     }
 
-    /// Changes nothing on the medium and takes no lock: what is in the log is kept in memory. Writes are refused. A damaged
+    /// Changes nothing on the medium and takes no lock. What is in the log is kept in memory, all of it: a log of 10 GiB takes at least
+    /// as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged
     /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
+    /// A writer may be at work: if it deletes a file that is needed, opening starts again, ten times at most.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -129,6 +140,10 @@ impl Builder {
     /// Opens the database in a store.
     pub fn open_store(self, store: Arc<dyn Store>) -> Result<Db> {
         self.validate()?;
+        if self.read_only { self.open_to_read(&store) } else { self.try_open(store) }
+    }
+
+    pub(super) fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
         let lock = if self.read_only { None } else { Some(store.lock()?) };
         let meter = Arc::new(Meter::new(store));
         let mut loaded = manifest::load(&*meter)?;
@@ -140,10 +155,10 @@ impl Builder {
         };
         self.merge_settings(&mut state)?;
         let pool = Arc::new(ChunkPool::default());
-        let mut replayed = replay(&*meter, state.db, &state, &pool)?;
-        replayed.report.cut_bytes += loaded.end.cut_bytes;
-        replayed.report.cut_records += loaded.end.cut_records;
-        self.assemble((meter, lock, pool), state, replayed, &loaded)
+        let mut survey = survey(&*meter, &state)?;
+        survey.report.cut_bytes += loaded.end.cut_bytes;
+        survey.report.cut_records += loaded.end.cut_records;
+        self.assemble((meter, lock, pool), state, survey, &loaded)
     }
 
     fn validate(&self) -> Result<()> {
@@ -228,14 +243,15 @@ impl Builder {
         Ok(())
     }
 
-    fn assemble(self, parts: OpenParts, state: State, replayed: Replayed, loaded: &Loaded) -> Result<Db> {
+    fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
         let (store, lock, pool) = parts;
         let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
         let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
         let cache = Cache::new(settings.cache_size);
         let ledger = Arc::new(Ledger::default());
+        let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let mut families = BTreeMap::new();
-        let mut writers = WriteState::new(replayed.last_seq);
+        let mut writers = WriteState::new(state.last_seq);
         for family in state.families.values() {
             let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
@@ -245,11 +261,13 @@ impl Builder {
             let core = Arc::new(FamilyCore {
                 id: family.id,
                 name: family.name.clone(),
+                handle,
                 merge: self.operators.get(&family.name).cloned(),
                 filter: self.filters.get(&family.name).cloned(),
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
+                stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
@@ -259,12 +277,12 @@ impl Builder {
         let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
-        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock, settings, default_family, next_number };
+        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock.clone(), settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
         if self.read_only {
-            inner.start_read_only(state, families, &replayed);
+            inner.start_read_only(state, families, survey)?;
         } else {
-            inner.start(state, families, writers, &replayed, loaded)?;
+            inner.start(state, families, writers, survey, loaded)?;
         }
         let db = Db { inner: Arc::new(Handle(Arc::new(inner))) };
         db.inner.threads.start(&db.inner)?;
@@ -274,35 +292,65 @@ impl Builder {
 
 impl Inner {
     /// Without writing: the replayed memtables become full ones that are never flushed.
-    fn start_read_only(&self, state: State, families: Families, replayed: &Replayed) {
-        for core in families.values() {
-            if let Some(writer) = replayed.mems.get(&core.id).filter(|w| !w.mem.is_empty()) {
-                let view = core.view.load_full();
-                core.view.store(Arc::new(View { mem: view.mem.clone(), full: vec![writer.mem.clone()], tree: view.tree.clone() }));
-            }
-        }
-        *self.recovery.lock() = replayed.report.clone();
-        self.visible.store(replayed.last_seq, Ordering::Release);
+    fn start_read_only(&self, state: State, families: Families, mut survey: Survey) -> Result<()> {
+        let last_seq = self.replay(&state, &families, &mut survey, &mut |core, mem| {
+            let view = core.view.load_full();
+            let full = std::iter::once(mem).chain(view.full.iter().cloned()).collect();
+            core.view.store(Arc::new(View { mem: view.mem.clone(), full, tree: view.tree.clone() }));
+            Ok(())
+        })?;
+        self.visible.store(last_seq, Ordering::Release);
         *self.shared.lock() = Shared { families, closing: true, ..Shared::new(state, None) };
         *self.reason.lock() = Some("the database was opened read-only".into());
         self.ended.store(true, Ordering::Release);
+        Ok(())
     }
 
-    fn start(&self, mut state: State, families: Families, mut writers: WriteState, replayed: &Replayed, loaded: &Loaded) -> Result<()> {
-        *self.recovery.lock() = replayed.report.clone();
-        self.visible.store(replayed.last_seq, Ordering::Release);
-        self.shared.lock().families.clone_from(&families);
-        let mut edit = Edit { last_seq: Some(replayed.last_seq), ..Edit::default() };
-        for core in families.values() {
-            let Some(writer) = replayed.mems.get(&core.id).filter(|w| !w.mem.is_empty()) else { continue };
+    /// Replays the log and notes what was found. Gives the newest sequence number.
+    fn replay(&self, state: &State, families: &Families, survey: &mut Survey, full: &mut FullMemtable<'_>) -> Result<Seq> {
+        let limit = |id| families.get(&id).map_or(0, |core| usize::try_from(core.settings.load().write_buffer_size).unwrap_or(usize::MAX));
+        let total = usize::try_from(self.settings.db_write_buffer_size).unwrap_or(usize::MAX);
+        let last_seq = survey.replay(state, Room { pool: &self.pool, family: &limit, total }, &mut |id, mem, last_seq| {
+            // Nobody reads yet; this tells a flush that it is about the present.
+            self.visible.store(last_seq, Ordering::Release);
+            families.get(&id).filter(|_| !mem.is_empty()).map_or(Ok(()), |core| full(core, mem))
+        })?;
+        *self.recovery.lock() = survey.report.clone();
+        Ok(last_seq)
+    }
+
+    /// Replays the log into tables that nothing names yet.
+    fn replay_to_tables(&self, state: &State, families: &Families, survey: &mut Survey) -> Result<(Seq, Vec<TableChange>)> {
+        let mut tables = Vec::new();
+        let replayed = self.replay(state, families, survey, &mut |core, mem| {
+            // Later memtables of a family get larger numbers: newer runs.
             let run = self.new_number();
-            let outputs = self.write_level0(core, std::slice::from_ref(&writer.mem))?.outputs;
-            edit.tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));
+            let outputs = self.write_level0(core, &[mem])?.outputs;
+            tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));
+            Ok(())
+        });
+        match replayed {
+            Ok(last_seq) => Ok((last_seq, tables)),
+            Err(error) => {
+                self.delete_files(&new_tables(&tables).collect::<Vec<_>>());
+                Err(error)
+            }
         }
+    }
+
+    fn start(&self, mut state: State, families: Families, mut writers: WriteState, mut survey: Survey, loaded: &Loaded) -> Result<()> {
+        self.delete_unfinished(loaded)?;
+        let (last_seq, tables) = self.replay_to_tables(&state, &families, &mut survey)?;
+        // The files of the log are closed before they are deleted.
+        drop(survey);
+        self.visible.store(last_seq, Ordering::Release);
+        writers.last_seq = last_seq;
+        self.shared.lock().families.clone_from(&families);
+        let mut edit = Edit { last_seq: Some(last_seq), tables, ..Edit::default() };
         let number = self.new_number();
         // The segment that comes next has a larger number, and so do all later ones.
         edit.flushed_logs = families.keys().map(|id| (*id, number)).collect();
-        edit.time_samples = vec![(replayed.last_seq, self.clock.unix_seconds())];
+        edit.time_samples = vec![(last_seq, self.clock.unix_seconds())];
         state.apply(&edit).map_err(Error::Invalid)?;
         state.next_number = state.next_number.max(self.peek_number());
         self.store.sync_names()?;
@@ -316,17 +364,26 @@ impl Inner {
         }
         self.delete_leftovers(&state)?;
         let mut shared = self.shared.lock();
-        *shared = Shared { families, ..Shared::new(state, Some(manifest)) };
-        self.refresh_pressure(&mut shared);
+        *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
+        families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
         drop(shared);
         *self.write_state.lock() = writers;
+        Ok(())
+    }
+
+    /// Deletes the tables of a recovery that did not end. Their numbers are above all that the manifest ever named, so that no end of
+    /// the manifest that a crash may yet bring about needs them; of other tables that is not sure before the new manifest is durable.
+    fn delete_unfinished(&self, loaded: &Loaded) -> Result<()> {
+        let files = self.store.list()?.into_iter().map(|(id, _)| id);
+        let unfinished: Vec<FileId> = files.filter(|id| id.kind == FileKind::Table && id.number >= loaded.named_below).collect();
+        self.delete_files(&unfinished);
         Ok(())
     }
 
     /// Deletes tables and segments that nothing names: what a crash left, and the segments whose contents are in tables now.
     fn delete_leftovers(&self, state: &State) -> Result<()> {
         let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
-        let needed = first_needed_log(state);
+        let needed = state.needed_log();
         let dead = |id: &FileId| match id.kind {
             FileKind::Table => !tables.contains(&id.number),
             FileKind::Log => id.number < needed,

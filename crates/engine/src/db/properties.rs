@@ -97,12 +97,18 @@ impl Db {
 
     /// The tree of a family now.
     pub fn version(&self, family: &Family) -> Result<Arc<Version>> {
-        family.check()?;
+        self.inner.check_family(family)?;
         Ok(family.core.view.load().tree.version.clone())
     }
 
-    /// A property of a family under RocksDB's name; `None` for a name that is not known.
+    /// A property of a family under RocksDB's name; `None` for a name that is not known, and for
+    /// another database's family. `sinterdb.damaged-tables` has a line for each
+    /// damaged table that compactions have met and leave alone ([`Db::damaged_tables`]); `rocksdb.background-errors` counts them, of all
+    /// families, too.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
+        if family.core.handle != self.inner.handle {
+            return None;
+        }
         let view = family.core.view.load_full();
         let version = &view.tree.version;
         if let Some(level) = name.strip_prefix("rocksdb.num-files-at-level") {
@@ -136,7 +142,11 @@ impl Db {
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
             "rocksdb.num-running-compactions" => self.inner.shared.lock().busy_output.len() as u64,
             "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
-            "rocksdb.background-errors" => u64::from(self.inner.shared.lock().failed.is_some()),
+            "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
+            "rocksdb.background-errors" => {
+                let shared = self.inner.shared.lock();
+                u64::from(shared.failed.is_some()) + shared.damaged.len() as u64
+            }
             "rocksdb.is-write-stopped" => u64::from(self.inner.writes_stopped()),
             "rocksdb.actual-delayed-write-rate" => self.inner.delayed_rate(),
             _ => return None,

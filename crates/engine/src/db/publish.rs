@@ -3,6 +3,8 @@
 //!
 //! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
 //! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.
+//! * An edit that found no space may be there all the same: its caller was told that it failed, and what goes on as if it had (writes to
+//!   a family that it drops) would be lost with it. Until a new manifest has replaced that one, nothing is acknowledged or deleted.
 //! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
 
 use super::family::FamilyCore;
@@ -10,7 +12,7 @@ use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Change, Edit, ManifestLog, State, Version};
+use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
 use sinter_storage::store::{Cause, FileId, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +22,7 @@ impl Inner {
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
         self.check_writable()?;
         let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
-        let mut next = shared.state.clone();
-        next.apply(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
+        let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
         let Shared { manifest: Some(manifest), state, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
@@ -31,12 +32,30 @@ impl Inner {
         let before = manifest.len();
         match manifest.append(&edit) {
             Ok(()) => {}
-            // The record may be there in part: the next edit goes to a new manifest, which says nothing of this one.
-            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => return Err(error),
+            // The record may be there, in part or whole: a new manifest comes before the next edit and the next write.
+            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => {
+                self.torn_manifest.store(true, Ordering::Release);
+                return Err(error);
+            }
             Err(error) => return Err(self.poison("write to the manifest", error)),
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
-        *state = next;
+        state.accept(next);
+        Ok(())
+    }
+
+    /// Before anything is acknowledged after an edit that failed: replaces the manifest, in which that edit may be.
+    #[cold]
+    pub(super) fn renew_manifest(&self) -> Result<()> {
+        let mut shared = self.shared.lock();
+        if let Shared { manifest: Some(manifest), state, .. } = &mut *shared
+            && manifest.must_rotate()
+        {
+            self.rotate_manifest(manifest, state)?;
+        }
+        let doomed = self.take_doomed(&mut shared);
+        drop(shared);
+        self.delete_files(&doomed);
         Ok(())
     }
 
@@ -46,9 +65,10 @@ impl Inner {
         match manifest.rotate(&*self.store, number, state) {
             Ok(()) => {
                 self.ledger.record(None, Cause::Manifest, manifest.len());
+                self.torn_manifest.store(false, Ordering::Release);
                 Ok(())
             }
-            Err(error @ Error::NoSpace(_)) => Err(error),
+            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => Err(error),
             Err(error) => Err(self.poison("change of manifests", error)),
         }
     }
@@ -63,7 +83,7 @@ impl Inner {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
             if matches!(result, Ok(false) | Err(Error::NoSpace(_))) {
-                shared.doomed.extend(new_tables(&edit));
+                shared.doomed.extend(new_tables(&edit.tables));
             }
             self.take_doomed(&mut shared)
         };
@@ -74,10 +94,7 @@ impl Inner {
     /// False if the family was dropped.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
-        self.store.sync_names().map_err(|error| match Error::from(error) {
-            error @ Error::NoSpace(_) => error,
-            error => self.poison("sync of names", error),
-        })?;
+        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
         let mut shared = self.shared.lock();
         if core.dropped.load(Ordering::Acquire) {
             return Ok(false);
@@ -96,7 +113,7 @@ impl Inner {
             shared.doomed.push(FileId::table(table.info().number));
         }
         self.drop_old_logs(&mut shared);
-        self.refresh_pressure(&mut shared);
+        self.refresh_pressure(&mut shared, core);
         self.work.notify_all();
         Ok(true)
     }
@@ -120,9 +137,9 @@ impl Inner {
     }
 }
 
-/// The tables that an edit adds.
-fn new_tables(edit: &Edit) -> impl Iterator<Item = FileId> {
-    edit.tables.iter().filter_map(|t| match &t.change {
+/// The tables that changes add.
+pub(super) fn new_tables(changes: &[TableChange]) -> impl Iterator<Item = FileId> {
+    changes.iter().filter_map(|t| match &t.change {
         Change::Add { table, .. } => Some(FileId::table(table.number)),
         Change::Remove { .. } | Change::Move { .. } => None,
     })

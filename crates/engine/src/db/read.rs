@@ -114,7 +114,7 @@ impl Db {
 
     /// The value of a key into `out`, whose memory is used again; false (and `out` empty) if the key does not exist.
     pub fn get_into(&self, family: &Family, key: &[u8], options: &ReadOptions, out: &mut Vec<u8>) -> Result<bool> {
-        self.inner.check_readable(family)?;
+        self.inner.check_family(family)?;
         let view = family.core.view.load();
         let seq = self.inner.read_seq(options)?;
         let found = self.inner.get_at(&family.core, &view, key, (seq, Table::hash(key)), options, out)?;
@@ -130,7 +130,7 @@ impl Db {
 
     /// The values of many keys at one moment, in their order. Cheaper than single gets: their cache misses overlap.
     pub fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.check_readable(family)?;
+        self.inner.check_family(family)?;
         let view = family.core.view.load();
         let seq = self.inner.read_seq(options)?;
         let mut values = Vec::with_capacity(keys.len());

@@ -3,17 +3,21 @@
 //! A segment is replayed only if all before it are whole: each names its predecessor and that one's length. Where the chain is broken above
 //! every synced watermark, the rest was lost with the power and is cut; where a later segment proves that the lost part had been
 //! synced, it is damage and an error.
+//!
+//! The log is read twice, a piece at a time, so that it may be longer than memory has room for. [`survey`] judges all of it and changes
+//! nothing: a log that is damaged far behind is refused before any of it was used. [`Survey::replay`] fills memtables and hands over
+//! those that are full.
 
-use super::batch::decode_record;
-use super::logs::{Chain, first_needed_log};
+use super::batch::{Operation, decode_record};
+use super::logs::Chain;
 use super::mem::{Mem, MemWriter};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::State;
 use crate::memtable::ChunkPool;
-use crate::wal::{Log, read_log};
-use sinter_storage::store::{FileId, FileKind, Store};
+use crate::wal::{LogSurvey, survey_log, walk_log};
+use sinter_storage::store::{FileId, FileKind, ReadAt, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,33 +34,32 @@ pub struct RecoveryReport {
     pub cut_records: u64,
 }
 
-/// Memtables filled from the log.
-pub(super) struct Replayed {
-    pub mems: BTreeMap<u32, MemWriter>,
-    pub last_seq: Seq,
+/// The log as it will be replayed.
+pub(super) struct Survey {
+    segments: Vec<Segment>,
+    /// How many of them, from the oldest.
+    usable: usize,
     pub report: RecoveryReport,
 }
 
-/// One segment on its way in.
+/// One segment.
 struct Segment {
     number: u64,
-    log: Log,
+    log: LogSurvey,
     chain: Option<Chain>,
+    /// Kept open: beside a reader, the database that writes may delete it.
+    file: Arc<dyn ReadAt>,
 }
 
-pub(super) fn replay(store: &dyn Store, db: DbId, state: &State, pool: &Arc<ChunkPool>) -> Result<Replayed> {
+/// Reads the log and finds out what of it counts.
+pub(super) fn survey(store: &dyn Store, state: &State) -> Result<Survey> {
     let mut logs: Vec<u64> = store.list()?.into_iter().filter(|(id, _)| id.kind == FileKind::Log).map(|(id, _)| id.number).collect();
     logs.sort_unstable();
-    let needed = first_needed_log(state);
+    let needed = state.needed_log();
     if let Some(lost) = state.logs.iter().find(|n| !logs.contains(n)) {
         return Err(Error::corrupt(FileId::log(*lost), 0, "the log segment is missing"));
     }
-    let mut replayed = Replayed { mems: BTreeMap::new(), last_seq: state.last_seq, report: RecoveryReport::default() };
-    for id in state.families.keys() {
-        let mem = Mem::new(pool, 0, 0);
-        replayed.mems.insert(*id, MemWriter::new(mem));
-    }
-    let segments = read_segments(store, db, logs.iter().copied().filter(|n| *n >= needed))?;
+    let segments = survey_segments(store, state.db, logs.iter().copied().filter(|n| *n >= needed))?;
     for (number, length) in &state.log_lengths {
         let good = segments.iter().find(|s| s.number == *number).map_or(0, |s| s.log.end.good);
         if good < *length {
@@ -64,25 +67,21 @@ pub(super) fn replay(store: &dyn Store, db: DbId, state: &State, pool: &Arc<Chun
             return Err(Error::corrupt(FileId::log(*number), good, what));
         }
     }
-    let usable = check_chain(&segments, needed, &mut replayed.report)?;
-    for (at, segment) in segments.iter().enumerate().take(usable) {
-        // A successor knows how long this one was when it ended: what stands behind was never acknowledged.
-        let end = successor(&segments, at).map_or(u64::MAX, |(_, chain)| chain.previous_len);
-        replay_segment(segment, end, state, &mut replayed)?;
-    }
-    Ok(replayed)
+    let mut report = RecoveryReport::default();
+    let usable = check_chain(&segments, needed, &mut report)?;
+    Ok(Survey { segments, usable, report })
 }
 
-fn read_segments(store: &dyn Store, db: DbId, numbers: impl Iterator<Item = u64>) -> Result<Vec<Segment>> {
+fn survey_segments(store: &dyn Store, db: DbId, numbers: impl Iterator<Item = u64>) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for number in numbers {
         let id = FileId::log(number);
-        let log = read_log(store, Some(db), id)?;
+        let (log, file) = survey_log(store, Some(db), id)?;
         let chain = match &log.extra {
             None => None,
             Some(extra) => Some(Chain::decode(extra).ok_or_else(|| Error::corrupt(id, 0, "the header's chain cannot be read"))?),
         };
-        segments.push(Segment { number, log, chain });
+        segments.push(Segment { number, log, chain, file });
     }
     Ok(segments)
 }
@@ -103,7 +102,7 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
             report.cut_records += segment.log.end.cut_records;
             continue;
         };
-        let is_empty = segment.log.records().next().is_none();
+        let is_empty = segment.log.records == 0;
         if is_empty && successor(segments, at).is_none() && segments[at + 1..].iter().any(|s| s.chain.is_some()) {
             // Its creation was reported as failed, and so was its deletion: nothing was ever written to it, and nothing continues it.
             continue;
@@ -127,14 +126,14 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
 
 /// Segment `at` does not continue what is there. If anything from it on was synced, the missing part had been synced too: damage.
 fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut RecoveryReport) -> Result<usize> {
-    let synced = |s: &Segment| s.log.records().next().is_some_and(|(offset, _)| s.log.end.synced > offset);
+    let synced = |s: &Segment| s.log.first_record.is_some_and(|offset| s.log.end.synced > offset);
     if segments[at..].iter().any(synced) {
         let what = format!("the log is cut before byte {} although later segments were synced", chain.previous_len);
         return Err(Error::corrupt(FileId::log(chain.previous), chain.previous_len, what));
     }
     for segment in &segments[at..] {
         report.cut_bytes += segment.log.end.good + segment.log.end.cut_bytes;
-        report.cut_records += segment.log.records().count() as u64 + segment.log.end.cut_records;
+        report.cut_records += segment.log.records + segment.log.end.cut_records;
     }
     if let Some(last) = segments[..at].iter().rev().find(|s| s.chain.is_some()) {
         report.cut_bytes += last.log.end.cut_bytes;
@@ -143,29 +142,98 @@ fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut Reco
     Ok(at)
 }
 
-fn replay_segment(segment: &Segment, end: u64, state: &State, replayed: &mut Replayed) -> Result<()> {
-    let id = FileId::log(segment.number);
-    replayed.report.logs_replayed += 1;
-    for (offset, payload) in segment.log.records().take_while(|(offset, _)| *offset < end) {
-        let bad = || Error::corrupt(id, offset, "the record is valid but its contents cannot be read");
-        let (first, count, operations) = decode_record(payload).ok_or_else(bad)?;
-        if segment.chain.is_some_and(|chain| first < chain.first) {
-            return Err(Error::corrupt(id, offset, "the record has a number that was used before this segment began"));
+impl Survey {
+    /// Replays the log into memtables of the families of `state` and hands over each that is full, and at the end the others, with the
+    /// newest sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
+    /// Returns the newest sequence number.
+    pub fn replay(&mut self, state: &State, room: Room<'_>, hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>) -> Result<Seq> {
+        let mut replay = Replay { state, room, mems: BTreeMap::new(), held: 0, last_seq: state.last_seq, hand_over };
+        for (at, segment) in self.segments.iter().enumerate().take(self.usable) {
+            // A successor knows how long this one was when it ended: what stands behind was never acknowledged.
+            let end = successor(&self.segments, at).map_or(u64::MAX, |(_, chain)| chain.previous_len);
+            self.report.logs_replayed += 1;
+            self.report.records_replayed += replay.segment(segment, end)?;
         }
-        let mut seq = first;
-        for operation in operations {
-            let operation = operation.map_err(|()| bad())?;
-            let wanted = state.families.get(&operation.family).is_some_and(|f| segment.number >= f.flushed_log);
-            if wanted && let Some(writer) = replayed.mems.get_mut(&operation.family) {
-                writer.insert(operation.key, seq, operation.kind, operation.value);
-            }
-            seq += 1;
+        while let Some((family, writer)) = replay.mems.pop_first() {
+            (replay.hand_over)(family, writer.mem, replay.last_seq)?;
         }
-        if seq - first != count {
-            return Err(bad());
-        }
-        replayed.last_seq = replayed.last_seq.max(seq.saturating_sub(1));
-        replayed.report.records_replayed += 1;
+        Ok(replay.last_seq)
     }
-    Ok(())
+}
+
+/// How much memory a replay may take.
+pub(super) struct Room<'a> {
+    pub pool: &'a Arc<ChunkPool>,
+    /// Bytes at which a family's memtable is full.
+    pub family: &'a dyn Fn(u32) -> usize,
+    /// Bytes at which all memtables together are too large; then the largest counts as full.
+    pub total: usize,
+}
+
+/// Memtables on their way from the log.
+struct Replay<'a> {
+    state: &'a State,
+    room: Room<'a>,
+    /// Families without data have none.
+    mems: BTreeMap<u32, MemWriter>,
+    /// Bytes of these.
+    held: usize,
+    last_seq: Seq,
+    hand_over: &'a mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>,
+}
+
+impl Replay<'_> {
+    /// Replays the records that start before `end`; how many these were.
+    fn segment(&mut self, segment: &Segment, end: u64) -> Result<u64> {
+        let id = FileId::log(segment.number);
+        let mut records = 0;
+        walk_log(&*segment.file, &segment.log, id, end, |offset, payload| {
+            let bad = || Error::corrupt(id, offset, "the record is valid but its contents cannot be read");
+            let (first, count, operations) = decode_record(payload).ok_or_else(bad)?;
+            if segment.chain.is_some_and(|chain| first < chain.first) {
+                return Err(Error::corrupt(id, offset, "the record has a number that was used before this segment began"));
+            }
+            let mut seq = first;
+            for operation in operations {
+                let operation = operation.map_err(|()| bad())?;
+                if self.state.families.get(&operation.family).is_some_and(|f| segment.number >= f.flushed_log) {
+                    self.insert(&operation, seq)?;
+                }
+                seq += 1;
+            }
+            if seq - first != count {
+                return Err(bad());
+            }
+            self.last_seq = self.last_seq.max(seq.saturating_sub(1));
+            records += 1;
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    fn insert(&mut self, operation: &Operation<'_>, seq: Seq) -> Result<()> {
+        let family = operation.family;
+        let pool = self.room.pool;
+        let writer = self.mems.entry(family).or_insert_with(|| MemWriter::new(Mem::new(pool, 0, 0)));
+        let before = writer.mem.memory();
+        writer.insert(operation.key, seq, operation.kind, operation.value);
+        let after = writer.mem.memory();
+        self.held += after - before;
+        self.last_seq = self.last_seq.max(seq);
+        if after >= (self.room.family)(family) {
+            return self.full(family);
+        }
+        if self.held < self.room.total {
+            return Ok(());
+        }
+        let largest = self.mems.iter().max_by_key(|(_, writer)| writer.mem.memory()).map(|(family, _)| *family);
+        largest.map_or(Ok(()), |family| self.full(family))
+    }
+
+    /// Hands a memtable over.
+    fn full(&mut self, family: u32) -> Result<()> {
+        let Some(writer) = self.mems.remove(&family) else { return Ok(()) };
+        self.held -= writer.mem.memory();
+        (self.hand_over)(family, writer.mem, self.last_seq)
+    }
 }

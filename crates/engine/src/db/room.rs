@@ -147,14 +147,22 @@ impl Inner {
 
     /// Makes the active memtable of a family full and starts a new one, with a new log segment.
     pub(super) fn switch(&self, state: &mut WriteState, id: u32) -> Result<()> {
-        let Some(core) = state.family(id).map(|w| w.core.clone()) else { return Ok(()) };
-        if core.view.load().mem.is_empty() {
+        self.switch_each(state, &[id])
+    }
+
+    /// [`Inner::switch`] of several families, with one new log segment for all of them.
+    fn switch_each(&self, state: &mut WriteState, ids: &[u32]) -> Result<()> {
+        let cores = ids.iter().filter_map(|id| Some(state.family(*id)?.core.clone()));
+        let cores: Vec<_> = cores.filter(|core| !core.view.load().mem.is_empty()).collect();
+        if cores.is_empty() {
             return Ok(());
         }
-        let most = core.settings.load().max_write_buffer_number.max(2);
-        self.wait_until(|_, _| core.view.load().full.len() + 1 < most)?;
+        for core in &cores {
+            let most = core.settings.load().max_write_buffer_number.max(2);
+            self.wait_until(|_, _| core.view.load().full.len() + 1 < most)?;
+        }
         self.start_log(state)?;
-        self.replace_memtable(state, &core);
+        cores.iter().for_each(|core| self.replace_memtable(state, core));
         if self.inline() { self.run_pending() } else { Ok(()) }
     }
 
@@ -173,14 +181,14 @@ impl Inner {
             writer.mem = MemWriter::new(mem);
             writer.limit = usize::try_from(limit).unwrap_or(usize::MAX);
         }
-        self.refresh_pressure(&mut shared);
+        self.refresh_pressure(&mut shared, core);
         self.work.notify_all();
     }
 
     /// Switches every family that has data.
     pub(super) fn switch_all(&self, state: &mut WriteState) -> Result<()> {
         let ids: Vec<u32> = state.families.iter().flatten().map(|w| w.core.id).collect();
-        ids.into_iter().try_for_each(|id| self.switch(state, id))
+        self.switch_each(state, &ids)
     }
 
     /// The log is too long: switches the family whose active memtable keeps the oldest segment alive.
@@ -208,16 +216,19 @@ impl Inner {
         sizes().max().map_or(Ok(()), |(_, id)| self.switch(state, id))
     }
 
-    /// Works out how hard writers are held back, from the state of all families. Called with every change of a view.
-    pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>) {
-        let mut worst = Pace::Free;
-        for core in shared.families.values() {
-            let view = core.view.load();
-            let settings = core.settings.load();
-            let input = PaceInput::of(&view.tree.version, &settings, view.full.len());
-            worst = worst.max(pacing::pace(&input));
+    /// Works out how hard writers are held back after a change of one family's view, settings or work.
+    pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
+        let view = core.view.load();
+        let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
+        // What no work can end must not hold the writers of other families.
+        let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
+        core.stuck.store(stuck, Ordering::Release);
+        if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
+            shared.slow.remove(&core.id);
+        } else {
+            shared.slow.insert(core.id, pace);
         }
-        self.pressure.set(&worst);
+        self.pressure.set(shared.slow.values().max().unwrap_or(&Pace::Free));
         self.changed.notify_all();
     }
 

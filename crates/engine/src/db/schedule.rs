@@ -94,8 +94,16 @@ impl Inner {
     pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
         let settings = core.settings.load_full();
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
+        let damaged = shared.damaged.keys().copied().collect();
         let oldest_snapshot = self.snapshots.list(|| self.visible()).first().copied().unwrap_or(0);
-        pick(&PickEnv { settings: &settings, busy: &shared.busy, busy_output: &outputs, now: self.clock.unix_seconds(), oldest_snapshot })
+        pick(&PickEnv {
+            settings: &settings,
+            busy: &shared.busy,
+            damaged: &damaged,
+            busy_output: &outputs,
+            now: self.clock.unix_seconds(),
+            oldest_snapshot,
+        })
     }
 
     /// Notes that a plan runs. Table numbers are unique among families.
@@ -128,15 +136,22 @@ impl Inner {
                 self.settle(&mut shared, result)
             }
             Job::Compact { core, work, plan } => {
-                let result = self.compact(&core, work, &plan);
+                let mut result = self.compact(&core, work, &plan);
+                let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
+                if !damaged.is_empty() {
+                    self.set_aside(&mut shared, &core, damaged);
+                    result = Ok(());
+                }
+                self.refresh_pressure(&mut shared, &core);
                 self.settle(&mut shared, result)
             }
         }
     }
 
-    /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle.
+    /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle (a
+    /// damaged input of a compaction has been set aside before).
     pub(super) fn settle(&self, shared: &mut Shared, result: Result<()>) -> Result<()> {
         self.changed.notify_all();
         match &result {
@@ -194,16 +209,19 @@ impl Inner {
         Ok(report)
     }
 
-    /// Families without unflushed data need no log before the active one.
+    /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
+    /// up to one that has data: what stands behind that one gains nothing.
     fn advance_idle(&self, but: u32, edit: &mut Edit) {
         // The number is read first: a write that comes after the look at a memtable goes to this segment or a later one.
         let active = self.active_log.load(Ordering::Acquire);
         let shared = self.shared.lock();
-        for core in shared.families.values().filter(|core| core.id != but) {
+        for (_, id) in shared.state.families_by_log().take_while(|(log, _)| *log < active) {
+            let Some(core) = shared.families.get(&id).filter(|_| id != but) else { continue };
             let view = core.view.load();
-            if view.full.is_empty() && view.mem.is_empty() {
-                edit.flushed_logs.push((core.id, active));
+            if !view.full.is_empty() || !view.mem.is_empty() {
+                break;
             }
+            edit.flushed_logs.push((id, active));
         }
     }
 

@@ -125,6 +125,33 @@ fn a_close_does_not_wait_for_a_writer_that_waits_for_room() {
     assert!(matches!(writing.join().unwrap(), Some(Error::Closed(_))));
 }
 
+/// A flush is inside the sync of an old segment; writers fill memtables and begin segments meanwhile.
+#[test]
+fn writers_go_on_while_old_segments_are_synced() {
+    let stage = Stage::new(Operation::Sync);
+    let db = stage.open(FamilySettings { max_write_buffer_number: 6, ..tiny() });
+    // With one family alone a flush need not sync the log.
+    db.create_family("other", FamilySettings::default()).unwrap();
+    let full = |db: &Db| db.property(&db.default_family(), "rocksdb.num-immutable-mem-table").and_then(|n| n.parse::<usize>().ok());
+    let fill =
+        move |db: &Db, until| (0u32..).find(|n| full(db).is_some_and(|full| full >= until) || db.put(&n.to_be_bytes(), &[7; 500]).is_err());
+    fill(&db, 1);
+    stage.reached.recv().unwrap();
+    let (writer, (done, written)) = (db.clone(), mpsc::channel());
+    std::thread::spawn(move || {
+        fill(&writer, 3);
+        done.send(full(&writer)).unwrap();
+    });
+    let outcome = written.recv_timeout(Duration::from_secs(60));
+    stage.go.send(()).unwrap();
+    assert_eq!(outcome.expect("a writer waits for the sync"), Some(3));
+    db.sync().unwrap();
+    let image = Arc::new(stage.memory.crash_with(0));
+    let count = db.iter().count();
+    assert_eq!(inline(image).iter().count(), count);
+    db.close().unwrap();
+}
+
 #[test]
 fn a_closed_database_can_be_opened_while_iterators_and_handles_live() {
     let memory = Arc::new(MemoryStore::new());
@@ -208,18 +235,82 @@ fn an_edit_is_good_though_the_marker_behind_it_found_no_space() {
     assert_eq!(names, ["default", "one", "two"]);
 }
 
-#[test]
-fn flushes_that_cannot_be_published_leave_no_tables_behind() {
-    let memory = Arc::new(MemoryStore::new());
-    let store = Arc::new(FaultStore::new(memory.clone()));
+/// Which append from now on is that of the next flush's edit: the last but the marker behind it.
+fn edit_of_a_flush() -> u64 {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     let db = inline(store.clone());
     db.put(b"k", b"v").unwrap();
-    store.inject(Fault::from(Calls::Only(Operation::SyncNames), 0, ENOSPC));
-    for _ in 0..3 {
-        assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
-        assert!(tables(&*memory).is_empty());
-    }
-    store.clear();
+    let before = store.count(Operation::Append);
     db.flush().unwrap();
-    assert_eq!(tables(&*memory).len(), 1);
+    store.count(Operation::Append) - before - 2
+}
+
+#[test]
+fn flushes_that_cannot_be_published_leave_no_tables_behind() {
+    for torn in [0, 5, u64::MAX] {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let db = inline(store.clone());
+        db.put(b"k", b"v").unwrap();
+        store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append) + edit_of_a_flush(), ENOSPC).torn(torn));
+        assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
+        // Whoever opens next may find the edit: what it names has to stay.
+        assert_eq!(tables(&*memory).len(), 1);
+        assert_eq!(inline(Arc::new(memory.clone_image())).get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+        db.put(b"l", b"v").unwrap();
+        assert!(tables(&*memory).is_empty(), "a new manifest says nothing of the table");
+        db.flush().unwrap();
+        let live = db.version(&db.default_family()).unwrap();
+        assert_eq!(tables(&*memory).len(), live.tables().count());
+    }
+}
+
+#[test]
+fn writes_to_a_family_whose_removal_failed_are_kept() {
+    for torn in [0, 5, u64::MAX] {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let db = inline(store.clone());
+        let family = db.create_family("family", FamilySettings::default()).unwrap();
+        let options = WriteOptions { durability: Durability::Sync };
+        db.put_with(&family, b"k", b"1", &options).unwrap();
+        store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC).torn(torn));
+        store.inject(Fault::from(Calls::Only(Operation::Create), 0, ENOSPC));
+        assert!(matches!(db.drop_family(&family), Err(Error::NoSpace(_))));
+        // The manifest may say that the family is gone, and no other can be written.
+        assert!(matches!(db.put_with(&family, b"k", b"2", &options), Err(Error::NoSpace(_))));
+        assert_eq!(db.get_with(&family, b"k", &ReadOptions::default()).unwrap().as_deref(), Some(&b"1"[..]));
+        store.clear();
+        db.put_with(&family, b"k", b"3", &options).unwrap();
+        for seed in 0..8u64 {
+            let db = inline(Arc::new(memory.crash_with(seed)));
+            let family = db.family("family").unwrap_or_else(|| panic!("torn {torn}, seed {seed}: the family is gone"));
+            assert_eq!(
+                db.get_with(&family, b"k", &ReadOptions::default()).unwrap().as_deref(),
+                Some(&b"3"[..]),
+                "torn {torn}, seed {seed}"
+            );
+        }
+    }
+}
+
+/// Names that a failed sync did not make durable may not be so after the next one either, although that reports no error.
+#[test]
+fn a_failed_sync_of_names_ends_the_handle() {
+    for at in 0..2 {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let db = inline(store.clone());
+        db.put_with(&db.default_family(), b"k", b"v", &WriteOptions { durability: Durability::Sync }).unwrap();
+        if at == 1 {
+            // The sync comes with a change of manifests.
+            store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC));
+            assert!(matches!(db.create_family("one", FamilySettings::default()), Err(Error::NoSpace(_))));
+        }
+        store.inject(Fault::once(Calls::Only(Operation::SyncNames), store.count(Operation::SyncNames), ENOSPC));
+        assert!(matches!(if at == 0 { db.flush() } else { db.put(b"l", b"v") }, Err(Error::NoSpace(_))));
+        assert!(matches!(db.put(b"l", b"v"), Err(Error::Closed(_))));
+        drop(db);
+        assert_eq!(inline(memory).get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    }
 }

@@ -2,8 +2,9 @@
 
 use super::Db;
 use crate::error::{Error, Result};
-use crate::wal::read_log;
-use sinter_storage::store::{FileKind, Store};
+use crate::manifest::TableInfo;
+use crate::wal::survey_log;
+use sinter_storage::store::{FileId, FileKind, Store};
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,12 @@ impl Damage {
             other => Damage { file, offset: None, what: other.to_string(), family: None, key_range: None },
         }
     }
+
+    pub(super) fn of_table(family: &str, info: &TableInfo, error: &Error) -> Self {
+        let key_range = Some((info.range.smallest.clone(), info.range.largest.clone()));
+        let damage = Damage::new(FileId::table(info.number).to_string(), error);
+        Damage { family: Some(family.to_owned()), key_range, ..damage }
+    }
 }
 
 impl Db {
@@ -39,10 +46,7 @@ impl Db {
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
                 if let Err(error) = table.verify() {
-                    let info = table.info();
-                    let range = (info.range.smallest.clone(), info.range.largest.clone());
-                    let damage = Damage::new(format!("{:06}.sst", info.number), &error);
-                    found.push(Damage { family: Some(family.name().to_owned()), key_range: Some(range), ..damage });
+                    found.push(Damage::of_table(family.name(), table.info(), &error));
                 }
             }
         }
@@ -50,7 +54,7 @@ impl Db {
         let mut files = store.list()?;
         files.sort_unstable();
         for (id, _) in files.into_iter().filter(|(id, _)| id.kind != FileKind::Table) {
-            match read_log(store, Some(self.inner.db), id) {
+            match survey_log(store, Some(self.inner.db), id) {
                 Ok(_) => {}
                 // Deleted meanwhile, because a flush made it superfluous.
                 Err(Error::Io(error)) if error.is_not_found() => {}

@@ -11,6 +11,7 @@ use crate::run_cursor::TableSource;
 use crate::table::{ReadOptions, Table, TableCursor};
 use sinter_storage::store::{FileId, Store};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One run with its tables open.
@@ -40,11 +41,20 @@ impl OpenRun {
         }
         self.tables.get(at).filter(|t| t.info().range.smallest.as_slice() <= user_key)
     }
+
+    /// The tables that can have keys within the bounds (lower included, upper excluded).
+    pub fn within(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Range<usize> {
+        let from = lower.map_or(0, |lower| self.tables.partition_point(|t| t.info().range.ends_before(lower)));
+        let to = upper.map_or(self.tables.len(), |upper| self.tables.partition_point(|t| t.info().range.smallest.as_slice() < upper));
+        from..to.max(from)
+    }
 }
 
-/// The tables of a run for a [`crate::run_cursor::RunCursor`] of user reads.
+/// Tables of a run for a [`crate::run_cursor::RunCursor`] of user reads.
 pub(crate) struct ReadTables {
     pub run: Arc<OpenRun>,
+    /// Which of them.
+    pub tables: Range<usize>,
     pub options: ReadOptions,
 }
 
@@ -52,15 +62,15 @@ impl TableSource for ReadTables {
     type Cursor = TableCursor;
 
     fn len(&self) -> usize {
-        self.run.tables.len()
+        self.tables.len()
     }
 
     fn range(&self, index: usize) -> &KeyRange {
-        &self.run.tables[index].info().range
+        &self.run.tables[self.tables.start + index].info().range
     }
 
     fn open(&self, index: usize) -> Result<TableCursor> {
-        Ok(self.run.tables[index].cursor(self.options))
+        Ok(self.run.tables[self.tables.start + index].cursor(self.options))
     }
 }
 

@@ -137,7 +137,7 @@ impl Db {
     /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are
     /// unspecified.
     pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
-        batch.check()?;
+        batch.check(self.inner.handle)?;
         self.inner.check_writable()?;
         if batch.is_empty() && options.durability != Durability::Sync {
             return Ok(());
@@ -162,7 +162,7 @@ impl Inner {
     /// A single operation. The common case, nobody else writing, takes no memory: the leader encodes it into its own batch.
     fn write_one(&self, family: &Family, kind: Kind, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         self.check_writable()?;
-        family.check()?;
+        self.check_family(family)?;
         if kind == Kind::Merge && family.core.merge.is_none() {
             return Err(Error::invalid(format!("column family {:?} has no merge operator", family.name())));
         }
@@ -171,14 +171,14 @@ impl Inner {
                 let mut batch = std::mem::take(&mut state.scratch);
                 batch.clear();
                 batch.push(family.id(), kind, key, value);
-                let result = batch.check().and_then(|()| self.commit(state, &batch, options));
+                let result = batch.check(self.handle).and_then(|()| self.commit(state, &batch, options));
                 state.scratch = batch;
                 result
             });
         }
         let mut batch = WriteBatch::new();
         batch.push(family.id(), kind, key, value);
-        batch.check()?;
+        batch.check(self.handle)?;
         self.write_shared(batch, options).map(drop)
     }
 
@@ -257,6 +257,9 @@ impl Inner {
         I: Iterator<Item = (&'a WriteBatch, WriteOptions)>,
     {
         self.check_writable()?;
+        if self.torn_manifest.load(Ordering::Acquire) {
+            self.renew_manifest()?;
+        }
         let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
         self.make_room(state, bytes)?;
         let first = state.last_seq + 1;
@@ -304,6 +307,9 @@ impl Inner {
             let Some(writer) = state.family(operation.family) else {
                 return Err(Error::invalid(format!("column family {} does not exist or was dropped", operation.family)));
             };
+            if writer.core.stuck.load(Ordering::Acquire) {
+                return Err(self.stuck_error(&writer.core));
+            }
             if operation.kind == Kind::Merge && writer.core.merge.is_none() {
                 return Err(Error::invalid(format!("column family {:?} has no merge operator", writer.core.name)));
             }

@@ -89,6 +89,14 @@ fn item(out: &mut Vec<u8>, scratch: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mu
 }
 
 impl Edit {
+    /// Ids of the families that it is about; some may come twice.
+    pub(super) fn families(&self) -> impl Iterator<Item = u32> {
+        let new = self.new_families.iter().map(|new| new.id);
+        let settings = self.family_settings.iter().map(|(id, _)| *id);
+        let logs = self.flushed_logs.iter().map(|(id, _)| *id);
+        self.dropped_families.iter().copied().chain(new).chain(settings).chain(logs).chain(self.tables.iter().map(|t| t.family))
+    }
+
     /// Appends the edit's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let scratch = &mut Vec::new();

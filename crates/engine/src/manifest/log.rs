@@ -48,6 +48,13 @@ impl ManifestLog {
     /// Creates manifest `number` in a store that has none, with `state` as its content; durable when it returns, name included.
     /// For the new store of a checkpoint; a database that opens uses [`Loaded::start`].
     pub fn create(store: &dyn Store, number: u64, state: &State) -> Result<Self> {
+        let log = Self::write(store, number, state)?;
+        store.sync_names()?;
+        Ok(log)
+    }
+
+    /// [`ManifestLog::create`] without its name made durable.
+    fn write(store: &dyn Store, number: u64, state: &State) -> Result<Self> {
         let id = FileId::manifest(number);
         let mut log = LogWriter::create(store, state.db, id, &Hint::new(Cause::Manifest), &[])?;
         let mut snapshot = state.snapshot_edit();
@@ -57,7 +64,6 @@ impl ManifestLog {
             snapshot.encode(out);
         })?;
         log.sync()?;
-        store.sync_names()?;
         let first_bytes = log.len();
         Ok(ManifestLog { log, first_bytes, live: true, in_doubt: false })
     }
@@ -83,7 +89,7 @@ impl ManifestLog {
         Ok(())
     }
 
-    /// The last edit was written whole, but its sync failed: a later open may find it. Nothing may be acknowledged that it would undo.
+    /// A sync failed, of the last edit or of names: what a later open will find is not known, and no later sync can be believed.
     pub fn in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -104,9 +110,19 @@ impl ManifestLog {
     pub fn rotate(&mut self, store: &dyn Store, number: u64, state: &State) -> Result<()> {
         let old = self.log.id();
         delete_manifests(store, Some(old))?;
-        *self = ManifestLog { live: false, ..Self::create(store, number, state)? };
-        take_over(store, old)?;
+        let new = Self::write(store, number, state)?;
+        self.sync_names(store)?;
+        *self = ManifestLog { live: false, ..new };
+        store.delete(old)?;
+        self.sync_names(store)?;
         self.live = true;
+        Ok(())
+    }
+
+    fn sync_names(&mut self, store: &dyn Store) -> Result<()> {
+        self.in_doubt = true;
+        store.sync_names()?;
+        self.in_doubt = false;
         Ok(())
     }
 
@@ -132,12 +148,6 @@ fn delete_manifests(store: &dyn Store, keep: Option<FileId>) -> Result<()> {
     Ok(())
 }
 
-/// Step 3.
-fn take_over(store: &dyn Store, old: FileId) -> Result<()> {
-    store.delete(old)?;
-    Ok(store.sync_names()?)
-}
-
 /// What [`load`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
@@ -152,6 +162,8 @@ pub struct Loaded {
     pub edits: u64,
     /// Above every number that a file of the store has, or that was used before.
     pub next_number: u64,
+    /// Above every number that the live manifest's edits name, whatever files there are.
+    pub named_below: u64,
 }
 
 impl Loaded {
@@ -161,7 +173,8 @@ impl Loaded {
         delete_manifests(store, self.live)?;
         let log = ManifestLog::create(store, number, state)?;
         if let Some(old) = self.live {
-            take_over(store, old)?;
+            store.delete(old)?;
+            store.sync_names()?;
         }
         Ok(log)
     }
@@ -179,7 +192,7 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
     if let (Some(other), true) = (in_use, manifests.is_empty()) {
         return Err(Error::corrupt("manifest", 0, format!("is missing, but there is {other}")));
     }
-    let mut found = Loaded { state: None, live: None, end: LogEnd::default(), edits: 0, next_number };
+    let mut found = Loaded { state: None, live: None, end: LogEnd::default(), edits: 0, next_number, named_below: 0 };
     for id in manifests {
         let log = read_log(store, None, id)?;
         let records = log.records().count() as u64;
@@ -189,9 +202,10 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
             }
         } else if let (Some(db), true) = (log.db, records > 0) {
             let mut state = replay(id, db, &log)?;
+            let named_below = state.next_number;
             state.next_number = state.next_number.max(next_number);
             let next_number = state.next_number;
-            found = Loaded { state: Some(state), live: Some(id), end: log.end, edits: records - 1, next_number };
+            found = Loaded { state: Some(state), live: Some(id), end: log.end, edits: records - 1, next_number, named_below };
         } else if let Some(other) = in_use {
             return Err(Error::corrupt(id, 0, format!("the first state is damaged or missing, but there is {other}")));
         }

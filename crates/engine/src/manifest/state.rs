@@ -49,6 +49,19 @@ pub struct State {
     pub next_family: u32,
     /// When a sequence number was current: number to unix seconds. At most [`MAX_TIME_SAMPLES`].
     pub time_samples: BTreeMap<Seq, u64>,
+    /// Ids of the families by name.
+    pub(super) names: BTreeMap<String, u32>,
+    /// The families by their flushed log: the first one says which log is the oldest that is needed.
+    pub(super) by_log: BTreeSet<(u64, u32)>,
+}
+
+/// What an edit leads to, checked and not yet taken over ([`State::prepare`]).
+#[derive(Debug)]
+pub struct Prepared {
+    /// The state after it, but of the families only those that the edit is about.
+    next: State,
+    /// These, the dropped ones included.
+    touched: BTreeSet<u32>,
 }
 
 impl State {
@@ -64,12 +77,32 @@ impl State {
             last_seq: 0,
             next_family: 0,
             time_samples: BTreeMap::new(),
+            names: BTreeMap::new(),
+            by_log: BTreeSet::new(),
         }
     }
 
     /// The family of that name.
     pub fn family(&self, name: &str) -> Option<&FamilyState> {
-        self.families.values().find(|f| f.name == name)
+        self.families.get(self.names.get(name)?)
+    }
+
+    /// Segments before this one hold nothing that any family needs.
+    pub fn needed_log(&self) -> u64 {
+        self.by_log.first().map_or(0, |(log, _)| *log)
+    }
+
+    /// Families and their flushed logs, the log that is needed oldest first.
+    pub fn families_by_log(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.by_log.iter().copied()
+    }
+
+    /// No family needs a log any more.
+    pub fn forget_logs(&mut self) {
+        self.logs.clear();
+        self.log_lengths.clear();
+        self.families.values_mut().for_each(|f| f.flushed_log = self.next_number);
+        self.by_log = self.families.keys().map(|id| (self.next_number, *id)).collect();
     }
 
     /// The newest log segment.
@@ -80,8 +113,28 @@ impl State {
     /// The state after `edit`. An edit that makes no sense is refused with the reason, and nothing changes. The counters also rise
     /// above every number that the edit mentions, so that none is ever used twice.
     pub fn apply(&mut self, edit: &Edit) -> Result<(), String> {
-        let mut next = self.clone();
-        next.apply_families(edit)?;
+        let next = self.prepare(edit)?;
+        self.accept(next);
+        Ok(())
+    }
+
+    /// [`State::apply`] up to the point where nothing can fail any more; [`State::accept`] is the rest. What this costs depends on the
+    /// families that the edit names, not on how many there are.
+    pub fn prepare(&self, edit: &Edit) -> Result<Prepared, String> {
+        let touched: BTreeSet<u32> = edit.families().collect();
+        let families = touched.iter().filter_map(|id| Some((*id, self.families.get(id)?.clone()))).collect();
+        let mut next = State {
+            families,
+            settings: self.settings.clone(),
+            logs: self.logs.clone(),
+            log_lengths: self.log_lengths.clone(),
+            time_samples: self.time_samples.clone(),
+            next_number: self.next_number,
+            last_seq: self.last_seq,
+            next_family: self.next_family,
+            ..State::new(self.db)
+        };
+        next.apply_families(edit, self)?;
         next.apply_tables(edit)?;
         next.apply_logs(edit)?;
         next.next_number = next.next_number.max(edit.next_number.unwrap_or(0));
@@ -92,11 +145,34 @@ impl State {
         if next.last_seq > MAX_SEQ {
             return Err(format!("sequence number {} is larger than any", next.last_seq));
         }
-        *self = next;
-        Ok(())
+        Ok(Prepared { next, touched })
     }
 
-    fn apply_families(&mut self, edit: &Edit) -> Result<(), String> {
+    /// Takes over what [`State::prepare`] made of this very state.
+    pub fn accept(&mut self, prepared: Prepared) {
+        let Prepared { mut next, touched } = prepared;
+        for id in touched {
+            if let Some(old) = self.families.remove(&id) {
+                self.names.remove(&old.name);
+                self.by_log.remove(&(old.flushed_log, id));
+            }
+        }
+        for (id, family) in std::mem::take(&mut next.families) {
+            self.names.insert(family.name.clone(), id);
+            self.by_log.insert((family.flushed_log, id));
+            self.families.insert(id, family);
+        }
+        next.families = std::mem::take(&mut self.families);
+        next.names = std::mem::take(&mut self.names);
+        next.by_log = std::mem::take(&mut self.by_log);
+        *self = next;
+        if let Some((needed, _)) = self.by_log.first() {
+            self.logs = self.logs.split_off(needed);
+            self.log_lengths = self.log_lengths.split_off(needed);
+        }
+    }
+
+    fn apply_families(&mut self, edit: &Edit, before: &State) -> Result<(), String> {
         for id in &edit.dropped_families {
             self.families.remove(id).ok_or_else(|| no_family(*id))?;
         }
@@ -104,7 +180,8 @@ impl State {
             if new.id < self.next_family {
                 return Err(format!("family id {} has been used before", new.id));
             }
-            if self.family(&new.name).is_some() {
+            let lives_on = |id: &u32| !edit.dropped_families.contains(id);
+            if before.names.get(&new.name).is_some_and(lives_on) || self.names.insert(new.name.clone(), new.id).is_some() {
                 return Err(format!("a family named {:?} exists", new.name));
             }
             if new.num_levels == 0 {
@@ -131,10 +208,10 @@ impl State {
     }
 
     fn apply_tables(&mut self, edit: &Edit) -> Result<(), String> {
-        let touched: BTreeSet<u32> = edit.tables.iter().map(|t| t.family).collect();
-        for id in touched {
+        let mut by_family: BTreeMap<u32, Vec<&Change>> = BTreeMap::new();
+        edit.tables.iter().for_each(|t| by_family.entry(t.family).or_default().push(&t.change));
+        for (id, changes) in by_family {
             let family = self.family_mut(id)?;
-            let changes = edit.tables.iter().filter(|t| t.family == id).map(|t| &t.change);
             let version = family.version.apply(changes).map_err(|why| format!("family {:?}: {why}", family.name))?;
             family.version = Arc::new(version);
         }
@@ -163,10 +240,6 @@ impl State {
                 return Err(format!("log {log} has a length and does not exist"));
             }
             self.log_lengths.insert(*log, *length);
-        }
-        if let Some(needed) = self.families.values().map(|f| f.flushed_log).min() {
-            self.logs = self.logs.split_off(&needed);
-            self.log_lengths = self.log_lengths.split_off(&needed);
         }
         Ok(())
     }

@@ -37,8 +37,12 @@ const SEGMENT: usize = 256;
 const SEGMENTS: usize = (1 << (32 - OFFSET_BITS)) / SEGMENT;
 /// Entries leave the last chunk numbers to nodes: dividing nodes must not fail half way.
 const ENTRY_CHUNKS: u32 = (SEGMENTS * SEGMENT) as u32 - 8;
-/// Trailer, key length, value length.
-const HEADER: usize = 16;
+/// Trailer, key length and value length (`u16` each): the head of nearly all entries.
+const SHORT: usize = 12;
+/// The same with [`LONG_MARK`] for the key length, behind it both lengths again as `u32`.
+const LONG: usize = 20;
+/// Says that the lengths are longer; a short key is shorter than this.
+const LONG_MARK: u16 = u16::MAX;
 
 /// Memory that goes back to the system when dropped. Mapped, not allocated: an allocator keeps freed megabytes between living ones,
 /// which doubled the resident memory of a store under load.
@@ -207,9 +211,13 @@ impl Arena {
     /// Copies an entry in. Panics if a length needs more than 32 bits, or if the references are used up (8 GiB or more).
     pub(super) fn push_entry(&self, room: &mut Room, key: &[u8], trailer: u64, value: &[u8]) -> EntryRef {
         assert!(room.next_chunk < ENTRY_CHUNKS, "a memtable is flushed long before its references are used up");
-        let key_len = u32::try_from(key.len()).expect("keys are smaller than 4 GiB");
-        let value_len = u32::try_from(value.len()).expect("values are smaller than 4 GiB");
-        let size = HEADER + key.len() + value.len();
+        let lengths = (u32::try_from(key.len()).expect("keys are smaller than 4 GiB"), u32::try_from(value.len()).expect("so are values"));
+        let short = match (u16::try_from(key.len()), u16::try_from(value.len())) {
+            (Ok(key), Ok(value)) if key != LONG_MARK => Some((key, value)),
+            _ => None,
+        };
+        let head = if short.is_some() { SHORT } else { LONG };
+        let size = head + key.len() + value.len();
         let reference = if size > LARGE {
             self.count(size);
             self.add_chunk(&mut room.next_chunk, Chunk::new(size)) << OFFSET_BITS
@@ -218,13 +226,19 @@ impl Arena {
         };
         let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
         let at = self.address(reference);
-        // SAFETY: disjoint: `size` bytes at `at`, aligned to 8, were reserved for this entry, and nobody has the reference yet.
+        let (short_key, short_value) = short.unwrap_or((LONG_MARK, 0));
+        // SAFETY: disjoint: `size` bytes at `at`, aligned to 8, were reserved for this entry, and nobody has the reference yet. All
+        // fields are aligned to their sizes.
         unsafe {
             at.cast::<u64>().write(trailer);
-            at.add(8).cast::<u32>().write(key_len);
-            at.add(12).cast::<u32>().write(value_len);
-            at.add(HEADER).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
-            at.add(HEADER + key.len()).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
+            at.add(8).cast::<u16>().write(short_key);
+            at.add(10).cast::<u16>().write(short_value);
+            if short.is_none() {
+                at.add(12).cast::<u32>().write(lengths.0);
+                at.add(16).cast::<u32>().write(lengths.1);
+            }
+            at.add(head).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+            at.add(head + key.len()).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         }
         EntryRef(reference)
     }
@@ -256,13 +270,19 @@ impl Arena {
     #[inline]
     pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
         let at = self.address(entry.0);
-        // SAFETY: valid and visible: the header was written by `push_entry`.
+        // SAFETY: valid and visible: the head was written by `push_entry`.
         let (trailer, key_len, value_len) =
-            unsafe { (at.cast::<u64>().read(), at.add(8).cast::<u32>().read() as usize, at.add(12).cast::<u32>().read() as usize) };
-        // SAFETY: `push_entry` wrote that many bytes behind the header; they are immutable and live as long as `self`.
+            unsafe { (at.cast::<u64>().read(), at.add(8).cast::<u16>().read(), at.add(10).cast::<u16>().read()) };
+        let (head, key_len, value_len) = if key_len != LONG_MARK {
+            (SHORT, usize::from(key_len), usize::from(value_len))
+        } else {
+            // SAFETY: as above: behind this mark stand the long lengths.
+            unsafe { (LONG, at.add(12).cast::<u32>().read() as usize, at.add(16).cast::<u32>().read() as usize) }
+        };
+        // SAFETY: `push_entry` wrote that many bytes behind the head; they are immutable and live as long as `self`.
         unsafe {
-            let key = NonNull::slice_from_raw_parts(at.add(HEADER), key_len).as_ref();
-            let value = NonNull::slice_from_raw_parts(at.add(HEADER + key_len), value_len).as_ref();
+            let key = NonNull::slice_from_raw_parts(at.add(head), key_len).as_ref();
+            let value = NonNull::slice_from_raw_parts(at.add(head + key_len), value_len).as_ref();
             Entry { key, trailer, value }
         }
     }
@@ -281,7 +301,7 @@ impl Arena {
     /// Asks the processor to bring the head and the key of an entry closer.
     #[inline]
     pub(super) fn prefetch(&self, entry: EntryRef) {
-        prefetch(self.address(entry.0), HEADER + 16);
+        prefetch(self.address(entry.0), LONG + 16);
     }
 
     /// Asks the processor to bring all of a node closer at once: a search reads one part to learn where to read the next.

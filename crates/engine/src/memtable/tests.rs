@@ -243,6 +243,25 @@ fn large_values_get_their_own_memory() {
 }
 
 #[test]
+fn lengths_around_the_short_form_survive() {
+    let memtable = Memtable::new(Arc::default());
+    let mut writer = memtable.writer();
+    let lengths = [0, 1, 65_534, 65_535, 65_536, 65_537];
+    let all = || (1..).zip(lengths.into_iter().flat_map(|key| lengths.map(|value| (key, value))));
+    for (seq, (key, value)) in all() {
+        writer.insert(&vec![b'k'; key], seq, Kind::Value, &vec![seq as u8; value]);
+    }
+    for (seq, (key, value)) in all() {
+        let mut newest = None;
+        memtable.get(&vec![b'k'; key], seq, |seen, _, found| {
+            newest = Some((seen, found.len(), found.iter().all(|&byte| byte == seq as u8)));
+            ControlFlow::Break(())
+        });
+        assert_eq!(newest, Some((seq, value, true)), "key of {key}");
+    }
+}
+
+#[test]
 fn memory_counts_bytes_and_returns_to_the_pool() {
     let pool = Arc::new(ChunkPool::with_capacity(3 << 20));
     let (count, mut last) = (if cfg!(miri) { 3 } else { 5_000 }, 0);

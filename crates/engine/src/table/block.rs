@@ -1,22 +1,24 @@
-//! One data block in memory: an array of tags and an array of offsets in front of the entries, so that a search touches only what it
-//! needs (research: a scan of restart intervals, as in LevelDB, costs ten times as much in dependent cache misses).
+//! Data blocks. A stored block is only its entries; what makes it searchable without scanning, a tag and an offset per entry, follows from
+//! them and is derived when a block enters memory (hashing 40 keys takes less than decompressing them, and the three bytes per entry do
+//! not compress). A scan for a compaction needs neither and decodes stored blocks in place.
 //!
 //! ```text
-//! 0   u32   entries << 1 | wide            wide: offsets are u32, else u16
-//! 4   u32   length of the common prefix
-//! 8   u64   base sequence number
-//! 16        common prefix of all keys
-//!           tags: one byte of each key's hash, zero-filled to a multiple of 16
-//!           offsets: where each entry starts, counted from the start of the block
-//!           entries: varint suffix length, varint value length, varint trailer, suffix, value
+//! stored      varint entries, varint length of the common prefix, varint base sequence number
+//!             common prefix of all keys
+//!             entries: varint suffix length, varint value length, varint trailer, suffix, value
+//!
+//! in memory   tags: one byte of each key's hash, zero-filled to a multiple of 16
+//!             offsets: where each entry starts, counted from the first tag; u16, or u32 if one needs it
+//!             the stored block
 //! ```
 //!
-//! The trailer's low three bits are the kind. The rest is 0 for sequence number 0 (so that an entry below all snapshots costs one byte),
-//! else the distance from the base sequence number plus one.
+//! The trailer's lowest bit is 0 for a value, else three more bits are the kind. The rest is 0 for sequence number 0 (so that an entry
+//! below all snapshots costs one byte), else the distance from the base sequence number plus one.
 //!
-//! * A get compares tags sixteen at a time and touches an entry only on a match: one in 256 entries matches by chance.
+//! * A get compares tags sixteen at a time and touches an entry only on a match: one in 256 entries matches by chance. (A scan of
+//!   restart intervals, as in LevelDB, costs ten times as much in dependent cache misses.)
 //! * An ordered search is a binary search over the offsets, comparing suffixes.
-//! * A scan decodes the entries one after another and never looks at tags or offsets.
+//! * A scan decodes the entries one after another.
 //!
 //! Every access is checked against the bytes: a block that did not come from the builder gives `None`, never a panic.
 
@@ -25,28 +27,40 @@ use crate::coding::Decoder;
 use crate::key::{self, Kind, MAX_SEQ, Seq};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
+use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes before the common prefix.
-pub(super) const HEADER: usize = 16;
 /// Tags are compared in groups of so many.
-pub(super) const GROUP: usize = 16;
-/// Bits of the coded trailer that hold the kind.
-pub(super) const KIND_BITS: u32 = 3;
+const GROUP: usize = 16;
+/// An entry's three varints take at least so many bytes.
+const LEAST_ENTRY: usize = 3;
+
+/// The hash of a user key: its top byte is the tag in blocks, its halves choose the filter's bits.
+#[inline(always)]
+pub(super) fn hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
 
 /// The tag of a key hash: its top byte.
 #[inline(always)]
-pub(super) fn tag(hash: u64) -> u8 {
+fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
-/// Where the pieces of a block are. Apart from the bytes, because a scan decodes blocks inside a larger buffer.
+/// Sequence number and kind as an entry has them: see the module. The sequence number is 0 or at least `base`.
+#[inline]
+pub(super) fn coded_trailer(trailer: u64, base: Seq) -> u64 {
+    let (seq, kind) = (trailer >> 8, trailer & 0x7);
+    let distance = if seq == 0 { 0 } else { seq - base + 1 };
+    if kind == Kind::Value as u64 { distance << 1 } else { distance << 4 | kind << 1 | 1 }
+}
+
+/// Where the pieces of a stored block are. Apart from the bytes, because a scan decodes blocks inside a larger buffer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
-    count: u32,
-    wide: bool,
-    tags: usize,
-    offsets: usize,
+    count: usize,
     base: Seq,
+    prefix: usize,
+    entries: usize,
 }
 
 /// One entry of a block. The key is the block's prefix and this suffix.
@@ -63,52 +77,25 @@ pub struct Entry<'a> {
 }
 
 impl Layout {
-    /// Reads the head of a block; `None` if the pieces do not fit the bytes. The entries are checked when they are used.
-    pub fn parse(data: &[u8]) -> Option<Layout> {
-        let mut head = Decoder::new(data);
-        let (count, prefix, base) = (head.u32()?, head.u32()?, head.u64()?);
-        let (count, wide) = (count >> 1, count & 1 == 1);
-        let tags = HEADER.checked_add(usize::try_from(prefix).ok()?)?;
-        let offsets = tags.checked_add(usize::try_from(count).ok()?.checked_next_multiple_of(GROUP)?)?;
-        let width = if wide { 4 } else { 2 };
-        let entries = offsets.checked_add(usize::try_from(count).ok()?.checked_mul(width)?)?;
-        (count > 0 && base <= MAX_SEQ && entries <= data.len()).then_some(Layout { count, wide, tags, offsets, base })
+    /// Reads the head of a stored block; `None` if the pieces do not fit the bytes. The entries are checked when they are used.
+    pub fn parse(stored: &[u8]) -> Option<Layout> {
+        let mut head = Decoder::new(stored);
+        let (count, prefix, base) = (head.length()?, head.length()?, head.varint()?);
+        let at = stored.len() - head.rest().len();
+        let entries = at.checked_add(prefix)?;
+        let room = stored.len().checked_sub(entries)?;
+        (count > 0 && count <= room / LEAST_ENTRY && base <= MAX_SEQ).then_some(Layout { count, base, prefix: at, entries })
     }
 
     /// Number of entries, at least one.
     pub fn count(&self) -> usize {
-        self.count as usize
+        self.count
     }
 
     /// The prefix that all keys share.
     #[inline]
     pub fn prefix<'a>(&self, data: &'a [u8]) -> &'a [u8] {
-        data.get(HEADER..self.tags).unwrap_or_default()
-    }
-
-    /// The tags, filled up.
-    #[inline]
-    fn tag_groups<'a>(&self, data: &'a [u8]) -> &'a [[u8; GROUP]] {
-        data.get(self.tags..self.offsets).unwrap_or_default().as_chunks().0
-    }
-
-    /// Where entry `index` starts.
-    #[inline]
-    fn offset(&self, data: &[u8], index: usize) -> Option<usize> {
-        if index >= self.count() {
-            return None;
-        }
-        Some(if self.wide {
-            u32::from_le_bytes(*data.get(self.offsets + 4 * index..)?.first_chunk()?) as usize
-        } else {
-            usize::from(u16::from_le_bytes(*data.get(self.offsets + 2 * index..)?.first_chunk()?))
-        })
-    }
-
-    /// Entry `index`.
-    #[inline]
-    pub fn entry<'a>(&self, data: &'a [u8], index: usize) -> Option<Entry<'a>> {
-        self.entry_at(data, self.offset(data, index)?)
+        data.get(self.prefix..self.entries).unwrap_or_default()
     }
 
     /// The entry that starts at `at`.
@@ -123,76 +110,10 @@ impl Layout {
         let value_end = suffix_end.checked_add(value_len)?;
         let suffix = rest.get(head..suffix_end)?;
         let value = rest.get(suffix_end..value_end)?;
-        let kind = coded & ((1 << KIND_BITS) - 1);
-        let distance = coded >> KIND_BITS;
+        let (distance, kind) = if coded & 1 == 0 { (coded >> 1, Kind::Value as u64) } else { (coded >> 4, coded >> 1 & 0x7) };
         let seq = if distance == 0 { 0 } else { self.base + (distance - 1) };
         (seq <= MAX_SEQ && kind <= Kind::ValueReference as u64).then_some(())?;
         Some(Entry { suffix, trailer: seq << 8 | kind, value, value_at: at + suffix_end })
-    }
-
-    /// The first entry at or after `(key, trailer)`; the number of entries if there is none.
-    pub fn lower_bound(&self, data: &[u8], key: &[u8], trailer: u64) -> Option<usize> {
-        let prefix = self.prefix(data);
-        let Some(suffix) = key.strip_prefix(prefix) else {
-            return Some(if key < prefix { 0 } else { self.count() });
-        };
-        let (mut low, mut high) = (0, self.count());
-        while low < high {
-            let middle = low.midpoint(high);
-            let entry = self.entry(data, middle)?;
-            if key::compare(entry.suffix, entry.trailer, suffix, trailer) == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Some(low)
-    }
-
-    /// Visits the versions of `key` with sequence number `<= snapshot`, newest first. `Continue` if the last entry of the block is such a
-    /// version, that is, if the next block may have more.
-    #[inline]
-    pub fn get(
-        &self,
-        data: &[u8],
-        key: &[u8],
-        hash: u64,
-        snapshot: Seq,
-        mut visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>,
-    ) -> Option<ControlFlow<()>> {
-        let Some(suffix) = key.strip_prefix(self.prefix(data)) else { return Some(ControlFlow::Break(())) };
-        let tag = tag(hash);
-        let count = self.count();
-        for (group, tags) in self.tag_groups(data).iter().enumerate() {
-            let mut matches = search::matches(tags, tag);
-            while matches != 0 {
-                let index = group * GROUP + matches.trailing_zeros() as usize;
-                matches &= matches - 1;
-                if index >= count {
-                    break;
-                }
-                let at = self.offset(data, index)?;
-                // The rest of the entry is fetched while its head is waited for.
-                search::prefetch_at(data, at + 64);
-                let entry = self.entry_at(data, at)?;
-                if entry.suffix != suffix {
-                    continue;
-                }
-                let seq = key::seq_of(entry.trailer);
-                if seq <= snapshot && visit(seq, key::kind_of(entry.trailer)?, entry.value).is_break() {
-                    return Some(ControlFlow::Break(()));
-                }
-                if index + 1 == count {
-                    return Some(ControlFlow::Continue(()));
-                }
-            }
-        }
-        Some(ControlFlow::Break(()))
-    }
-
-    /// The tag stored for entry `index` is the one of this hash.
-    pub fn has_tag(&self, data: &[u8], index: usize, hash: u64) -> bool {
-        index < self.count() && data.get(self.tags + index) == Some(&tag(hash))
     }
 }
 
@@ -223,18 +144,45 @@ fn long_head(rest: &[u8]) -> Option<(usize, usize, usize, u64)> {
     Some((rest.len() - head.rest().len(), suffix, value, coded))
 }
 
-/// A data block that owns its bytes.
+/// A data block in memory.
 #[derive(Debug)]
 pub struct Block {
     data: Vec<u8>,
     layout: Layout,
+    /// Where the offsets start: behind the tags.
+    offsets: usize,
+    /// Offsets are `u32`, else `u16`.
+    wide: bool,
 }
 
 impl Block {
-    /// Takes the (decompressed) bytes of a block; `None` if the head does not fit them.
-    pub fn parse(data: Vec<u8>) -> Option<Block> {
-        let layout = Layout::parse(&data)?;
-        Some(Block { data, layout })
+    /// Derives tags and offsets of a stored (decompressed) block, and with it checks every entry; `None` if it is damaged.
+    pub fn parse(stored: &[u8]) -> Option<Block> {
+        let head = Layout::parse(stored)?;
+        // No overflow: an entry has at least three bytes, so there are fewer entries than bytes.
+        let offsets = head.count.next_multiple_of(GROUP);
+        let narrow = offsets + 2 * head.count;
+        let wide = narrow + stored.len() > usize::from(u16::MAX);
+        let front = if wide { offsets + 4 * head.count } else { narrow };
+        let mut data = Vec::with_capacity(front + stored.len());
+        data.resize(front, 0);
+        data.extend_from_slice(stored);
+        let layout = Layout { prefix: front + head.prefix, entries: front + head.entries, ..head };
+        let mut key = layout.prefix(&data).to_vec();
+        let (prefix, mut at) = (key.len(), layout.entries);
+        for index in 0..head.count {
+            let entry = layout.entry_at(&data, at)?;
+            key.truncate(prefix);
+            key.extend_from_slice(entry.suffix);
+            let start = std::mem::replace(&mut at, entry.value_at + entry.value.len());
+            data[index] = tag(hash(&key));
+            if wide {
+                data[offsets + 4 * index..][..4].copy_from_slice(&u32::try_from(start).ok()?.to_le_bytes());
+            } else {
+                data[offsets + 2 * index..][..2].copy_from_slice(&(start as u16).to_le_bytes());
+            }
+        }
+        (at == data.len()).then_some(Block { data, layout, offsets, wide })
     }
 
     /// Where its pieces are.
@@ -249,6 +197,12 @@ impl Block {
         &self.data
     }
 
+    /// Number of entries, at least one.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.layout.count
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.data.capacity() + size_of::<Self>()
@@ -260,6 +214,90 @@ impl Block {
         search::prefetch_at(&self.data, 0);
         search::prefetch_at(&self.data, 64);
         search::prefetch_at(&self.data, 128);
+    }
+
+    /// The tags, filled up.
+    #[inline]
+    fn tag_groups(&self) -> &[[u8; GROUP]] {
+        self.data.get(..self.offsets).unwrap_or_default().as_chunks().0
+    }
+
+    /// Where entry `index` starts.
+    #[inline]
+    fn offset(&self, index: usize) -> Option<usize> {
+        if index >= self.count() {
+            return None;
+        }
+        Some(if self.wide {
+            u32::from_le_bytes(*self.data.get(self.offsets + 4 * index..)?.first_chunk()?) as usize
+        } else {
+            usize::from(u16::from_le_bytes(*self.data.get(self.offsets + 2 * index..)?.first_chunk()?))
+        })
+    }
+
+    /// Entry `index`.
+    #[inline]
+    pub fn entry(&self, index: usize) -> Option<Entry<'_>> {
+        self.layout.entry_at(&self.data, self.offset(index)?)
+    }
+
+    /// The first entry at or after `(key, trailer)`; the number of entries if there is none.
+    pub fn lower_bound(&self, key: &[u8], trailer: u64) -> Option<usize> {
+        let prefix = self.layout.prefix(&self.data);
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return Some(if key < prefix { 0 } else { self.count() });
+        };
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.entry(middle)?;
+            if key::compare(entry.suffix, entry.trailer, suffix, trailer) == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Some(low)
+    }
+
+    /// Visits the versions of `key` with sequence number `<= snapshot`, newest first. `Continue` if the last entry of the block is such a
+    /// version, that is, if the next block may have more.
+    #[inline]
+    pub fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        snapshot: Seq,
+        mut visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        let Some(suffix) = key.strip_prefix(self.layout.prefix(&self.data)) else { return Some(ControlFlow::Break(())) };
+        let tag = tag(hash);
+        let count = self.count();
+        for (group, tags) in self.tag_groups().iter().enumerate() {
+            let mut matches = search::matches(tags, tag);
+            while matches != 0 {
+                let index = group * GROUP + matches.trailing_zeros() as usize;
+                matches &= matches - 1;
+                if index >= count {
+                    break;
+                }
+                let at = self.offset(index)?;
+                // The rest of the entry is fetched while its head is waited for.
+                search::prefetch_at(&self.data, at + 64);
+                let entry = self.layout.entry_at(&self.data, at)?;
+                if entry.suffix != suffix {
+                    continue;
+                }
+                let seq = key::seq_of(entry.trailer);
+                if seq <= snapshot && visit(seq, key::kind_of(entry.trailer)?, entry.value).is_break() {
+                    return Some(ControlFlow::Break(()));
+                }
+                if index + 1 == count {
+                    return Some(ControlFlow::Continue(()));
+                }
+            }
+        }
+        Some(ControlFlow::Break(()))
     }
 }
 
@@ -274,18 +312,22 @@ pub struct Position {
 }
 
 impl Position {
-    /// Moves to entry `index` of a block that it may not have been in before; `None` if the block is damaged.
-    pub fn enter(&mut self, layout: &Layout, data: &[u8], index: usize) -> Option<()> {
-        self.key.clear();
-        self.key.extend_from_slice(layout.prefix(data));
-        self.prefix = self.key.len();
-        self.set(index, layout.entry(data, index)?);
+    /// Moves to the first entry of a block, stored or in memory, that it may not have been in before; `None` if the block is damaged.
+    pub fn start(&mut self, layout: &Layout, data: &[u8]) -> Option<()> {
+        self.share(layout.prefix(data));
+        self.set(0, layout.entry_at(data, layout.entries)?);
         Some(())
     }
 
+    /// Moves to entry `index` of a block that it may not have been in before; `None` if it has no such entry.
+    pub fn enter(&mut self, block: &Block, index: usize) -> Option<()> {
+        self.share(block.layout.prefix(&block.data));
+        self.go(block, index)
+    }
+
     /// Moves to another entry of the same block.
-    pub fn go(&mut self, layout: &Layout, data: &[u8], index: usize) -> Option<()> {
-        self.set(index, layout.entry(data, index)?);
+    pub fn go(&mut self, block: &Block, index: usize) -> Option<()> {
+        self.set(index, block.entry(index)?);
         Some(())
     }
 
@@ -294,6 +336,12 @@ impl Position {
     pub fn advance(&mut self, layout: &Layout, data: &[u8]) -> Option<()> {
         self.set(self.index + 1, layout.entry_at(data, self.value.1)?);
         Some(())
+    }
+
+    fn share(&mut self, prefix: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(prefix);
+        self.prefix = prefix.len();
     }
 
     #[inline(always)]
@@ -309,6 +357,12 @@ impl Position {
     #[inline]
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// Where the entry ends: the next one's start, or the end of the block.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.value.1
     }
 
     /// The user key.

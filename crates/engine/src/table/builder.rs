@@ -6,11 +6,12 @@
 //!
 //! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them.
 
+use super::block::hash;
 use super::block_builder::BlockBuilder;
 use super::footer::{FORMAT_VERSION, Footer, Section, fold};
+use super::frame;
 use super::index::{IndexBuilder, shared_prefix};
 use super::properties::TableProperties;
-use super::{Table, frame};
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Compression, Compressor, Dictionary};
 use crate::error::{Error, Result};
@@ -60,7 +61,6 @@ pub struct TableBuilder {
     raw: Vec<u8>,
     /// Hash of each user key, for the filter.
     hashes: Vec<u64>,
-    last_hash: u64,
     last_trailer: u64,
     /// Last key of the last finished block, whose separator waits for the next key.
     last_key: Vec<u8>,
@@ -121,7 +121,6 @@ impl TableBuilder {
             dictionary: Vec::new(),
             raw: Vec::new(),
             hashes: Vec::new(),
-            last_hash: 0,
             last_trailer: 0,
             last_key: Vec::new(),
             smallest: Vec::new(),
@@ -153,9 +152,8 @@ impl TableBuilder {
             return Err(Error::invalid("a table's entries must be added in order"));
         }
         self.count(key, trailer, value, original_seq)?;
-        let hash = if same_key { self.last_hash } else { Table::hash(key) };
         if !same_key && self.options.bloom_bits_per_key > 0.0 {
-            self.hashes.push(hash);
+            self.hashes.push(hash(key));
         }
         if starts_block {
             if self.properties.entries == 1 {
@@ -164,8 +162,7 @@ impl TableBuilder {
                 self.index.add_separator(&self.last_key, Some(key));
             }
         }
-        self.block.add(key, shared, trailer, value, hash);
-        self.last_hash = hash;
+        self.block.add(key, shared, trailer, value);
         self.last_trailer = trailer;
         if self.block.estimate() >= self.options.block_size as usize {
             self.finish_block()?;

@@ -79,7 +79,7 @@ impl TableCursor {
         for block in number..=last {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;
-            let parsed = self.table.parse_block(offset, bytes[at..at + length as usize].to_vec());
+            let parsed = self.table.parse_block(offset, &bytes[at..at + length as usize]);
             match parsed {
                 Ok(parsed) => self.ahead.push_back((block, parsed)),
                 // Only the block that is asked for now can fail; the others fail when they are reached.
@@ -100,7 +100,7 @@ impl TableCursor {
 
     /// Stands on an entry of a block that was loaded.
     fn stand(&mut self, index: &Index, block: Arc<Cached<Block>>, entry: usize) -> Result<()> {
-        if self.position.enter(block.layout(), block.data(), entry).is_none() {
+        if self.position.enter(&block, entry).is_none() {
             return Err(self.table.damaged_block(index, self.number));
         }
         self.block = Some(block);
@@ -126,14 +126,14 @@ impl TableCursor {
             return Ok(());
         };
         let block = self.load(&index, number)?;
-        let last = block.layout().count() - 1;
+        let last = block.count() - 1;
         self.stand(&index, block, last)
     }
 
     /// To entry `entry` of the current block.
     fn go(&mut self, entry: usize) -> Result<()> {
         let Some(block) = &self.block else { return Ok(()) };
-        match self.position.go(block.layout(), block.data(), entry) {
+        match self.position.go(block, entry) {
             Some(()) => Ok(()),
             None => self.damaged(),
         }
@@ -169,10 +169,10 @@ impl Cursor for TableCursor {
                     self.load(&index, number)?
                 }
             };
-            let Some(entry) = block.layout().lower_bound(block.data(), key, trailer) else {
+            let Some(entry) = block.lower_bound(key, trailer) else {
                 return Err(self.table.damaged_block(&index, number));
             };
-            if entry < block.layout().count() {
+            if entry < block.count() {
                 return self.stand(&index, block, entry);
             }
             self.block = Some(block);
@@ -187,7 +187,7 @@ impl Cursor for TableCursor {
         if number < index.len() {
             let block = self.load(&index, number)?;
             // Versions of `key` itself sort at or after its largest trailer.
-            let Some(entry) = block.layout().lower_bound(block.data(), key, u64::MAX) else {
+            let Some(entry) = block.lower_bound(key, u64::MAX) else {
                 return Err(self.table.damaged_block(&index, number));
             };
             if let Some(entry) = entry.checked_sub(1) {
@@ -200,7 +200,7 @@ impl Cursor for TableCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         if let Some(block) = &self.block
-            && self.position.index() + 1 < block.layout().count()
+            && self.position.index() + 1 < block.count()
         {
             return match self.position.advance(block.layout(), block.data()) {
                 Some(()) => Ok(()),

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// The first bytes of a footer.
 const MAGIC: &[u8; 8] = b"SinterTb";
 /// The format that this code writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// Length of a footer, bytes.
 pub(super) const FOOTER_BYTES: usize = 100;
 
@@ -87,7 +87,7 @@ impl Footer {
         }
         let mut from = Decoder::new(&body[MAGIC.len()..]);
         if from.u32() != Some(FORMAT_VERSION) {
-            return Err("the table has a newer format");
+            return Err("the table has another format version than this program reads");
         }
         let footer = Self::fields(&mut from).ok_or("the footer is cut off")?;
         let total = footer.sections.iter().try_fold(footer.data_end, |end, length| end.checked_add(*length));

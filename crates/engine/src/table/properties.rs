@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn round_trip_and_unknown_tags() {
         let mut properties = TableProperties {
-            format_version: 1,
+            format_version: FORMAT_VERSION.into(),
             created_by: TableProperties::creator(),
             codec: Codec::Zstd,
             range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },

@@ -1,7 +1,7 @@
 //! An open table. A get asks the filter, the index, one block: three array accesses and lock-free loads while they are resident, and one
 //! read of the medium for each that is not.
 
-use super::block::Block;
+use super::block::{self, Block};
 use super::counted::Counted;
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
@@ -24,7 +24,6 @@ use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
 use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, OnceLock};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// How a read treats the cache. Checksums are always verified when bytes come from the medium.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +108,7 @@ impl Table {
             return Err(frames.corrupt(footer_at, "another table than the manifest names"));
         }
         let at = footer_at - footer.sections[Section::Properties as usize];
-        let payload = frames.payload_of(at, read_section(&frames, &footer, Section::Properties)?, None)?;
+        let payload = frames.plain(at, read_section(&frames, &footer, Section::Properties)?)?;
         let properties = TableProperties::decode(&payload).ok_or_else(|| frames.corrupt(at, "damaged properties"))?;
         let blocks = usize::try_from(properties.data_blocks).ok().filter(|n| *n < u32::MAX as usize / 2 && *n as u64 <= footer.data_end);
         let (Some(blocks), true) = (blocks, properties.agrees(&info)) else {
@@ -152,6 +151,11 @@ impl Table {
         })
     }
 
+    /// It stands for a table that is damaged or missing.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// The error of a broken table. Asked where something is read for the first time: nothing of a broken table ever is in the cache.
     fn check_intact(&self) -> Result<()> {
         self.broken.clone().map_or(Ok(()), Err)
@@ -165,7 +169,7 @@ impl Table {
     /// The hash of a key, computed once per get and used by filters and block tags of all tables.
     #[inline]
     pub fn hash(key: &[u8]) -> u64 {
-        xxh3_64(key)
+        block::hash(key)
     }
 
     /// Visits the point versions of `key` with sequence number `<= snapshot`, newest first, until `visit` breaks.
@@ -188,7 +192,7 @@ impl Table {
             let block = self.block(&index, number, options)?;
             // Prefix, tags and offsets are needed one after another; this way their misses overlap.
             block.prefetch();
-            match block.layout().get(block.data(), key, hash, snapshot, &mut visit) {
+            match block.get(key, hash, snapshot, &mut visit) {
                 Some(ControlFlow::Break(())) => break,
                 Some(ControlFlow::Continue(())) => {}
                 None => return Err(self.damaged_block(&index, number)),
@@ -385,8 +389,10 @@ impl Table {
     #[cold]
     pub(super) fn load_block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Arc<Cached<Block>>> {
         let (offset, length) = index.extent(number);
-        let frame = self.frames.read(offset, self.length(offset, length)?)?;
-        let block = self.parse_block(offset, frame)?;
+        self.cache.count_miss(Part::Data);
+        let length = self.length(offset, length)?;
+        let block = self.frames.read_and_lend(offset, length, self.dictionary()?, Block::parse)?;
+        let block = self.cacheable(offset, block)?;
         if options.fill_cache {
             self.keep_block(number, &block);
         }
@@ -394,10 +400,14 @@ impl Table {
     }
 
     /// Verifies and decompresses a block that was read.
-    pub(super) fn parse_block(&self, offset: u64, frame: Vec<u8>) -> Result<Arc<Cached<Block>>> {
+    pub(super) fn parse_block(&self, offset: u64, frame: &[u8]) -> Result<Arc<Cached<Block>>> {
         self.cache.count_miss(Part::Data);
-        let payload = self.frames.payload_of(offset, frame, self.dictionary()?)?;
-        let block = Block::parse(payload).ok_or_else(|| self.frames.corrupt(offset, "a damaged data block"))?;
+        let block = self.frames.lend(offset, frame, self.dictionary()?, Block::parse)?;
+        self.cacheable(offset, block)
+    }
+
+    fn cacheable(&self, offset: u64, block: Option<Block>) -> Result<Arc<Cached<Block>>> {
+        let block = block.ok_or_else(|| self.frames.corrupt(offset, "a damaged data block"))?;
         let bytes = block.bytes();
         Ok(Cached::new(Part::Data, block, bytes))
     }
@@ -423,7 +433,7 @@ impl Table {
     /// The payload of a section, empty if the table has none.
     pub(super) fn section(&self, section: Section) -> Result<Vec<u8>> {
         match self.footer.section(section) {
-            Some(range) => self.frames.payload_of(range.start, read_section(&self.frames, &self.footer, section)?, None),
+            Some(range) => self.frames.plain(range.start, read_section(&self.frames, &self.footer, section)?),
             None => Ok(Vec::new()),
         }
     }

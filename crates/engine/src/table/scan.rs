@@ -9,6 +9,8 @@ use crate::cache::Cached;
 use crate::codec::Codec;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::key;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -71,9 +73,9 @@ impl ScanCursor {
         all.get(self.payload.0..self.payload.1).unwrap_or_default()
     }
 
-    /// The current block, and where its entries are.
-    pub(super) fn block(&self) -> (usize, &Layout, &[u8]) {
-        (self.first + self.current, &self.layout, self.data())
+    /// The current block's number.
+    pub(super) fn block(&self) -> usize {
+        self.first + self.current
     }
 
     /// The current entry's number in its block.
@@ -154,11 +156,11 @@ impl ScanCursor {
         Ok(())
     }
 
-    /// To entry `entry` of the current block.
-    fn enter(&mut self, entry: usize) -> Result<()> {
+    /// To the first entry of the current block.
+    fn start(&mut self) -> Result<()> {
         let data = if self.compressed { &self.unpacked } else { &self.read };
         let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
-        self.valid = self.position.enter(&self.layout, data, entry).is_some();
+        self.valid = self.position.start(&self.layout, data).is_some();
         if self.valid { Ok(()) } else { self.damaged() }
     }
 
@@ -172,7 +174,10 @@ impl ScanCursor {
     /// To the first entry of the next block.
     #[inline(never)]
     fn next_block(&mut self) -> Result<()> {
-        if self.load(self.first + self.current + 1)? { self.enter(0) } else { Ok(()) }
+        if self.position.end() != self.data().len() {
+            return self.damaged();
+        }
+        if self.load(self.first + self.current + 1)? { self.start() } else { Ok(()) }
     }
 
     #[cold]
@@ -185,7 +190,7 @@ impl Cursor for ScanCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.digest = 0;
         self.payloads.clear();
-        if self.load(0)? { self.enter(0) } else { Ok(()) }
+        if self.load(0)? { self.start() } else { Ok(()) }
     }
 
     fn seek_last(&mut self) -> Result<()> {
@@ -193,13 +198,13 @@ impl Cursor for ScanCursor {
     }
 
     fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()> {
-        let mut number = self.index()?.find(key);
-        while self.load(number)? {
-            let Some(entry) = self.layout.lower_bound(self.data(), key, trailer) else { return self.damaged() };
-            if entry < self.layout.count() {
-                return self.enter(entry);
-            }
-            number += 1;
+        let number = self.index()?.find(key);
+        if !self.load(number)? {
+            return Ok(());
+        }
+        self.start()?;
+        while self.valid && key::compare(self.key(), self.trailer(), key, trailer) == Ordering::Less {
+            self.next()?;
         }
         Ok(())
     }

@@ -16,9 +16,10 @@ pub(super) struct Salts {
 
 /// A record whose header is right and which lies wholly in the file; the payload has not been looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct Record {
     pub synced: u32,
-    pub payload: &'a [u8],
+    /// Length of the payload.
+    pub len: usize,
     /// Where the next record starts.
     pub end: usize,
     payload_check: u32,
@@ -54,21 +55,21 @@ impl Salts {
         header
     }
 
-    /// The record at `offset` of the file `bytes`. Cheap to refuse: a scan asks this at every byte.
+    /// The record whose header stands at `offset` of a file of `file_len` bytes. Cheap to refuse: a scan asks this at every byte.
     #[inline]
-    pub fn record(self, bytes: &[u8], offset: usize) -> Option<Record<'_>> {
-        let (header, rest) = bytes.get(offset..)?.split_first_chunk::<RECORD_HEADER>()?;
+    pub fn record(self, header: &[u8; RECORD_HEADER], offset: usize, file_len: usize) -> Option<Record> {
         let word = |i: usize| u32::from_le_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
         let (check, payload_check, len, synced) = (word(0), word(4), word(8) as usize, word(12));
+        let room = file_len.checked_sub(offset + RECORD_HEADER)?;
         // No writer knows of durable bytes behind the record it is writing.
-        if len > rest.len() || synced as usize > offset || self.header.checksum32(offset as u64, &header[4..]) != check {
+        if len > room || synced as usize > offset || self.header.checksum32(offset as u64, &header[4..]) != check {
             return None;
         }
-        Some(Record { synced, payload: rest.get(..len)?, end: offset + RECORD_HEADER + len, payload_check })
+        Some(Record { synced, len, end: offset + RECORD_HEADER + len, payload_check })
     }
 
     /// The payload of the record at `offset` is what was written.
-    pub fn payload_is_good(self, offset: usize, record: &Record<'_>) -> bool {
-        self.payload.checksum32((offset + RECORD_HEADER) as u64, record.payload) == record.payload_check
+    pub fn payload_is_good(self, offset: usize, record: &Record, payload: &[u8]) -> bool {
+        self.payload.checksum32((offset + RECORD_HEADER) as u64, payload) == record.payload_check
     }
 }

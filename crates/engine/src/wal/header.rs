@@ -14,6 +14,9 @@ pub const MAX_EXTRA: usize = 64 << 10;
 const MAGIC: &[u8; 8] = b"SINTRLOG";
 const CHECKSUM: usize = 8;
 
+/// Bytes of a header beside its `extra`: magic, version, kind, length of `extra`, database, number, checksum.
+pub(super) const FIXED: usize = MAGIC.len() + 2 + 2 + 4 + 16 + 8 + CHECKSUM;
+
 /// A header whose checksum is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader<'a> {

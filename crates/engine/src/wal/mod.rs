@@ -13,9 +13,10 @@ mod read;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod window;
 mod writer;
 
 pub use frame::RECORD_HEADER;
 pub use header::{MAX_EXTRA, VERSION};
-pub use read::{Log, LogEnd, parse_log, read_log};
+pub use read::{Log, LogEnd, LogSurvey, parse_log, read_log, survey_log, walk_log};
 pub use writer::{LogWriter, MAX_LOG};

@@ -1,10 +1,12 @@
-//! Reading a log whole: the good records, and how the file ended.
+//! Reading a log: the good records, and how the file ended. [`survey_log`] reads in pieces and keeps none of them; [`read_log`] keeps all.
 
-use super::frame::{RECORD_HEADER, Salts};
-use super::header::{self, FileHeader, VERSION};
+use super::frame::{RECORD_HEADER, Record, Salts};
+use super::header::{self, FileHeader, MAX_EXTRA, VERSION};
+use super::window::Window;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
+use std::sync::Arc;
 
 /// How a log ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +19,23 @@ pub struct LogEnd {
     pub cut_records: u64,
     /// Largest synced watermark seen.
     pub synced: u64,
+}
+
+/// What one log file holds, without the records themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSurvey {
+    /// The database it belongs to; `None` if the (never synced) header was torn.
+    pub db: Option<DbId>,
+    /// What [`super::LogWriter::create`] was given; `None` if the (never synced) header was torn: then there are no records.
+    pub extra: Option<Vec<u8>>,
+    /// How it ended.
+    pub end: LogEnd,
+    /// Good records, markers not counted.
+    pub records: u64,
+    /// Where the first of them starts.
+    pub first_record: Option<u64>,
+    /// Where the header ends.
+    start: usize,
 }
 
 /// One log file, read whole. Damage below the synced watermark is `Corrupt`; above it the tail is cut and reported in `end`.
@@ -63,32 +82,108 @@ pub fn read_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Log> 
 }
 
 /// [`read_log`] of the content of a file.
-pub fn parse_log(mut bytes: Vec<u8>, db: Option<DbId>, id: FileId) -> Result<Log> {
-    let Some(found) = header::decode(&bytes) else { return parse_without_header(&bytes, db, id) };
+pub fn parse_log(bytes: Vec<u8>, db: Option<DbId>, id: FileId) -> Result<Log> {
+    let content = Content(bytes);
+    let LogSurvey { db, extra, end, start, .. } = survey(&content, db, id)?;
+    let mut bytes = content.0;
+    bytes.truncate(usize::try_from(end.good).unwrap_or(usize::MAX));
+    Ok(Log { db, extra, end, bytes, start })
+}
+
+/// Reads a log file in pieces and verifies it as [`read_log`] does, with the same errors. The memory needed is that of its largest record.
+/// The open file comes along: [`walk_log`] reads it again, even if it was deleted meanwhile.
+pub fn survey_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<(LogSurvey, Arc<dyn ReadAt>)> {
+    let file = store.open(id)?;
+    Ok((survey(&*file, db, id)?, file))
+}
+
+/// Calls `visit` with offset and payload of each record that starts before `end`, in order, of the log that `survey` is about. Each is
+/// read and verified again: what is no longer there, or no longer the same, is `Corrupt`. Ends with the first error of `visit`.
+pub fn walk_log(
+    file: &dyn ReadAt,
+    survey: &LogSurvey,
+    id: FileId,
+    end: u64,
+    mut visit: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let Some(db) = &survey.db else { return Ok(()) };
+    let salts = Salts::new(db, id);
+    let mut window = Window::new(file, id)?;
+    let end = usize::try_from(end.min(survey.end.good)).unwrap_or(usize::MAX);
+    let mut at = survey.start;
+    while at < end {
+        let Some((record, payload)) = good_record(salts, &mut window, at)? else {
+            return Err(Error::corrupt(id, at as u64, "a record that was good a moment ago is not any more"));
+        };
+        if !payload.is_empty() {
+            visit(at as u64, payload)?;
+        }
+        at = record.end;
+    }
+    Ok(())
+}
+
+/// The content of a file in memory.
+#[derive(Debug)]
+struct Content(Vec<u8>);
+
+impl ReadAt for Content {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> sinter_storage::store::Result<()> {
+        let from = usize::try_from(offset).ok().and_then(|from| self.0.get(from..)?.get(..buffer.len()));
+        let bytes = from.ok_or_else(|| StoreError::store("read", std::io::ErrorKind::UnexpectedEof.into()))?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+fn survey(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
+    let mut window = Window::new(file, id)?;
+    let most = window.len().min(header::FIXED + MAX_EXTRA);
+    let head = window.get(0, most)?.unwrap_or_default();
+    let Some(found) = header::decode(head) else { return survey_without_header(&mut window, db, id) };
     check_identity(&found, db, id)?;
     let (start, db, extra) = (found.len, found.db, found.extra.to_vec());
     let salts = Salts::new(&db, id);
-    let mut good = start;
-    let mut synced = 0;
-    while let Some(record) = salts.record(&bytes, good)
-        && salts.payload_is_good(good, &record)
-    {
+    let (mut good, mut synced) = (start, 0);
+    let (mut records, mut first_record) = (0, None);
+    while let Some((record, payload)) = good_record(salts, &mut window, good)? {
+        if !payload.is_empty() {
+            records += 1;
+            first_record.get_or_insert(good as u64);
+        }
         synced = synced.max(record.synced);
         good = record.end;
     }
-    let tail = scan(salts, &bytes, good + 1, good);
+    let tail = scan(salts, &mut window, good + 1, good)?;
     if tail.synced as usize > good {
         let what = format!("a damaged record, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, good as u64, what));
     }
     let end = LogEnd {
         good: good as u64,
-        cut_bytes: (bytes.len() - good) as u64,
+        cut_bytes: (window.len() - good) as u64,
         cut_records: tail.records,
         synced: u64::from(synced.max(tail.synced)),
     };
-    bytes.truncate(good);
-    Ok(Log { db: Some(db), extra: Some(extra), end, bytes, start })
+    Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start })
+}
+
+/// The record at `at`, if it is whole and its checksums are right.
+#[inline]
+fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Result<Option<(Record, &'w [u8])>> {
+    let len = window.len();
+    let Some(record) = window.header(at)?.and_then(|header| salts.record(header, at, len)) else { return Ok(None) };
+    let Some(payload) = payload(window, at, &record)? else { return Ok(None) };
+    Ok(salts.payload_is_good(at, &record, payload).then_some((record, payload)))
+}
+
+/// The payload is asked for with the header before it, so that a scan that goes on behind the header finds the window where it needs it.
+fn payload<'w>(window: &'w mut Window<'_>, at: usize, record: &Record) -> Result<Option<&'w [u8]>> {
+    Ok(window.get(at, RECORD_HEADER + record.len)?.and_then(|bytes| bytes.get(RECORD_HEADER..)))
 }
 
 /// The header was right when it was written, but is this the file we asked for?
@@ -106,14 +201,14 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
 }
 
 /// The first sync of a log covers its header, so any watermark at all proves that a header which is not there has been damaged.
-fn parse_without_header(bytes: &[u8], db: Option<DbId>, id: FileId) -> Result<Log> {
-    let tail = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id), bytes, 0, 0);
+fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
+    let tail = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id), window, 0, 0)?;
     if tail.synced > 0 {
         let what = format!("the header is damaged, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, 0, what));
     }
-    let end = LogEnd { good: 0, cut_bytes: bytes.len() as u64, cut_records: tail.records, synced: 0 };
-    Ok(Log { db: None, extra: None, end, bytes: Vec::new(), start: 0 })
+    let end = LogEnd { good: 0, cut_bytes: window.len() as u64, cut_records: tail.records, synced: 0 };
+    Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0 })
 }
 
 /// What lies behind damage.
@@ -124,29 +219,31 @@ struct Tail {
 
 /// Looks at every byte from `from` on for records, until one knows of durable bytes above `good`. Time is linear in the file: a
 /// header check per byte, and payloads are read for no more than the length of the file in all, whatever lengths claim.
-fn scan(salts: Salts, bytes: &[u8], from: usize, good: usize) -> Tail {
+fn scan(salts: Salts, window: &mut Window<'_>, from: usize, good: usize) -> Result<Tail> {
     let mut tail = Tail { synced: 0, records: 0 };
-    let mut payload_budget = bytes.len();
+    let len = window.len();
+    let mut payload_budget = len;
     let mut at = from;
-    while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<RECORD_HEADER>()) {
+    while let Some(head) = window.header(at)? {
         let here = at;
         at += 1;
         // Zeros are the commonest tail: filesystems extend files before the data arrives.
         if u128::from_le_bytes(*head) == 0 {
             continue;
         }
-        let Some(record) = salts.record(bytes, here) else { continue };
+        let Some(record) = salts.record(head, here, len) else { continue };
         tail.synced = tail.synced.max(record.synced);
         if tail.synced as usize > good {
-            return tail;
+            return Ok(tail);
         }
-        if record.payload.len() <= payload_budget {
-            payload_budget -= record.payload.len();
-            if salts.payload_is_good(here, &record) {
-                tail.records += u64::from(!record.payload.is_empty());
+        if record.len <= payload_budget {
+            payload_budget -= record.len;
+            let payload = payload(window, here, &record)?.unwrap_or_default();
+            if salts.payload_is_good(here, &record, payload) {
+                tail.records += u64::from(record.len > 0);
                 at = record.end;
             }
         }
     }
-    tail
+    Ok(tail)
 }

@@ -1,6 +1,7 @@
 //! Column families: creation, removal, settings of their own.
 
 use super::*;
+use sinterdb::db::WriteBatch;
 use sinterdb::ledger::Histogram;
 use sinterdb::settings::Style;
 
@@ -180,4 +181,54 @@ fn syncs_do_not_make_flushes_more_frequent() {
         db.statistics().histogram(Histogram::FlushTime).count
     };
     assert_eq!(flushes(SYNC), flushes(WriteOptions::default()));
+}
+
+/// A family of another database, or of an earlier handle of the same one, has a number that means something else here.
+#[test]
+fn families_of_other_handles_are_refused() {
+    let (store, settings) = (memory(), FamilySettings::default());
+    let before = open(&store);
+    let earlier = before.create_family("theirs", settings.clone()).unwrap();
+    put(&before, &earlier, b"k", b"theirs");
+    before.close().unwrap();
+    let another = open(&memory());
+    let foreign = another.create_family("theirs", settings.clone()).unwrap();
+    put(&another, &foreign, b"k", b"theirs");
+
+    let db = open(&store);
+    let own = db.family("theirs").unwrap();
+    let (options, reads) = (WriteOptions::default(), ReadOptions::default);
+    for family in [&foreign, &earlier] {
+        assert_eq!(family.id(), own.id());
+        let named = |what: String| assert!(what.contains("theirs") && what.contains("another"), "{what}");
+        named(invalid(db.get_with(family, b"k", &reads())));
+        named(invalid(db.multi_get(family, &[b"k"], &reads())));
+        named(invalid(db.iter_with(family, reads())));
+        named(invalid(db.put_with(family, b"k", b"v", &options)));
+        named(invalid(db.delete_with(family, b"k", &options)));
+        named(invalid(db.merge_with(family, b"k", b"v", &options)));
+        named(invalid(db.delete_range_with(family, b"a", b"z", &options)));
+        named(invalid(db.drop_family(family)));
+        named(invalid(db.compact_range(family, None, None)));
+        named(invalid(db.family_settings(family)));
+        named(invalid(db.change_family_settings(family, settings.clone())));
+        named(invalid(db.version(family)));
+        assert_eq!(db.property(family, "rocksdb.estimate-num-keys"), None);
+
+        let mut batch = WriteBatch::new();
+        batch.put_in(family, b"k", b"v");
+        assert!(invalid(db.write(&mut batch, &options)).contains("another"));
+        batch.clear();
+        batch.put_in(&own, b"k", b"theirs");
+        batch.put(b"k", b"default");
+        batch.delete_in(family, b"k");
+        assert!(invalid(db.write(&mut batch, &options)).contains("two open databases"));
+        batch.clear();
+        batch.put_in(&own, b"k", b"theirs");
+        db.write(&mut batch, &options).unwrap();
+        // The batch is empty again, and belongs to nobody.
+        batch.put_in(&foreign, b"k", b"theirs");
+        another.write(&mut batch, &options).unwrap();
+    }
+    assert_eq!((all(&db, &own).len(), all(&another, &foreign).len(), keys(&db).len()), (1, 1, 0));
 }

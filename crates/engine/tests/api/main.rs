@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod compaction;
+mod damage;
 mod families;
 mod figures;
+mod many;
 mod open;
 mod read;
+mod recovery;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};

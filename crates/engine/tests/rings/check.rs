@@ -125,6 +125,12 @@ pub fn moment(all: &BTreeMap<String, Contents>, model: &Model, progress: &Progre
             continue;
         }
         match alive.iter().find_map(|(name, family)| differs(name, &all[*name], &model.contents(*family, batches))) {
+            None if progress.dropping && families > progress.families && batches[0] < progress.applied[0] => {
+                return wrong(format!(
+                    "a family is dropped, and batches from {} to {} before that are lost",
+                    batches[0], progress.applied[0]
+                ));
+            }
             None => return Ok(Found { batches, families }),
             Some(difference) => reason = format!("after batches {batches:?}: {difference}"),
         }

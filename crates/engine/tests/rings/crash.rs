@@ -6,16 +6,17 @@
 
 use crate::check::{self, Found};
 use crate::model::{Model, Progress};
-use crate::runner::{Runner, builder};
+use crate::runner::{Runner, builder, settings};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
 use sinter_storage::store::{Cause, CrashMode, FaultStore, FileId, MemoryStore, Store};
-use sinterdb::db::{Durability, WriteOptions};
+use sinterdb::db::{Builder, Durability, WriteOptions};
+use sinterdb::settings::{DbSettings, FamilySettings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// States that each workload contributes at least; 18 of them make more than 20,000.
+/// States that each workload contributes at least; 19 of them make more than 20,000.
 const STATES: u64 = 1_400;
 
 /// One image in so many is also crashed during its recovery.
@@ -33,6 +34,8 @@ struct Ring {
     /// Only this call and seed.
     only: Option<(u64, u64)>,
     states: AtomicU64,
+    /// Most tables that one recovery wrote for the default family.
+    pieces: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
@@ -92,6 +95,7 @@ fn ring(workload: Workload) {
         progress: Arc::default(),
         seeds,
         states: AtomicU64::new(0),
+        pieces: AtomicU64::new(0),
         failure: Mutex::default(),
     });
     let memory = Arc::new(MemoryStore::new());
@@ -108,6 +112,8 @@ fn ring(workload: Workload) {
     let states = ring.states.load(Ordering::Relaxed);
     println!("{}: {calls} calls, {seeds} images each, {states} crash states", workload.name);
     assert!(ring.only.is_some() || wanted.is_some() || states >= STATES, "only {states} crash states");
+    let pieces = ring.pieces.load(Ordering::Relaxed);
+    assert!(ring.only.is_some() || workload.recovery_memory.is_none() || pieces > 3, "recoveries wrote {pieces} tables at most");
 }
 
 impl Ring {
@@ -143,11 +149,20 @@ impl Ring {
         again.map_or(Ok(()), |image| self.crash_again(image, &found, number))
     }
 
+    /// How images are opened.
+    fn builder(&self) -> Builder {
+        let Some(memory) = self.workload.recovery_memory else { return builder(1) };
+        let family = FamilySettings { write_buffer_size: memory, ..self.workload.settings.clone() };
+        builder(1).settings(DbSettings { db_write_buffer_size: 2 * memory, ..settings() }).family("default", family)
+    }
+
     /// Opens an image and finds the moment that it shows.
     fn recover(&self, image: &Arc<MemoryStore>, progress: &Progress) -> Result<Found, String> {
         self.states.fetch_add(1, Ordering::Relaxed);
         let files = format!("{image:?}");
-        let db = builder(1).open_store(image.clone()).map_err(|error| format!("does not open: {error}; {files}"))?;
+        let db = self.builder().open_store(image.clone()).map_err(|error| format!("does not open: {error}; {files}"))?;
+        let written = db.property(&db.default_family(), "rocksdb.num-files-at-level0").and_then(|n| n.parse().ok());
+        self.pieces.fetch_max(written.unwrap_or(0), Ordering::Relaxed);
         let found = check::compare(&db, &self.model, progress).map_err(|problem| format!("{problem:?}; {files}"))?;
         let damage = db.verify().map_err(|error| format!("cannot be verified: {error}"))?;
         if !damage.is_empty() {
@@ -159,12 +174,12 @@ impl Ring {
     /// The recovered database takes writes and keeps them.
     fn go_on(&self, image: &Arc<MemoryStore>, found: &Found) -> Result<(), String> {
         let fail = |what: &str, error: String| format!("after recovery, {what}: {error}");
-        let db = builder(1).open_store(image.clone()).map_err(|e| fail("open", e.to_string()))?;
+        let db = self.builder().open_store(image.clone()).map_err(|e| fail("open", e.to_string()))?;
         let sync = WriteOptions { durability: Durability::Sync };
         db.put_with(&db.default_family(), b"zz", b"new", &sync).map_err(|e| fail("put", e.to_string()))?;
         let later = Arc::new(image.crash_with(CrashMode::DropUnsynced));
         drop(db);
-        let db = builder(1).open_store(later).map_err(|e| fail("open again", e.to_string()))?;
+        let db = self.builder().open_store(later).map_err(|e| fail("open again", e.to_string()))?;
         let keys: Vec<&[u8]> = self.model.keys.iter().map(Vec::as_slice).collect();
         let mut all = check::read_all(&db, &keys).map_err(|e| fail("read", format!("{e:?}")))?;
         let new = all.get_mut("default").and_then(|contents| contents.remove(&b"zz"[..]));
@@ -181,7 +196,7 @@ impl Ring {
         let images: Arc<Mutex<Vec<MemoryStore>>> = Arc::default();
         let (from, into) = (memory.clone(), images.clone());
         store.on_call(Some(Arc::new(move |call, _| into.lock().push(from.crash_with(mode(number, 2 + call))))));
-        drop(builder(1).open_store(store).map_err(|error| format!("does not open: {error}"))?);
+        drop(self.builder().open_store(store).map_err(|error| format!("does not open: {error}"))?);
         for (call, image) in std::mem::take(&mut *images.lock()).into_iter().enumerate() {
             let second = self.recover(&Arc::new(image), &exactly(found));
             let label = |what: String| format!("after a second crash before call {call} of the recovery: {what}");
@@ -223,6 +238,7 @@ fn exactly(found: &Found) -> Progress {
         started: found.batches,
         families: found.families,
         families_started: found.families,
+        dropping: false,
     }
 }
 
@@ -249,6 +265,7 @@ rings!(
     restyle,
     manifest,
     reopen,
+    long_log,
     big_values,
     snapshots,
 );

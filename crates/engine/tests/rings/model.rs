@@ -67,6 +67,8 @@ pub struct Progress {
     pub families: usize,
     /// Changes of families begun.
     pub families_started: usize,
+    /// The one that was begun drops a family: it must not be seen without the logged batches before it.
+    pub dropping: bool,
 }
 
 /// The history of a workload.

@@ -36,11 +36,15 @@ impl MergeOperator for Append {
     }
 }
 
+/// No threads, a small cache.
+pub fn settings() -> DbSettings {
+    DbSettings { max_background_jobs: 0, cache_size: 4096, ..DbSettings::default() }
+}
+
 /// Opens the way all rings do: no threads, a small cache, an identity from outside.
 pub fn builder(identity: u8) -> Builder {
-    let settings = DbSettings { max_background_jobs: 0, cache_size: 4096, ..DbSettings::default() };
     let clock = Arc::new(ManualClock::default());
-    Db::builder().settings(settings).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
+    Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
 /// What is called after a checkpoint's target was made, with the target and the progress; gives the store to write the checkpoint to.
@@ -146,8 +150,12 @@ impl Runner {
             }
             Step::Drop(name) => {
                 self.begin_family_change();
+                self.progress.lock().dropping = true;
                 self.db().drop_family(&self.families[name])?;
-                self.progress.lock().families += 1;
+                let mut progress = self.progress.lock();
+                progress.families += 1;
+                progress.dropping = false;
+                progress.floor[0] = progress.applied[0];
                 self.families.remove(name);
                 Ok(())
             }

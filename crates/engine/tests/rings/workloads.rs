@@ -10,6 +10,8 @@ pub struct Workload {
     pub name: &'static str,
     pub settings: FamilySettings,
     pub steps: Vec<Step>,
+    /// Recoveries have this much memory for a memtable, bytes, and twice as much for all; `None`: what the settings say.
+    pub recovery_memory: Option<u64>,
 }
 
 /// The smallest tree that has everything.
@@ -37,6 +39,7 @@ fn bytes(random: &mut Random, length: u64) -> Vec<u8> {
 struct Script {
     name: &'static str,
     settings: FamilySettings,
+    recovery_memory: Option<u64>,
     steps: Vec<Step>,
     random: Random,
     families: Vec<&'static str>,
@@ -52,6 +55,7 @@ impl Script {
         Script {
             name,
             settings: tiny(style),
+            recovery_memory: None,
             steps: Vec::new(),
             random: Random(seed),
             families: vec!["default"],
@@ -124,7 +128,8 @@ impl Script {
 
     fn done(&mut self) -> Workload {
         self.then(Step::Read);
-        Workload { name: self.name, settings: self.settings.clone(), steps: std::mem::take(&mut self.steps) }
+        let (settings, steps) = (self.settings.clone(), std::mem::take(&mut self.steps));
+        Workload { name: self.name, settings, steps, recovery_memory: self.recovery_memory }
     }
 }
 
@@ -261,6 +266,17 @@ pub fn reopen() -> Workload {
         script.batches(16, 5).then(Step::Reopen);
     }
     script.done()
+}
+
+/// Memtables that hold most of the workload, and recoveries that have room for a small part of the log: they flush on the way.
+pub fn long_log() -> Workload {
+    let mut script = Script::new("long_log", Leveled);
+    script.settings.write_buffer_size = 64 << 10;
+    script.recovery_memory = Some(4 << 10);
+    script.merges = true;
+    script.ranges = true;
+    script.batches(40, 8).create("one", Leveled).create("two", Universal).batches(90, 6).then(Step::Sync).batches(40, 30);
+    script.drop("one").batches(30, 30).done()
 }
 
 pub fn big_values() -> Workload {

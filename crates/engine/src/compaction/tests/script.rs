@@ -1,9 +1,9 @@
 //! Runs `testdata/compaction/*.txt`: blocks of a command, its lines, `----` and the expected answer. `REWRITE=1` writes
 //! the answers anew.
 //!
-//! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy` and
-//! `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask. `pick apply`
-//! also changes the tree as if the job had made one table of all inputs.
+//! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy`,
+//! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
+//! `pick apply` also changes the tree as if the job had made one table of all inputs.
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, check_shape, manual, picker};
 use super::apply;
@@ -20,6 +20,7 @@ struct State {
     version: Version,
     busy: HashSet<u64>,
     busy_output: Vec<(usize, KeyRange)>,
+    damaged: HashSet<u64>,
     now: u64,
     oldest_snapshot: u64,
     next_number: u64,
@@ -28,7 +29,16 @@ struct State {
 impl State {
     fn new(settings: FamilySettings) -> State {
         let version = Version::empty(settings.num_levels);
-        State { settings, version, busy: HashSet::new(), busy_output: Vec::new(), now: 0, oldest_snapshot: 0, next_number: 900 }
+        State {
+            settings,
+            version,
+            busy: HashSet::new(),
+            busy_output: Vec::new(),
+            damaged: HashSet::new(),
+            now: 0,
+            oldest_snapshot: 0,
+            next_number: 900,
+        }
     }
 
     fn env(&self) -> PickEnv<'_> {
@@ -36,6 +46,7 @@ impl State {
             settings: &self.settings,
             busy: &self.busy,
             busy_output: &self.busy_output,
+            damaged: &self.damaged,
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
         }
@@ -47,6 +58,7 @@ impl State {
             "define" => self.define(lines),
             "settings" => self.set(lines),
             "busy" => self.busy(lines),
+            "damaged" => self.damaged = lines.iter().flat_map(|l| l.split_whitespace()).map(number).collect(),
             "env" => lines.iter().flat_map(|l| l.split_whitespace()).for_each(|word| match pair(word) {
                 ("now", v) => self.now = number(v),
                 ("snapshot", v) => self.oldest_snapshot = number(v),

@@ -1,5 +1,5 @@
-//! Trees under random work: flushes, several jobs at once that end in any order, changes of style and requests by hand. Tables carry the
-//! versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
+//! Trees under random work: flushes, several jobs at once that end in any order or meet damage, changes of style and requests by hand.
+//! Tables carry the versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, check_plan, check_shape, manual, picker};
 use super::apply;
@@ -37,6 +37,10 @@ struct World {
     /// The newest version of every key written and flushed.
     model: Content,
     jobs: Vec<Choice>,
+    /// Tables that jobs could not read.
+    damaged: HashSet<u64>,
+    /// Most of them.
+    most_damaged: usize,
     next_number: u64,
     next_seq: u64,
     cursor: u32,
@@ -69,6 +73,8 @@ impl World {
             content: HashMap::new(),
             model: Content::new(),
             jobs: Vec::new(),
+            damaged: HashSet::new(),
+            most_damaged: 0,
             next_number: 1,
             next_seq: 1,
             cursor: 0,
@@ -119,7 +125,14 @@ impl World {
         let plans = || self.jobs.iter().filter_map(plan_of);
         let busy: HashSet<u64> = plans().flat_map(Plan::tables).map(|t| t.number).collect();
         let busy_output: Vec<(usize, KeyRange)> = plans().map(|p| (p.output_level, p.range())).collect();
-        let env = PickEnv { settings: &self.settings, busy: &busy, busy_output: &busy_output, now: 0, oldest_snapshot: u64::MAX };
+        let env = PickEnv {
+            settings: &self.settings,
+            busy: &busy,
+            damaged: &self.damaged,
+            busy_output: &busy_output,
+            now: 0,
+            oldest_snapshot: u64::MAX,
+        };
         f(&env)
     }
 
@@ -128,6 +141,7 @@ impl World {
         let Some(plan) = plan_of(&choice) else { return false };
         assert_eq!(check_plan(&self.version, plan), Ok(()), "seed {}: {plan:?}", self.seed);
         assert!(!plan.inputs.is_empty(), "seed {}", self.seed);
+        assert!(plan.tables().all(|t| !self.damaged.contains(&t.number)), "seed {}: a damaged input\n{plan:?}", self.seed);
         for running in &self.jobs {
             let running = plan_of(running).expect("a job has a plan");
             let both = plan.tables().find(|t| running.tables().any(|r| r.number == t.number));
@@ -151,6 +165,11 @@ impl World {
         let at = self.random.below(self.jobs.len() as u64) as usize;
         let choice = self.jobs.swap_remove(at);
         let plan = plan_of(&choice).expect("a job has a plan");
+        if self.damaged.len() < self.most_damaged && self.random.below(40) == 0 {
+            let at = self.random.below(plan.tables().count() as u64) as usize;
+            self.damaged.extend(plan.tables().nth(at).map(|t| t.number));
+            return;
+        }
         self.merges += 1;
         let mut merged = Content::new();
         for table in plan.tables() {
@@ -234,6 +253,15 @@ fn plan_of(choice: &Choice) -> Option<&Plan> {
 
 fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
     let mut world = World::new(seed, style, dynamic);
+    live(&mut world, changes);
+    assert!(world.merges > 50, "seed {seed}: the test must merge");
+    assert!(style == Style::Universal || world.moves > 0, "seed {seed}: the test must move");
+    assert_eq!(world.version.levels.iter().flatten().count(), 1, "seed {seed}: one run is left");
+    let live: usize = world.version.tables().map(|(_, _, t)| world.content[&t.number].len()).sum();
+    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left");
+}
+
+fn live(world: &mut World, changes: bool) {
     for step in 0..1200 {
         world.step();
         if changes && world.random.below(60) == 0 {
@@ -249,13 +277,8 @@ fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
             world.compact_by_hand(&ManualRange { from: key(from), to: key(from + 50) });
         }
     }
-    assert!(world.merges > 50, "seed {seed}: the test must merge");
-    assert!(style == Style::Universal || world.moves > 0, "seed {seed}: the test must move");
     world.settle(World::pick);
     world.compact_by_hand(&ManualRange::default());
-    assert_eq!(world.version.levels.iter().flatten().count(), 1, "seed {seed}: one run is left");
-    let live: usize = world.version.tables().map(|(_, _, t)| world.content[&t.number].len()).sum();
-    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left");
 }
 
 #[test]
@@ -271,4 +294,19 @@ fn universal_trees_stay_sound() {
 #[test]
 fn trees_whose_style_changes_stay_sound() {
     (200..206).for_each(|seed| run(seed, if seed % 2 == 0 { Style::Leveled } else { Style::Universal }, true, true));
+}
+
+/// Damaged tables stay where they are, and nothing passes them; the rest of the tree goes on being merged.
+#[test]
+fn trees_with_damaged_tables_stay_sound() {
+    for seed in 300..316 {
+        let style = if seed % 2 == 0 { Style::Leveled } else { Style::Universal };
+        let mut world = World::new(seed, style, seed % 4 < 2);
+        world.most_damaged = 1 + (seed % 5) as usize;
+        live(&mut world, seed % 3 == 0);
+        let left: HashSet<u64> = world.version.tables().map(|(_, _, t)| t.number).collect();
+        assert!(!world.damaged.is_empty() && world.damaged.is_subset(&left), "seed {seed}: {:?}", world.damaged);
+        let merges = world.merges;
+        assert!(merges > 50, "seed {seed}: only {merges} merges");
+    }
 }

@@ -27,33 +27,31 @@ fn golden_bytes() {
     assert_eq!(hex(&footer[..76]), FOOTER);
 }
 
-/// A block: three entries, prefix of 4 bytes, base 10; the prefix; tags; offsets; the entries; codec and checksum. The filter: six
-/// probes, one line. One range tombstone: `k` to `key-b`, number 11. The index: one block, common prefix `key-b`, 68 bytes, nothing
-/// left to say.
+/// A block: three entries, prefix of 4 bytes, base 10; the prefix; the entries (a value of number 12, a tombstone of number 10, a merge
+/// operand of number 0); codec and checksum. The filter: six probes, one line. One range tombstone: `k` to `key-b`, number 11. The index:
+/// one block, common prefix `key-b`, 33 bytes, nothing left to say.
 const BODY: &str = concat!(
-    "06000000040000000a00000000000000",
+    "03040a",
     "6b65792d",
-    "84842900000000000000000000000000",
-    "2a0031003500",
-    "010319616f6e65",
-    "01000861",
-    "010202622b31",
-    "001cb7c0af7fe7bcf4",
+    "010306616f6e65",
+    "01001161",
+    "010205622b31",
+    "00a88369e26ce4d5ba",
     "06",
     "00000000000000400000000100000000000000000000000000000400000080000000008000000004000000000822000000000000000000000002000000200000",
-    "00b4918a1a4abd0207",
+    "00ca58b613b3178adb",
     "01016b056b65792d62010b",
-    "009eb12d4265bea600",
-    "01056b65792d62440000",
-    "0080ae8375d0d2fc24",
+    "00896c509fe94cbfec",
+    "01056b65792d62210000",
+    "00aa38ce3bf0ffc5a6",
 );
 
 /// Magic, version, database, number; the lengths of data blocks, filter, range tombstones, dictionary, index.
 const FOOTER: &str = concat!(
     "53696e7465725462",
-    "01000000",
+    "02000000",
     "07070707070707070707070707070707",
     "0900000000000000",
-    "4400000000000000",
+    "2100000000000000",
     "4a00000000000000140000000000000000000000000000001300000000000000",
 );

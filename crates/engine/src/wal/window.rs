@@ -1,0 +1,56 @@
+//! A piece of a file, moved along as the file is read: a log may be longer than memory has room for.
+
+use super::frame::RECORD_HEADER;
+use crate::error::{Error, Result};
+use sinter_storage::store::{FileId, ReadAt};
+
+/// Bytes read at once. Records longer than that are read whole. Tests meet every boundary.
+const PIECE: usize = if cfg!(test) { 61 } else { 1 << 20 };
+
+pub(super) struct Window<'a> {
+    file: &'a dyn ReadAt,
+    len: usize,
+    /// Where in the file `bytes` starts.
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    pub fn new(file: &'a dyn ReadAt, id: FileId) -> Result<Self> {
+        let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "longer than an address"))?;
+        Ok(Window { file, len, at: 0, bytes: Vec::new() })
+    }
+
+    /// Length of the file.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// `n` bytes from `offset`; `None` if the file ends before.
+    #[inline]
+    pub fn get(&mut self, offset: usize, n: usize) -> Result<Option<&[u8]>> {
+        let Some(end) = offset.checked_add(n).filter(|end| *end <= self.len) else { return Ok(None) };
+        if offset < self.at || end > self.at + self.bytes.len() {
+            self.fill(offset, n)?;
+        }
+        Ok(self.bytes.get(offset - self.at..end - self.at))
+    }
+
+    /// The bytes where a record's header may stand.
+    #[inline]
+    pub fn header(&mut self, offset: usize) -> Result<Option<&[u8; RECORD_HEADER]>> {
+        Ok(self.get(offset, RECORD_HEADER)?.and_then(<[u8]>::first_chunk))
+    }
+
+    fn fill(&mut self, offset: usize, n: usize) -> Result<()> {
+        let want = n.max(PIECE.min(self.len - offset));
+        if self.bytes.capacity() > want.max(PIECE) {
+            // A record of a gigabyte was read; the next ones need not hold on to its memory.
+            self.bytes = Vec::new();
+        }
+        self.bytes.resize(want, 0);
+        self.at = offset;
+        self.file.read_at(offset as u64, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
+        Ok(())
+    }
+}

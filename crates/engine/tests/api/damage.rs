@@ -1,0 +1,242 @@
+//! A damaged table on a database that is written to.
+
+#![expect(clippy::disallowed_methods, reason = "a thread that may hang outlives its test")]
+
+use super::*;
+use sinter_storage::store::FileId;
+use sinterdb::db::WriteBatch;
+use sinterdb::settings::Style;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Writes `count` keys from `from` on, all with new values.
+fn write(db: &Db, family: &Family, model: &mut Model, (from, count): (usize, usize), round: usize) -> Result<(), Error> {
+    for n in from..from + count {
+        let value = noise(n * 31 + round, 60);
+        db.put_with(family, &key(n), &value, &WriteOptions::default())?;
+        model.insert(key(n), value);
+    }
+    Ok(())
+}
+
+/// Every key has its newest value or cannot be read; how many cannot.
+fn unreadable(db: &Db, family: &Family, model: &Model, file: FileId) -> usize {
+    let mut lost = 0;
+    for (key, value) in model {
+        match db.get_with(family, key, &ReadOptions::default()) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value), "{}", key.escape_ascii()),
+            Err(Error::Corrupt { file: named, .. }) if named == file.to_string() => lost += 1,
+            Err(other) => panic!("{}: {other}", key.escape_ascii()),
+        }
+    }
+    lost
+}
+
+/// A table from the middle of the deepest level.
+fn deep_table(db: &Db, family: &Family) -> FileId {
+    let version = db.version(family).unwrap();
+    let tables = &version.levels.iter().rfind(|runs| !runs.is_empty()).unwrap()[0].tables;
+    FileId::table(tables[tables.len() / 2].number)
+}
+
+fn flip(store: &MemoryStore, file: FileId, offset: u64) {
+    store.corrupt(file, offset, |byte| *byte ^= 1).unwrap();
+}
+
+fn corrupt(result: Result<(), Error>, file: FileId) {
+    match result {
+        Err(Error::Corrupt { file: named, .. }) if named == file.to_string() => {}
+        other => panic!("{file}: {other:?}"),
+    }
+}
+
+fn with_jobs(max_background_jobs: usize) -> DbSettings {
+    DbSettings { max_background_jobs, ..DbSettings::default() }
+}
+
+#[test]
+fn a_damaged_table_is_set_aside_and_writing_goes_on() {
+    for (jobs, style) in [(0, Style::Leveled), (0, Style::Universal), (2, Style::Leveled), (2, Style::Universal)] {
+        let store = memory();
+        let settings = FamilySettings { style, ..small() };
+        let open = || try_open(&store, builder().settings(with_jobs(jobs)).family("default", settings.clone())).unwrap();
+        let db = open();
+        let mut model = Model::new();
+        write(&db, &db.default_family(), &mut model, (0, 6_000), 0).unwrap();
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        let file = deep_table(&db, &db.default_family());
+        db.close().unwrap();
+
+        flip(&store, file, 500);
+        let db = open();
+        let family = db.default_family();
+        let other = db.create_family("other", settings.clone()).unwrap();
+        let mut others = Model::new();
+        for round in 1..8 {
+            write(&db, &family, &mut model, (0, 6_000), round).unwrap();
+            write(&db, &other, &mut others, (0, 2_000), round).unwrap();
+        }
+        corrupt(db.wait_for_compactions(), file);
+        corrupt(db.compact_range(&family, None, None), file);
+        db.compact_range(&family, Some(&key(9_000)), None).unwrap();
+        db.compact_range(&other, None, None).unwrap();
+
+        let damaged = db.damaged_tables();
+        assert_eq!(damaged.len(), 1, "{damaged:?}");
+        assert_eq!((damaged[0].file.clone(), damaged[0].family.as_deref()), (file.to_string(), Some("default")));
+        assert_eq!(db.verify().unwrap(), damaged);
+        assert_eq!(db.property(&family, "rocksdb.background-errors").unwrap(), "1");
+        let lines = db.property(&family, "sinterdb.damaged-tables").unwrap();
+        assert!(lines.contains(&file.to_string()) && lines.lines().count() == 1, "{lines}");
+        assert_eq!(db.property(&other, "sinterdb.damaged-tables").unwrap(), "");
+
+        // All keys have been overwritten above the damaged table.
+        assert_eq!(unreadable(&db, &family, &model, file), 0);
+        assert_eq!(unreadable(&db, &other, &others, file), 0);
+        assert!(db.iter().any(|entry| entry.is_err()), "a scan needs the damaged table");
+        corrupt(db.close(), file);
+
+        // The next handle meets it again.
+        let db = open();
+        assert!(db.damaged_tables().is_empty());
+        corrupt(db.compact_range(&db.default_family(), None, None), file);
+        assert_eq!(db.damaged_tables().len(), 1);
+        assert_eq!(unreadable(&db, &db.default_family(), &model, file), 0);
+        corrupt(db.close(), file);
+    }
+}
+
+#[test]
+fn key_ranges_beside_a_damaged_table_are_compacted() {
+    let store = memory();
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let family = db.default_family();
+    let mut model = Model::new();
+    write(&db, &family, &mut model, (0, 6_000), 0).unwrap();
+    db.compact_range(&family, None, None).unwrap();
+    let file = deep_table(&db, &family);
+    drop((family, db));
+    flip(&store, file, 500);
+
+    let db = try_open(&store, builder().settings(inline())).unwrap();
+    let family = db.default_family();
+    for round in 1..4 {
+        write(&db, &family, &mut model, (0, 6_000), round).unwrap();
+    }
+    db.flush().unwrap();
+    corrupt(db.compact_range(&family, None, None), file);
+    let range = db.damaged_tables()[0].key_range.clone().unwrap();
+    let version = db.version(&family).unwrap();
+    let bottom = version.deepest().unwrap();
+    for (level, _, table) in version.tables() {
+        let apart = table.range.largest < range.0 || table.range.smallest > range.1;
+        assert!(level == bottom || level == 0 || !apart, "{} on level {level} is not near {range:?}", table.number);
+    }
+    assert_eq!(unreadable(&db, &family, &model, file), 0);
+}
+
+/// A family above whose damaged table too much has piled up refuses writes with the reason; it neither hangs nor grows without end, and the
+/// other families are not concerned.
+#[test]
+fn a_pile_above_a_damaged_table_ends_in_a_clear_error() {
+    for jobs in [0, 2] {
+        let (done, finished) = mpsc::channel();
+        std::thread::spawn(move || {
+            let store = memory();
+            let settings = FamilySettings {
+                level0_file_num_compaction_trigger: 2,
+                level0_slowdown_writes_trigger: 6,
+                level0_stop_writes_trigger: 8,
+                max_compaction_bytes: 16 << 10,
+                ..small()
+            };
+            let open = || try_open(&store, builder().settings(with_jobs(jobs)).family("default", settings.clone())).unwrap();
+            let db = open();
+            let mut model = Model::new();
+            write(&db, &db.default_family(), &mut model, (0, 500), 0).unwrap();
+            db.compact_range(&db.default_family(), None, None).unwrap();
+            let file = deep_table(&db, &db.default_family());
+            db.close().unwrap();
+            flip(&store, file, 500);
+            for _ in 0..2 {
+                let db = open();
+                let family = db.default_family();
+                let other = db.family("other").unwrap_or_else(|| db.create_family("other", small()).unwrap());
+                let ended = (1..200).find_map(|round| write(&db, &family, &mut model, (0, 500), round).err());
+                corrupt(Err(ended.expect("the pile has a limit")), file);
+                let mut batch = WriteBatch::new();
+                batch.put_in(&other, b"k", b"v");
+                batch.put(b"k", b"v");
+                corrupt(db.write(&mut batch, &WriteOptions::default()), file);
+                write(&db, &other, &mut Model::new(), (0, 2_000), 1).unwrap();
+                assert_eq!(unreadable(&db, &family, &model, file), 0);
+                assert_eq!(db.property(&family, "rocksdb.is-write-stopped").unwrap(), "0");
+                let runs = db.version(&family).unwrap().levels[0].len();
+                assert!((8..20).contains(&runs), "{runs} runs");
+                // Room by decree: writing goes on.
+                let more = FamilySettings { level0_stop_writes_trigger: 1_000, level0_slowdown_writes_trigger: 1_000, ..settings.clone() };
+                db.change_family_settings(&family, more).unwrap();
+                write(&db, &family, &mut model, (0, 500), 0).unwrap();
+                db.change_family_settings(&family, settings.clone()).unwrap();
+                db.put(b"k", b"v").unwrap_err();
+                assert_eq!(unreadable(&db, &family, &model, file), 0);
+                corrupt(db.close(), file);
+            }
+            let db = open();
+            let family = db.create_family("new", small()).unwrap();
+            db.drop_family(&db.family("other").unwrap()).unwrap();
+            write(&db, &family, &mut Model::new(), (0, 500), 1).unwrap();
+            done.send(()).unwrap();
+        });
+        finished.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|e| panic!("{jobs} jobs: {e}"));
+    }
+}
+
+/// A scan within bounds needs the tables that have keys there, and no neighbour of theirs.
+#[test]
+fn scans_beside_a_damaged_table_do_not_touch_it() {
+    let store = memory();
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let mut model = Model::new();
+    write(&db, &db.default_family(), &mut model, (0, 6_000), 0).unwrap();
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    let version = db.version(&db.default_family()).unwrap();
+    let tables = &version.levels[version.deepest().unwrap()][0].tables;
+    assert!(tables.len() >= 5, "{} tables", tables.len());
+    let (before, broken, after) = (&tables[1].range, &tables[2], &tables[3].range);
+    db.close().unwrap();
+    store.remove(FileId::table(broken.number)).unwrap();
+
+    let db = try_open(&store, builder().read_only()).unwrap();
+    let inside = |range: &sinterdb::manifest::KeyRange| model.range(range.smallest.clone()..=range.largest.clone()).count();
+    let end = |key: &[u8]| [key, b"\0"].concat();
+    // The bounds reach into the gaps: up to the broken table's first key, and from just behind its last.
+    let below = ReadOptions { lower: Some(before.smallest.clone()), upper: Some(broken.range.smallest.clone()), ..ReadOptions::default() };
+    let above = ReadOptions { lower: Some(end(&broken.range.largest)), upper: Some(end(&after.largest)), ..ReadOptions::default() };
+    let gap = ReadOptions { lower: Some(end(&before.largest)), upper: Some(broken.range.smallest.clone()), ..ReadOptions::default() };
+    let prefix = ReadOptions { prefix: Some(before.largest.clone()), ..ReadOptions::default() };
+    for (options, expected) in [(below, inside(before)), (above, inside(after)), (gap, 0), (prefix, 1)] {
+        let mut scan = db.iter_with(&db.default_family(), options.clone()).unwrap();
+        let mut count = 0;
+        scan.seek_first().unwrap();
+        while scan.valid() {
+            count += 1;
+            scan.advance().unwrap();
+        }
+        assert_eq!(count, expected, "{options:?}");
+        scan.seek_last().unwrap();
+        while scan.valid() {
+            count -= 1;
+            scan.retreat().unwrap();
+        }
+        assert_eq!(count, 0, "{options:?}");
+        scan.seek(b"").unwrap();
+        scan.seek_for_prev(b"z").unwrap();
+        assert_eq!(scan.valid(), expected > 0);
+    }
+    let across = ReadOptions { lower: Some(before.largest.clone()), upper: Some(end(&broken.range.smallest)), ..ReadOptions::default() };
+    assert!(db.iter_with(&db.default_family(), across).unwrap().any(|entry| entry.is_err()));
+}
