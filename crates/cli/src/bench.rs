@@ -7,6 +7,7 @@ mod settings;
 pub use flags::BenchFlags;
 
 use crate::ended::Ended;
+use crate::store::require_database;
 use anyhow::{Context, anyhow};
 use progress::Line;
 use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
@@ -132,7 +133,7 @@ impl Printer {
 
     fn end(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         match report.workloads.iter().rfind(|result| result.skipped.is_none()) {
-            Some(last) if self.statistics => print_statistics(&last.tickers, out),
+            Some(last) if self.statistics => print_statistics(&last.counters, out),
             _ => Ok(()),
         }
     }
@@ -180,8 +181,8 @@ impl Place {
         if existed && !path.is_dir() {
             return Err(wrong(&"not a directory"));
         }
-        if !existed && flags.switches.use_existing_db {
-            return Err(wrong(&"no database there, and use_existing_db is set"));
+        if flags.switches.use_existing_db {
+            require_database(&path)?;
         }
         fs::create_dir_all(&path).map_err(|error| wrong(&error))?;
         Ok(Place { remove: !existed && flags.db.is_none() && !flags.switches.keep, path })

@@ -36,13 +36,26 @@ enum View {
         /// File number.
         number: u64,
     },
-    /// The records of log N.
+    /// The records of log N and the operations in them.
     Log {
         /// File number.
         number: u64,
+        /// The first record to show: the first at or behind this offset in the file.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Records are shown until so many operations are; a record is never split. 0: all.
+        #[arg(long, default_value_t = 1000)]
+        limit: u64,
     },
     /// The settings stored beside the data.
     Settings,
+}
+
+/// Which part of a log.
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    from: u64,
+    limit: u64,
 }
 
 /// One view, for people and for programs.
@@ -74,7 +87,7 @@ fn show(view: View, store: &dyn Store, loaded: &Loaded, state: &State) -> Result
         View::Manifest => views::manifest(store, loaded, state),
         View::Levels => Ok(views::levels(state)),
         View::Table { number } => views::table(store, state, number),
-        View::Log { number } => views::log(store, state, number),
+        View::Log { number, from, limit } => views::log(store, state, number, Page { from, limit }),
         View::Settings => Ok(views::settings(state)),
     }
 }

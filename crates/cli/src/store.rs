@@ -25,25 +25,27 @@ pub fn require_database(path: &Path) -> Result<DirStore, Ended> {
     Ok(store)
 }
 
-/// A key as text: printable ASCII as it is, all else as `\xNN`; long keys keep both ends.
+/// A key as text: printable ASCII as it is, all else as `\xNN`.
+pub fn escape_whole(key: &[u8]) -> String {
+    let mut out = String::new();
+    for &byte in key {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out
+}
+
+/// As [`escape_whole`], for a line: long keys keep both ends.
 pub fn escape(key: &[u8]) -> String {
     const LONGEST: usize = 64;
-    let piece = |bytes: &[u8]| {
-        let mut out = String::new();
-        for &byte in bytes {
-            match byte {
-                b'\\' => out.push_str("\\\\"),
-                b' '..=b'~' => out.push(char::from(byte)),
-                _ => out.push_str(&format!("\\x{byte:02x}")),
-            }
-        }
-        out
-    };
     if key.len() <= LONGEST {
-        return piece(key);
+        return escape_whole(key);
     }
     let (head, tail) = (&key[..LONGEST / 2], &key[key.len() - LONGEST / 4..]);
-    format!("{}...({} bytes)...{}", piece(head), key.len(), piece(tail))
+    format!("{}...({} bytes)...{}", escape_whole(head), key.len(), escape_whole(tail))
 }
 
 #[cfg(test)]

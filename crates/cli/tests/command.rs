@@ -49,6 +49,7 @@ fn wrong_values_are_one_line_too() {
     assert_refused(&sinter(&["bench", "--write_buffer_size=lots"]), "write_buffer_size");
     assert_refused(&sinter(&["bench", "--num_levels=99"]), "num_levels");
     assert_refused(&sinter(&["bench", "--sync", "--disable_wal=1"]), "sync and disable_wal exclude each other");
+    assert_refused(&sinter(&["bench", "--benchmark_write_rate_limit=fast"]), "benchmark_write_rate_limit");
     assert_refused(&sinter(&["bench", "--zipf_alpha=1", "--read_random_exp_range=1"]), "exclude each other");
     assert_refused(&sinter(&["bench", "--memory=1GB", "--settings=x"]), "cannot be used with");
 }
@@ -61,7 +62,8 @@ fn wrong_paths_are_one_line_too() {
     let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), args), part);
     refused(&["bench", "--db=file"], "not a directory");
     refused(&["bench", "--db=file/below"], "--db file/below");
-    refused(&["bench", "--db=missing", "--use_existing_db"], "no database there");
+    refused(&["bench", "--db=missing", "--use_existing_db"], "missing: no such directory");
+    refused(&["bench", "--db=empty", "--use_existing_db"], "empty: no database there");
     refused(&["bench", "--settings=missing.toml"], "missing.toml");
     refused(&["bench", "--options_file=missing.ini"], "missing.ini");
     refused(&["bench", "--json=missing/out.json"], "missing/out.json");
@@ -71,6 +73,51 @@ fn wrong_paths_are_one_line_too() {
         refused(&[command, "empty"], "no database there");
     }
     assert!(!directory.path().join("missing").exists(), "a refused request leaves nothing behind");
+}
+
+#[test]
+fn a_database_in_use_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = sinterdb::Db::open(directory.path().join("db")).unwrap();
+    db.put(b"k", b"v").unwrap();
+    for more in ["--num=10", "--use_existing_db"] {
+        let output = sinter_in(directory.path(), &["bench", "--db=db", "--benchmarks=fillseq", more]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("the database is open elsewhere"), "{stderr}");
+    }
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
+    db.close().unwrap();
+}
+
+#[test]
+fn ctrl_c_ends_a_bench_with_a_summary() {
+    use std::io::BufRead;
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
+        .args(["bench", "--db=db", "--json=out.json", "--num=1000", "--reads=1000000000", "--statistics"])
+        .arg("--benchmarks=fillseq,readwhilewriting,overwrite")
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The first workload is done; the second would take hours.
+    assert!(lines.any(|line| line.starts_with("fillseq")), "no result");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let rest: Vec<String> = lines.collect();
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), stderr.as_ref()), (Some(130), ""), "{rest:?}");
+    assert!(rest.iter().any(|line| line == "STATISTICS:"), "{rest:?}");
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out.json")).unwrap()).unwrap();
+    let workloads = report["workloads"].as_array().unwrap();
+    assert_eq!((report["interrupted"].as_bool(), workloads[0]["operations"].as_u64()), (Some(true), Some(1000)));
+    assert!(workloads.iter().all(|w| w["name"] != "overwrite"), "what had not begun does not begin");
+    let check = sinter_in(directory.path(), &["check", "db"]);
+    assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
 #[test]
@@ -110,7 +157,7 @@ fn inspect_shows_the_parts_of_a_database() {
     assert!(inspect(&[]).contains("family 0 \"default\": 0 tables"));
     assert!(inspect(&["manifest"]).contains("000001.manifest, 0 edits"));
     assert!(inspect(&["settings"]).contains("block_size = 4096"));
-    assert!(inspect(&["log", "2"]).contains("9 bytes: a record\\xff"));
+    assert!(inspect(&["log", "2"]).contains("9 bytes that are no operations: a record\\xff"));
     for view in [&["levels"][..], &["manifest"], &["settings"], &["log", "2"]] {
         let json: serde_json::Value = serde_json::from_str(&inspect(&[view, &["--json"]].concat())).unwrap();
         assert!(json.is_object(), "{view:?}");
@@ -118,6 +165,88 @@ fn inspect_shows_the_parts_of_a_database() {
     let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), &[&["inspect", "."], args].concat()), part);
     refused(&["table", "9"], "the manifest names no table 9");
     refused(&["log", "9"], "there is no log 9");
+}
+
+/// A database whose log has every kind of operation; the number of that log.
+fn make_log(directory: &Path) -> u64 {
+    use sinterdb::db::{Db, WriteBatch};
+    use sinterdb::operator::MergeOperator;
+    #[derive(Debug)]
+    struct Last;
+    impl MergeOperator for Last {
+        fn name(&self) -> &'static str {
+            "last"
+        }
+        fn full_merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+            operands.last().copied().or(base).map(<[u8]>::to_vec)
+        }
+    }
+    let db = Db::builder().merge_operator("default", std::sync::Arc::new(Last)).open(directory).unwrap();
+    let side = db.create_family("side", sinterdb::settings::FamilySettings::default()).unwrap();
+    let gone = db.create_family("gone", sinterdb::settings::FamilySettings::default()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(b"a\xff", &[7; 300]);
+    batch.delete(b"b");
+    batch.merge(b"c", b"+1");
+    batch.delete_range_in(&side, b"d", b"e\\");
+    batch.put_in(&gone, b"", b"");
+    db.write(&mut batch, &sinterdb::db::WriteOptions::default()).unwrap();
+    db.put_with(&side, &[b'k'; 100], b"v", &sinterdb::db::WriteOptions::default()).unwrap();
+    db.put(b"z", b"").unwrap();
+    db.drop_family(&gone).unwrap();
+    db.close().unwrap();
+    let numbers = std::fs::read_dir(directory).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    numbers.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).max().unwrap()
+}
+
+#[test]
+fn inspect_decodes_the_operations_of_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = make_log(directory.path()).to_string();
+    let inspect = |args: &[&str]| {
+        let output = sinter_in(directory.path(), &[&["inspect", ".", "log", &log], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = inspect(&[]);
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let mut at = 0;
+    for expected in [
+        "1 \"default\" put a\\xff, 300 bytes",
+        "2 \"default\" delete b",
+        "3 \"default\" merge c, 2 bytes",
+        "4 \"side\" delete_range d to e\\\\",
+        "5 family 2 (dropped) put , 0 bytes",
+        &format!("6 \"side\" put {}...(100 bytes)...{}, 1 bytes", "k".repeat(32), "k".repeat(16)),
+        "7 \"default\" put z, 0 bytes",
+    ] {
+        at += lines[at..].iter().position(|line| *line == expected).unwrap_or_else(|| panic!("{expected} not in order in\n{text}")) + 1;
+    }
+    assert!(!text.contains("--from="), "nothing is left out:\n{text}");
+
+    let json = |args: &[&str]| serde_json::from_str::<serde_json::Value>(&inspect(&[args, &["--json"]].concat())).unwrap();
+    let all = json(&[]);
+    let operations = &all["records"][0]["operations"];
+    assert_eq!(
+        operations[0],
+        serde_json::json!({
+            "seq": 1, "family": 0, "family_name": "default", "kind": "put", "key": "a\\xff", "range_end": null, "value_bytes": 300,
+        })
+    );
+    assert_eq!(operations[3]["range_end"], "e\\\\");
+    assert_eq!(operations[4]["family_name"], serde_json::Value::Null);
+    assert_eq!(all["records"][1]["operations"][0]["key"], "k".repeat(100), "programs get keys whole");
+    assert_eq!((all["next"].as_u64(), all["all"].as_u64()), (None, Some(3)));
+
+    // Pages: whole records, and where the next one begins.
+    let first = json(&["--limit=1"]);
+    assert_eq!((first["records"].as_array().unwrap().len(), first["all"].as_u64()), (1, Some(3)));
+    let next = first["next"].to_string();
+    assert!(inspect(&["--limit=1"]).contains(&format!("more with --from={next}")));
+    let second = json(&["--limit=2", "--from", &next]);
+    assert_eq!(second["records"].as_array().unwrap()[..], all["records"].as_array().unwrap()[1..]);
+    assert_eq!(second["next"], serde_json::Value::Null);
+    assert_eq!(json(&["--limit=0"]), all);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::flags::boolean;
 use clap::Args;
 use sinter_lab::bench::{BenchConfig, Workload, parse_workloads};
+use sinterdb::settings::parse_bytes;
 use std::path::PathBuf;
 
 /// db_bench's flags. Sizes may carry a unit (64MiB). A flag that is not here is an error, never ignored.
@@ -18,7 +19,7 @@ pub struct BenchFlags {
     /// Reads per thread; negative: num.
     #[arg(long, default_value_t = -1)]
     pub reads: i64,
-    /// Writes per thread; negative: num.
+    /// Writes per thread; negative or 0: num.
     #[arg(long, default_value_t = -1)]
     pub writes: i64,
     /// Deletes per thread; negative: num.
@@ -57,6 +58,9 @@ pub struct BenchFlags {
     /// Random reads and updates draw keys by Zipf's law with this exponent; 0: uniform.
     #[arg(long, default_value_t = 0.0)]
     pub zipf_alpha: f64,
+    /// Loads, overwrite, updaterandom and the writer beside readers write so many bytes per second in all; 0: as fast as they can.
+    #[arg(long, default_value = "0", value_parser = parse_bytes)]
+    pub benchmark_write_rate_limit: u64,
     /// Directory of the database, emptied first unless use_existing_db. Default: a new one in $TMPDIR or here, removed at the end.
     #[arg(long)]
     pub db: Option<PathBuf>,
@@ -241,6 +245,7 @@ impl BenchFlags {
             read_random_exp_range: self.read_random_exp_range,
             use_existing_db: self.switches.use_existing_db,
             sync: self.switches.sync,
+            benchmark_write_rate_limit: self.benchmark_write_rate_limit,
             time_operations: self.histogram != Some(false),
         };
         let mut complaints = config.validate();

@@ -1,18 +1,20 @@
 //! The views: each makes its text and its JSON from the same data.
 
-use super::Shown;
+use super::{Page, Shown};
 use crate::ended::Ended;
-use crate::store::escape;
+use crate::store::{escape, escape_whole};
 use serde_json::{Map, Value, json};
 use sinter_storage::store::{FileId, Store};
 use sinterdb::cache::Cache;
+use sinterdb::db::{Operation, log_operations};
+use sinterdb::key::{Kind, Seq};
 use sinterdb::manifest::{KeyRange, Loaded, State, TableInfo};
 use sinterdb::table::{Table, TableProperties};
 use sinterdb::wal::{LogEnd, read_log};
 use std::fmt::Write as _;
 
 const MIB: f64 = 1_048_576.0;
-/// Bytes of a log record that are shown.
+/// Bytes that are shown of a log record that cannot be read.
 const PREVIEW: usize = 48;
 
 /// Appends one line. Writing into a string cannot fail.
@@ -118,7 +120,7 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
     ]
 }
 
-pub(super) fn log(store: &dyn Store, state: &State, number: u64) -> Result<Shown, Ended> {
+pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> Result<Shown, Ended> {
     let id = FileId::log(number);
     if !store.list().map_err(sinterdb::Error::from)?.iter().any(|(file, _)| *file == id) {
         return Err(Ended::usage(format!("there is no log {number}; the manifest names {:?}", state.logs)));
@@ -126,13 +128,69 @@ pub(super) fn log(store: &dyn Store, state: &State, number: u64) -> Result<Shown
     let log = read_log(store, Some(state.db), id)?;
     let mut text = String::new();
     let mut records = Vec::new();
+    let (mut all, mut shown, mut next) = (0u64, 0, None);
     for (offset, payload) in log.records() {
-        let start = escape(&payload[..payload.len().min(PREVIEW)]);
-        line!(text, "record at {offset}: {} bytes: {start}", payload.len());
-        records.push(json!({ "offset": offset, "bytes": payload.len(), "start": start }));
+        all += 1;
+        if offset < page.from || next.is_some() {
+            continue;
+        }
+        if page.limit > 0 && shown >= page.limit {
+            next = Some(offset);
+            continue;
+        }
+        let Some(operations) = log_operations(payload) else {
+            let start = escape_whole(&payload[..payload.len().min(PREVIEW)]);
+            line!(text, "record at {offset}: {} bytes that are no operations: {start}", payload.len());
+            records.push(json!({ "offset": offset, "bytes": payload.len(), "start": start, "operations": null }));
+            continue;
+        };
+        shown += operations.len() as u64;
+        line!(text, "record at {offset}: {} bytes, {} operations", payload.len(), operations.len());
+        operations.iter().for_each(|(seq, operation)| line!(text, "  {}", operation_line(state, *seq, operation)));
+        let operations: Vec<Value> = operations.iter().map(|(seq, operation)| operation_json(state, *seq, operation)).collect();
+        records.push(json!({ "offset": offset, "bytes": payload.len(), "operations": operations }));
     }
-    line!(text, "{id}: {} records, {}", records.len(), end_text(&log.end));
-    Ok(Shown { text, json: json!({ "file": id.to_string(), "records": records, "end": end_json(&log.end) }) })
+    line!(text, "{id}: {all} records, {}", end_text(&log.end));
+    if page.from > 0 || next.is_some() {
+        line!(text, "shown: {} records with {shown} operations", records.len());
+    }
+    if let Some(offset) = next {
+        line!(text, "more with --from={offset}, all with --limit=0");
+    }
+    Ok(Shown { text, json: json!({ "file": id.to_string(), "records": records, "next": next, "all": all, "end": end_json(&log.end) }) })
+}
+
+/// RocksDB's word for a kind of operation.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Delete => "delete",
+        Kind::Value => "put",
+        Kind::Merge => "merge",
+        Kind::RangeDelete => "delete_range",
+        Kind::ValueReference => "value_reference",
+    }
+}
+
+/// What follows the key: the end of a range, or the length of a value.
+fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String {
+    let Operation { family, kind, key, value } = operation;
+    let family = state.families.get(family).map_or_else(|| format!("family {family} (dropped)"), |f| format!("{:?}", f.name));
+    let rest = match kind {
+        Kind::Delete => String::new(),
+        Kind::RangeDelete => format!(" to {}", escape(value)),
+        _ => format!(", {} bytes", value.len()),
+    };
+    format!("{seq} {family} {} {}{rest}", kind_name(*kind), escape(key))
+}
+
+fn operation_json(state: &State, seq: Seq, operation: &Operation<'_>) -> Value {
+    let Operation { family, kind, key, value } = operation;
+    let range_end = (*kind == Kind::RangeDelete).then(|| escape_whole(value));
+    let value_bytes = matches!(kind, Kind::Value | Kind::Merge).then_some(value.len());
+    json!({
+        "seq": seq, "family": family, "family_name": state.families.get(family).map(|f| &f.name), "kind": kind_name(*kind),
+        "key": escape_whole(key), "range_end": range_end, "value_bytes": value_bytes,
+    })
 }
 
 pub(super) fn settings(state: &State) -> Shown {

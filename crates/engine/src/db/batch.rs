@@ -29,9 +29,12 @@ pub struct WriteBatch {
 
 /// One decoded operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Operation<'a> {
+pub struct Operation<'a> {
+    /// Id of the column family.
     pub family: u32,
+    /// What it does.
     pub kind: Kind,
+    /// The key, or the start of a deleted range.
     pub key: &'a [u8],
     /// The value, the operand, or the end of a deleted range; empty for a delete.
     pub value: &'a [u8],
@@ -199,6 +202,13 @@ pub(crate) fn decode_record(payload: &[u8]) -> Option<(Seq, u64, Operations<'_>)
     Some((first, count, Operations { from }))
 }
 
+/// The operations of a log record, each with its sequence number, for tools that look into a log; `None` if it is not a whole record.
+pub fn log_operations(payload: &[u8]) -> Option<Vec<(Seq, Operation<'_>)>> {
+    let (first, count, operations) = decode_record(payload)?;
+    let numbered: Option<Vec<_>> = operations.zip(first..).map(|(operation, seq)| Some((seq, operation.ok()?))).collect();
+    numbered.filter(|list| list.len() as u64 == count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,12 +251,10 @@ mod tests {
         put_record_head(&mut record, 1 << 40, 2);
         record.extend_from_slice(batch.encoded());
         for end in 0..record.len() {
-            let whole = decode_record(&record[..end]).is_some_and(|(_, count, operations)| {
-                let good: Vec<_> = operations.map_while(|o| o.ok()).collect();
-                good.len() as u64 == count
-            });
-            assert!(!whole, "a record cut at {end} passed");
+            assert_eq!(log_operations(&record[..end]), None, "a record cut at {end} passed");
         }
+        let whole = log_operations(&record).unwrap();
+        assert_eq!(whole.iter().map(|(seq, o)| (*seq, o.family)).collect::<Vec<_>>(), [(1 << 40, 0), ((1 << 40) + 1, 7)]);
     }
 
     #[test]

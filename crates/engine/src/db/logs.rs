@@ -106,12 +106,15 @@ impl Inner {
         let _turn = self.retired_sync.lock();
         loop {
             let mut retired = self.retired.lock();
-            let Some(log) = retired.iter_mut().find(|log| log.unsynced.is_some()) else { return Ok(()) };
+            let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
+            let Some((log, mut writer)) = next else { return Ok(()) };
             log.syncing = true;
-            let (number, writer) = (log.number, log.unsynced.take());
+            let number = log.number;
             drop(retired);
-            let synced = writer.map_or(Ok(true), |mut writer| self.sync_segment(&mut writer));
-            self.retired.lock().iter_mut().filter(|log| log.number == number).for_each(|log| log.syncing = false);
+            let synced = self.sync_segment(&mut writer);
+            for log in self.retired.lock().iter_mut().filter(|log| log.number == number) {
+                (log.syncing, log.bytes) = (false, writer.len());
+            }
             synced?;
         }
     }
@@ -125,7 +128,9 @@ impl Inner {
             Err(Error::NoSpace(_)) if log.records_len() == log.synced() => return Ok(false),
             Err(error) => return Err(self.poison("sync of the log", error)),
         }
-        self.ledger.record(None, Cause::Wal, log.len() - before);
+        let marker = log.len() - before;
+        self.ledger.record(None, Cause::Wal, marker);
+        self.log_bytes.fetch_add(marker, Ordering::Relaxed);
         Ok(true)
     }
 

@@ -30,7 +30,7 @@ mod verify;
 mod view;
 mod write;
 
-pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, WriteBatch};
+pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, Operation, WriteBatch, log_operations};
 pub use family::Family;
 pub use iterator::DbIterator;
 pub use open::Builder;

@@ -4,7 +4,7 @@ use super::family::Family;
 use super::{Db, Inner};
 use crate::cache::{Cache, Part};
 use crate::error::Result;
-use crate::ledger::{LedgerSnapshot, Statistics};
+use crate::ledger::{self, HistogramSummary, LedgerSnapshot, Statistics};
 use crate::manifest::Version;
 use crate::settings::DbSettings;
 use sinter_storage::store::MeterSnapshot;
@@ -18,8 +18,10 @@ use std::sync::atomic::Ordering;
 pub struct Stats {
     /// Where every written byte came from.
     pub ledger: LedgerSnapshot,
-    /// Tickers under RocksDB's names.
+    /// All tickers under RocksDB's names: those of the engine, of the ledger and of the cache.
     pub tickers: Vec<(&'static str, u64)>,
+    /// Distributions under RocksDB's names, in the unit that the name says.
+    pub histograms: Vec<(&'static str, HistogramSummary)>,
     /// Nanoseconds that writers were slowed or stopped in all.
     pub stall_ns: u64,
     /// The longest of these, nanoseconds.
@@ -36,6 +38,13 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// What the store counted itself.
     pub meter: MeterSnapshot,
+}
+
+impl Stats {
+    /// Tickers and distributions as text, in RocksDB's form ([`ledger::dump`]).
+    pub fn dump(&self) -> String {
+        ledger::dump(self.tickers.iter().copied(), self.histograms.iter().copied())
+    }
 }
 
 impl Inner {
@@ -57,7 +66,8 @@ impl Db {
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
         Stats {
-            tickers: inner.statistics.tickers(&ledger).into_iter().chain(read_tickers(&inner.cache)).collect(),
+            tickers: inner.statistics.tickers().chain(ledger.tickers()).chain(read_tickers(&inner.cache)).collect(),
+            histograms: inner.statistics.histograms().collect(),
             stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
             longest_stall_ns: inner.pressure.longest_ns.load(Ordering::Relaxed),
             stalls: inner.pressure.stalls.load(Ordering::Relaxed),
@@ -70,7 +80,7 @@ impl Db {
         }
     }
 
-    /// The counters and histograms.
+    /// What the engine counts itself; all there is to know is in [`Db::stats`].
     pub fn statistics(&self) -> &Statistics {
         &self.inner.statistics
     }

@@ -1,6 +1,7 @@
 //! Distributions in fixed buckets, eight to an octave, so that a percentile is off by at most an eighth and recording is two adds.
 
 use super::shard::{SLOTS, add, raise};
+use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,21 +21,29 @@ pub(super) struct Buckets {
     parts: [OnceLock<Box<Part>>; SLOTS],
 }
 
-/// A distribution at one moment, in the unit that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// A distribution at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HistogramSummary {
     /// Values recorded.
     pub count: u64,
     /// Their sum.
-    pub sum: u64,
+    pub sum: f64,
     /// The largest.
-    pub max: u64,
+    pub max: f64,
     /// Half of the values are not larger.
     pub p50: f64,
     /// 95 of 100 are not larger.
     pub p95: f64,
     /// 99 of 100 are not larger.
     pub p99: f64,
+}
+
+impl HistogramSummary {
+    /// The same in a unit that is `factor` times as large.
+    pub(super) fn in_larger_unit(self, factor: f64) -> Self {
+        let HistogramSummary { count, sum, max, p50, p95, p99 } = self;
+        HistogramSummary { count, sum: sum / factor, max: max / factor, p50: p50 / factor, p95: p95 / factor, p99: p99 / factor }
+    }
 }
 
 impl Default for Buckets {
@@ -54,16 +63,17 @@ impl Buckets {
 
     pub(super) fn summary(&self) -> HistogramSummary {
         let mut counts = [0u64; BUCKETS];
-        let mut all = HistogramSummary::default();
+        let (mut sum, mut max) = (0u64, 0);
         for part in self.parts.iter().filter_map(OnceLock::get) {
             for (count, bucket) in counts.iter_mut().zip(&part.buckets) {
                 *count += bucket.load(Relaxed);
             }
-            all.sum = all.sum.wrapping_add(part.sum.load(Relaxed));
-            all.max = all.max.max(part.max.load(Relaxed));
+            sum = sum.wrapping_add(part.sum.load(Relaxed));
+            max = max.max(part.max.load(Relaxed));
         }
         // Counted here and not beside the buckets: a reader amid writers then sees percentiles that fit the count.
-        all.count = counts.iter().sum();
+        let count = counts.iter().sum();
+        let mut all = HistogramSummary { count, sum: sum as f64, max: max as f64, ..HistogramSummary::default() };
         all.p50 = percentile(&counts, &all, 0.50);
         all.p95 = percentile(&counts, &all, 0.95);
         all.p99 = percentile(&counts, &all, 0.99);
@@ -100,7 +110,7 @@ fn percentile(counts: &[u64], all: &HistogramSummary, share: f64) -> f64 {
             let (low, high) = (lower(index), lower(index + 1));
             // A bucket of one value holds that value, not its surroundings.
             let width = if high - low <= 1.0 { 0.0 } else { high - low };
-            return (low + width * ((wanted - before) / count)).min(all.max as f64);
+            return (low + width * ((wanted - before) / count)).min(all.max);
         }
         before += count;
     }
@@ -135,7 +145,7 @@ mod tests {
         let buckets = Buckets::default();
         (1..=100_000u64).for_each(|v| buckets.record(3, v));
         let summary = buckets.summary();
-        assert_eq!((summary.count, summary.sum, summary.max), (100_000, 5_000_050_000, 100_000));
+        assert_eq!((summary.count, summary.sum, summary.max), (100_000, 5_000_050_000.0, 100_000.0));
         for (got, want) in [(summary.p50, 50_000.0), (summary.p95, 95_000.0), (summary.p99, 99_000.0)] {
             assert!((got - want).abs() / want < 0.125, "{got} {want}");
         }

@@ -17,7 +17,7 @@ mod tests;
 
 pub use histogram::HistogramSummary;
 pub use report::Space;
-pub use statistics::{Histogram, Statistics, Ticker};
+pub use statistics::{Histogram, Statistics, Ticker, dump};
 
 use parking_lot::RwLock;
 use sinter_storage::store::Cause;

@@ -127,34 +127,37 @@ impl Statistics {
         parts.fold(0, |sum, counters| sum.wrapping_add(counters.0[ticker as usize].load(Relaxed)))
     }
 
-    /// A distribution, in the unit that was recorded.
+    /// A distribution, in the unit of its name: microseconds for times.
     pub fn histogram(&self, histogram: Histogram) -> HistogramSummary {
-        self.histograms[histogram as usize].summary()
+        let summary = self.histograms[histogram as usize].summary();
+        if histogram.is_time() { summary.in_larger_unit(1000.0) } else { summary }
     }
 
-    /// All tickers by name: the counted ones, then those of the ledger.
-    pub fn tickers(&self, ledger: &LedgerSnapshot) -> Vec<(&'static str, u64)> {
-        let counted = Ticker::ALL.iter().map(|ticker| (ticker.name(), self.ticker(*ticker)));
-        counted.chain(ledger.tickers()).collect()
+    /// What is counted here, by name.
+    pub fn tickers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Ticker::ALL.iter().map(|ticker| (ticker.name(), self.ticker(*ticker)))
     }
 
-    /// The dump that `--statistics` prints, in RocksDB's form: `NAME COUNT : n` and
-    /// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : n`.
-    pub fn dump(&self, ledger: &LedgerSnapshot) -> String {
-        let mut out = String::new();
-        for (name, value) in self.tickers(ledger) {
-            let _ = writeln!(out, "{name} COUNT : {value}");
-        }
-        for histogram in Histogram::ALL {
-            let h = self.histogram(*histogram);
-            let scale = if histogram.is_time() { 1000.0 } else { 1.0 };
-            let (p50, p95, p99, max) = (h.p50 / scale, h.p95 / scale, h.p99 / scale, h.max as f64 / scale);
-            let sum = if histogram.is_time() { h.sum / 1000 } else { h.sum };
-            let (name, count) = (histogram.name(), h.count);
-            let _ = writeln!(out, "{name} P50 : {p50:.6} P95 : {p95:.6} P99 : {p99:.6} P100 : {max:.6} COUNT : {count} SUM : {sum}");
-        }
-        out
+    /// All distributions by name.
+    pub fn histograms(&self) -> impl Iterator<Item = (&'static str, HistogramSummary)> {
+        Histogram::ALL.iter().map(|histogram| (histogram.name(), self.histogram(*histogram)))
     }
+}
+
+/// Tickers and distributions as text, in RocksDB's form: `NAME COUNT : n` and
+/// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : n`.
+pub fn dump<'a>(
+    tickers: impl IntoIterator<Item = (&'a str, u64)>,
+    histograms: impl IntoIterator<Item = (&'a str, HistogramSummary)>,
+) -> String {
+    let mut out = String::new();
+    for (name, value) in tickers {
+        let _ = writeln!(out, "{name} COUNT : {value}");
+    }
+    for (name, HistogramSummary { count, sum, max, p50, p95, p99 }) in histograms {
+        let _ = writeln!(out, "{name} P50 : {p50:.6} P95 : {p95:.6} P99 : {p99:.6} P100 : {max:.6} COUNT : {count} SUM : {sum:.0}");
+    }
+    out
 }
 
 impl LedgerSnapshot {

@@ -2,6 +2,7 @@
 
 use super::*;
 use sinterdb::db::WriteBatch;
+use sinterdb::ledger::Histogram;
 use sinterdb::settings::Style;
 
 fn put(db: &Db, family: &Family, key: &[u8], value: &[u8]) {
@@ -164,6 +165,22 @@ fn the_memtables_of_all_families_share_a_budget() {
     let held = db.stats().memtable_bytes;
     assert!(held <= 256 << 10, "{held} bytes of memtables");
     assert!(families.iter().all(|f| all(&db, f).len() == 1000));
+}
+
+/// The markers of syncs are bytes of the log: were they counted only where a segment goes, the log would soon be taken for too long, and
+/// every write would end a memtable.
+#[test]
+fn syncs_do_not_make_flushes_more_frequent() {
+    let flushes = |options: WriteOptions| {
+        let db = try_open(&memory(), builder().settings(inline()).family("default", small()).family("side", small())).unwrap();
+        let side = db.family("side").unwrap();
+        for n in 0..3000 {
+            let family = if n % 2 == 0 { db.default_family() } else { side.clone() };
+            db.put_with(&family, &key(n), &noise(n, 50), &options).unwrap();
+        }
+        db.statistics().histogram(Histogram::FlushTime).count
+    };
+    assert_eq!(flushes(SYNC), flushes(WriteOptions::default()));
 }
 
 /// A family of another database, or of an earlier handle of the same one, has a number that means something else here.

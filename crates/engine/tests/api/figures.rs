@@ -64,6 +64,18 @@ fn tickers_have_the_names_of_rocksdb_and_move() {
 }
 
 #[test]
+fn the_dump_has_all_that_the_figures_have() {
+    let stats = busy_db().stats();
+    let dump = stats.dump();
+    let lines: Vec<(&str, &str)> = dump.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    let tickers = stats.tickers.iter().map(|(name, value)| (*name, format!("COUNT : {value}")));
+    let (counts, distributions) = lines.split_at(stats.tickers.len());
+    assert!(tickers.eq(counts.iter().map(|(name, value)| (*name, value.to_string()))), "{dump}");
+    assert!(stats.histograms.iter().map(|h| h.0).eq(distributions.iter().map(|line| line.0)), "{dump}");
+    assert!(lines.iter().any(|line| line.0 == "rocksdb.block.cache.miss" && line.1 != "COUNT : 0"), "{dump}");
+}
+
+#[test]
 fn no_ticker_is_listed_that_nothing_feeds() {
     let db = busy_db();
     db.delete_range(&key(0), &key(100)).unwrap();

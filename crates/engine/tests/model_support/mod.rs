@@ -4,39 +4,17 @@
 
 pub mod crowd;
 pub mod operations;
+mod random;
 pub mod shrink;
 pub mod variants;
 pub mod world;
+
+pub use random::Random;
 
 use sinterdb::operator::MergeOperator;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-
-/// SplitMix64: every seed is as good as any other.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn index(&mut self, n: usize) -> usize {
-        usize::try_from(self.below(n as u64)).unwrap()
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// A key or value that prints as people read it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,9 @@
 
 use crate::check::{self, Problem};
 use crate::model::{Contents, Model, Progress};
+use crate::random::Random;
 use crate::runner::{Runner, builder};
-use crate::workloads::{self, Random, Workload};
+use crate::workloads::{self, Workload};
 use sinter_storage::store::{FileId, FileKind, MemoryStore, Store};
 use sinterdb::Error;
 use sinterdb::clock::{Clock, SystemClock};
@@ -266,7 +267,7 @@ fn zeroed_and_swapped_pages() {
                     let end = bytes.len().min((page + 1) * size);
                     zeroed[page * size..end].fill(0);
                     let mut swapped = bytes.clone();
-                    let other = random.below(pages as u64) as usize;
+                    let other = random.index(pages);
                     if page < other && (other + 1) * size <= bytes.len() {
                         let (low, high) = swapped.split_at_mut(other * size);
                         low[page * size..][..size].swap_with_slice(&mut high[..size]);

@@ -6,6 +6,7 @@
 
 use crate::check;
 use crate::model::{Model, Progress};
+use crate::random::Random;
 use crate::runner::{Runner, builder};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
@@ -246,7 +247,7 @@ fn a_full_medium_gets_room_again() {
     let side = db.create_family("side", workloads::churn().settings).expect("create");
     let clock = SystemClock::default();
     let mut written = BTreeMap::new();
-    let mut random = workloads::Random(3);
+    let mut random = Random(3);
     for round in 1..=3u64 {
         memory.set_capacity(Some(round * 150_000));
         let mut full = 0;

@@ -8,5 +8,7 @@ mod crash;
 mod damage;
 mod faults;
 mod model;
+#[path = "../model_support/random.rs"]
+mod random;
 mod runner;
 mod workloads;

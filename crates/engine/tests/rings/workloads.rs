@@ -2,6 +2,7 @@
 //! tables pile up and every kind of compaction comes by within some hundred batches.
 
 use crate::model::{Batch, Change, Step};
+use crate::random::Random;
 use sinterdb::db::Durability::{self, Buffered, NoWal, Sync};
 use sinterdb::settings::{FamilySettings, Style};
 
@@ -29,30 +30,9 @@ fn tiny(style: Style) -> FamilySettings {
     }
 }
 
-/// Splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn bytes(&mut self, length: u64) -> Vec<u8> {
-        // Half of it compresses.
-        (0..length).map(|i| if i % 2 == 0 { b'.' } else { b'a' + (self.next() % 26) as u8 }).collect()
-    }
+/// Bytes of which half compress.
+fn bytes(random: &mut Random, length: u64) -> Vec<u8> {
+    (0..length).map(|i| if i % 2 == 0 { b'.' } else { b'a' + (random.next() % 26) as u8 }).collect()
 }
 
 /// Writes a workload step by step.
@@ -101,7 +81,7 @@ impl Script {
             3..=6 if self.merges && family == "default" => Change::Merge(key, self.random.next().to_string().into_bytes()),
             _ => {
                 let length = self.random.below(self.value);
-                Change::Put(key, self.random.bytes(length))
+                Change::Put(key, bytes(&mut self.random, length))
             }
         }
     }
@@ -110,7 +90,7 @@ impl Script {
     fn batch(&mut self, durability: Durability) {
         let count = 1 + self.random.below(4);
         let changes = (0..count).map(|_| {
-            let family = self.families[self.random.below(self.families.len() as u64) as usize];
+            let family = self.families[self.random.index(self.families.len())];
             (family, self.change(family))
         });
         let changes = changes.collect();
@@ -127,7 +107,7 @@ impl Script {
     }
 
     fn put(&mut self, durability: Durability, key: &[u8], length: u64) {
-        let value = self.random.bytes(length);
+        let value = bytes(&mut self.random, length);
         self.steps.push(Step::Write(Batch { durability, changes: vec![("default", Change::Put(key.to_vec(), value))] }));
     }
 
@@ -204,7 +184,7 @@ pub fn trivial_move() -> Workload {
     let mut script = Script::new("trivial_move", Leveled);
     script.create("side", Leveled);
     for n in 0..150 {
-        let change = Change::Put(format!("m{n:05}").into_bytes(), script.random.bytes(200));
+        let change = Change::Put(format!("m{n:05}").into_bytes(), bytes(&mut script.random, 200));
         let durability = if n % 9 == 0 { Sync } else { Buffered };
         script.then(Step::Write(Batch { durability, changes: vec![("side", change)] }));
     }
@@ -255,7 +235,7 @@ pub fn across() -> Workload {
     for n in 0..60 {
         let changes = ["default", "one", "two"].map(|family| {
             let length = if family == "one" { 400 } else { 4 };
-            (family, Change::Put(script.key(), script.random.bytes(length)))
+            (family, Change::Put(script.key(), bytes(&mut script.random, length)))
         });
         let durability = if n % 7 == 0 { Sync } else { Buffered };
         script.then(Step::Write(Batch { durability, changes: changes.into() }));

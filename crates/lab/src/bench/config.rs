@@ -9,7 +9,7 @@ pub struct BenchConfig {
     pub num: u64,
     /// Reads per thread; default `num`.
     pub reads: Option<u64>,
-    /// Writes per thread; default `num`.
+    /// Writes per thread; default `num`, which 0 means too (to loads and `overwrite`, as in db_bench).
     pub writes: Option<u64>,
     /// Deletes per thread; default `num`.
     pub deletes: Option<u64>,
@@ -39,6 +39,9 @@ pub struct BenchConfig {
     pub use_existing_db: bool,
     /// Every write is durable before it returns.
     pub sync: bool,
+    /// Above 0: loads, `overwrite`, `updaterandom` and the writer beside readers write so many key and value bytes per second, all
+    /// threads together.
+    pub benchmark_write_rate_limit: u64,
     /// Time every operation. One clock read (about 21 ns) per operation.
     pub time_operations: bool,
 }
@@ -63,6 +66,7 @@ impl Default for BenchConfig {
             read_random_exp_range: 0.0,
             use_existing_db: false,
             sync: false,
+            benchmark_write_rate_limit: 0,
             time_operations: true,
         }
     }

@@ -3,6 +3,7 @@
 use super::config::BenchConfig;
 use super::live::LiveKeys;
 use super::operations::Worker;
+use super::pacer::Pacer;
 use super::probe::{Limit, Probe, Progress, Tally, histogram};
 use super::workloads::Workload;
 use crate::result::{BackgroundWriter, CauseBytes, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
@@ -49,7 +50,7 @@ impl<O: Opener + Sync> Bench<'_, O> {
         let pool = ValuePool::new(self.config.value_size, self.config.compression_ratio);
         let clock = SystemClock::default();
         let mut target = self.opener.open(!self.config.use_existing_db).map_err(Failed::outside)?;
-        let mut live = (!self.config.use_existing_db).then(|| LiveKeys::new(self.config.num));
+        let mut live = (!self.config.use_existing_db).then(|| LiveKeys::new(self.config.num)).flatten();
         let mut streams = 0;
         let mut failed = None;
         for &workload in workloads {
@@ -69,7 +70,7 @@ impl<O: Opener + Sync> Bench<'_, O> {
             if workload.is_load() {
                 target.close().map_err(Failed::outside)?;
                 target = self.opener.open(true).map_err(Failed::outside)?;
-                live = Some(LiveKeys::new(self.config.num));
+                live = LiveKeys::new(self.config.num);
             }
             let one = One { bench: self, workload, pool: &pool, clock: &clock, first_stream: streams };
             streams += one.threads() as u64 + 1;
@@ -134,7 +135,7 @@ impl<O: Opener + Sync> One<'_, O> {
         };
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
         result.levels = LevelResult::list(&target.levels()?);
-        result.tickers = target.tickers()?.into_iter().collect();
+        result.counters = target.counters()?;
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);
         Ok((result, outcome))
@@ -170,13 +171,15 @@ impl<O: Opener + Sync> One<'_, O> {
             Limit { operations, nanoseconds: u64::MAX }
         };
         let with_writer = self.workload.has_background_writer();
+        let pacer = Pacer::new(config.benchmark_write_rate_limit);
         let barrier = Barrier::new(readers + usize::from(with_writer));
         let (halt, writer_end, running) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(readers));
         let work = |index: usize| {
             let is_writer = index == readers;
             let workload = if is_writer { Workload::Overwrite } else { self.workload };
             let (flag, limit) = if is_writer { (&writer_end, Limit::NONE) } else { (&halt, limit) };
-            let probe = Probe::new(config, self.clock, [self.bench.stop, flag], limit);
+            let pacer = Some(&pacer).filter(|_| config.benchmark_write_rate_limit > 0 && workload.obeys_write_rate());
+            let probe = Probe::new(config, self.clock, [self.bench.stop, flag], limit).pace_with(pacer);
             // The writer beside readers is not part of what they do: it shows no progress.
             let probe = if is_writer { probe } else { probe.show(self.bench.progress, index) };
             let worker =

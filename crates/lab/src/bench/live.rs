@@ -10,10 +10,13 @@ pub(super) struct LiveKeys {
     count: u64,
 }
 
+/// Largest number of keys that are kept track of: half a GiB of bits.
+const MOST: u64 = 1 << 32;
+
 impl LiveKeys {
-    /// No key of `0..num` exists.
-    pub fn new(num: u64) -> Self {
-        LiveKeys { words: vec![0; (num / 64 + 1) as usize], count: 0 }
+    /// No key of `0..num` exists; `None` if those are too many to keep track of.
+    pub fn new(num: u64) -> Option<Self> {
+        (num <= MOST).then(|| LiveKeys { words: vec![0; (num / 64 + 1) as usize], count: 0 })
     }
 
     /// Keys that exist.

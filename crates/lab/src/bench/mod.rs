@@ -5,6 +5,7 @@ mod config;
 mod drive;
 mod live;
 mod operations;
+mod pacer;
 mod probe;
 mod workloads;
 

@@ -53,6 +53,9 @@ impl<'a, S: Session> Worker<'a, S> {
         let entry = (self.config.key_size + self.config.value_size) as u64;
         while self.probe.more() {
             let batch = self.probe.batch(self.config.batch_size);
+            if !self.probe.pace(batch * entry) {
+                break;
+            }
             if batch == 1 {
                 self.next_key();
                 self.session.put(&self.key, self.values.next_value())?;
@@ -114,7 +117,8 @@ impl<'a, S: Session> Worker<'a, S> {
     }
 
     fn update(&mut self) -> Outcome<()> {
-        while self.probe.more() {
+        let entry = (self.config.key_size + self.config.value_size) as u64;
+        while self.probe.more() && self.probe.pace(entry) {
             let bytes = self.get()? + self.put_here()?;
             self.probe.done(1, bytes);
         }

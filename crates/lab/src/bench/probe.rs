@@ -2,6 +2,7 @@
 //! operation.
 
 use super::config::BenchConfig;
+use super::pacer::Pacer;
 use hdrhistogram::Histogram;
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::Mutex;
@@ -81,6 +82,7 @@ pub(super) struct Probe<'a> {
     flags: [&'a AtomicBool; 2],
     slot: Option<&'a Slot>,
     limit: Limit,
+    pacer: Option<&'a Pacer>,
     timed: bool,
     deadline_ns: u64,
     last_ns: u64,
@@ -90,12 +92,18 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     pub fn new(config: &BenchConfig, clock: &'a SystemClock, flags: [&'a AtomicBool; 2], limit: Limit) -> Self {
         let tally = Tally { operations: 0, bytes: 0, found: 0, asked: 0, start_ns: 0, end_ns: 0, latency: histogram() };
-        Probe { clock, flags, slot: None, limit, timed: config.time_operations, deadline_ns: u64::MAX, last_ns: 0, tally }
+        Probe { clock, flags, slot: None, limit, pacer: None, timed: config.time_operations, deadline_ns: u64::MAX, last_ns: 0, tally }
     }
 
     /// Shows its count to `progress`, in the place of thread `index`.
     pub fn show(mut self, progress: &'a Progress, index: usize) -> Self {
         self.slot = progress.slots.get(index);
+        self
+    }
+
+    /// Writes are held to the rate of `pacer`.
+    pub fn pace_with(mut self, pacer: Option<&'a Pacer>) -> Self {
+        self.pacer = pacer;
         self
     }
 
@@ -115,9 +123,21 @@ impl<'a> Probe<'a> {
     /// There is another operation to do.
     #[inline]
     pub fn more(&self) -> bool {
-        self.tally.operations < self.limit.operations
-            && self.last_ns < self.deadline_ns
-            && !self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+        self.tally.operations < self.limit.operations && !self.ended_at(self.last_ns)
+    }
+
+    #[inline]
+    fn ended_at(&self, now_ns: u64) -> bool {
+        now_ns >= self.deadline_ns || self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Waits until the rate allows `bytes` more; false if the workload ended meanwhile. As in db_bench, the wait is no part of the next
+    /// operation's latency.
+    #[inline]
+    pub fn pace(&mut self, bytes: u64) -> bool {
+        let Some(pacer) = self.pacer else { return true };
+        self.last_ns = pacer.wait(bytes, self.clock, |now| self.ended_at(now));
+        !self.ended_at(self.last_ns)
     }
 
     /// At most `wanted`, and not beyond the limit.

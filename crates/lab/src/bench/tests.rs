@@ -146,9 +146,42 @@ fn batches_are_committed_together() {
 }
 
 #[test]
-fn fillsync_is_a_thousandth_and_durable() {
-    let (results, opener) = run(&BenchConfig { num: 5000, ..config() }, "fillsync,fillseq");
-    assert_eq!((results[0].operations, opener.0.synced_sessions.load(Ordering::Relaxed)), (5, 1));
+fn fillsync_writes_a_thousandth_of_the_keys_durably() {
+    let (results, opener) = run(&BenchConfig { num: 5000, ..config() }, "fillsync");
+    assert_eq!((results[0].operations, opener.0.synced_sessions.load(Ordering::Relaxed)), (5000, 1));
+    assert_eq!(keys(&opener.0), (0..5).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_writes_means_the_default_as_in_db_bench() {
+    let (results, _) = run(&BenchConfig { writes: Some(0), reads: Some(0), ..config() }, "fillseq,overwrite,readrandom");
+    assert_eq!(results.iter().map(|r| r.operations).collect::<Vec<_>>(), [1000, 1000, 0]);
+}
+
+/// A limit of 40 KB/s, of which a tenth of a second may be saved up: 100 writes of 116 bytes take at least 0.19 s, however many threads
+/// do them.
+#[test]
+fn the_write_rate_holds_for_all_writers_together() {
+    for (threads, batch_size, writes) in [(1, 1, 100), (2, 1, 50), (1, 10, 100)] {
+        let config = BenchConfig { threads, batch_size, writes: Some(writes), benchmark_write_rate_limit: 40_000, ..config() };
+        let (results, _) = run(&config, "fillrandom,updaterandom,deleterandom");
+        assert!(results[0].elapsed_seconds > 0.18, "{threads} threads, batches of {batch_size}: {}", results[0].elapsed_seconds);
+    }
+    let config = BenchConfig { duration: 1, benchmark_write_rate_limit: 40_000, ..config() };
+    let (results, _) = run(&BenchConfig { num: 10, ..config }, "fillseq,readwhilewriting,updaterandom");
+    let most = |seconds: f64| (40_000.0 * (seconds + 0.2) / 116.0) as u64;
+    let writer = results[1].background_writer.unwrap();
+    let seconds = writer.operations as f64 / writer.operations_per_second;
+    assert!(writer.operations > 0 && writer.operations <= most(seconds), "{writer:?}");
+    assert!(results[2].operations <= most(results[2].elapsed_seconds), "{:?}", results[2]);
+    // A limit that lets nothing through must not keep the workload from ending.
+    run(&BenchConfig { num: 10, benchmark_write_rate_limit: 1, ..config }, "readwhilewriting,overwrite");
+}
+
+#[test]
+fn more_keys_than_can_be_tracked_are_not_tracked() {
+    let (results, _) = run(&BenchConfig { num: 1 << 50, reads: Some(10), writes: Some(10), ..config() }, "fillrandom,readrandom");
+    assert_eq!((results[0].operations, results[0].space.live_keys), (10, None));
 }
 
 #[test]
@@ -206,7 +239,7 @@ fn a_stop_ends_everything_soon() {
 fn single_calls_report_what_they_know() {
     let (results, _) = run(&config(), "fillseq,flush,compact,waitforcompaction,levelstats,stats");
     assert_eq!(results[4].levels[0].bytes, 116_000);
-    assert_eq!(results[5].tickers["rocksdb.bytes.written"], 116_000);
+    assert_eq!(results[5].counters.tickers["rocksdb.bytes.written"], 116_000);
     assert!(results[1..].iter().all(|r| r.operations == 1 && r.latency.is_none()));
 }
 

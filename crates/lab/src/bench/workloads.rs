@@ -12,7 +12,7 @@ pub enum Workload {
     FillRandom,
     /// Writes every key once, in random order, into a fresh database; one thread.
     FillUniqueRandom,
-    /// Writes a thousandth of `num` random keys into a fresh database, each durable before the next.
+    /// Writes random keys out of the first thousandth of `num` into a fresh database, each durable before the next.
     FillSync,
     /// Writes random keys.
     Overwrite,
@@ -101,6 +101,11 @@ impl Workload {
         matches!(self, ReadWhileWriting | SeekRandomWhileWriting)
     }
 
+    /// `--benchmark_write_rate_limit` counts: for those for which it does in db_bench.
+    pub(super) fn obeys_write_rate(self) -> bool {
+        self.is_load() || matches!(self, Overwrite | UpdateRandom)
+    }
+
     /// Reports how many of the keys asked for were there.
     pub fn counts_found(self) -> bool {
         matches!(
@@ -125,8 +130,7 @@ impl Workload {
     pub(super) fn operations(self, config: &BenchConfig) -> u64 {
         let or_num = |own: Option<u64>| own.unwrap_or(config.num);
         match self {
-            FillSync => (or_num(config.writes) / 1000).max(1),
-            FillSeq | FillRandom | FillUniqueRandom | Overwrite => or_num(config.writes),
+            FillSeq | FillRandom | FillUniqueRandom | FillSync | Overwrite => or_num(config.writes.filter(|n| *n > 0)),
             DeleteSeq | DeleteRandom => or_num(config.deletes),
             UpdateRandom | ReadRandomWriteRandom => or_num(config.reads.max(config.writes)),
             _ => or_num(config.reads),

@@ -10,7 +10,7 @@ pub use machine::{Machine, Process};
 pub use text::{header, print_levels, print_statistics, print_workload};
 
 use crate::bench::BenchConfig;
-use crate::target::LevelFigures;
+use crate::target::{Counters, LevelFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,8 +81,9 @@ pub struct WorkloadResult {
     pub cpu_seconds: f64,
     /// The levels at its end.
     pub levels: Vec<LevelResult>,
-    /// Named counters since the database was opened.
-    pub tickers: BTreeMap<String, u64>,
+    /// Named counters and distributions since the database was opened.
+    #[serde(flatten)]
+    pub counters: Counters,
 }
 
 /// Hits.
@@ -182,7 +183,7 @@ pub struct Space {
     pub store_bytes: u64,
     /// Bytes of live tables.
     pub live_table_bytes: u64,
-    /// Keys that exist, as the workloads know it; `None` for a database that was there before.
+    /// Keys that exist, as the workloads know it; `None` for a database that was there before, and beyond 2^32 keys.
     pub live_keys: Option<u64>,
     /// Their keys and values, uncompressed.
     pub live_user_bytes: Option<u64>,

@@ -1,6 +1,8 @@
 //! Results as text, in the manner of db_bench, so that both can be read side by side.
 
 use super::{Latency, LevelResult, Report, WorkloadResult};
+use crate::target::Counters;
+use sinterdb::ledger::dump;
 use std::io::{Result, Write};
 
 const MIB: f64 = 1_048_576.0;
@@ -158,8 +160,9 @@ pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Named counters, as db_bench's `--statistics`.
-pub fn print_statistics<'a>(tickers: impl IntoIterator<Item = (&'a String, &'a u64)>, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "STATISTICS:")?;
-    tickers.into_iter().try_for_each(|(name, value)| writeln!(out, "{name} COUNT : {value}"))
+/// Named counters and distributions, as db_bench's `--statistics`.
+pub fn print_statistics(counters: &Counters, out: &mut dyn Write) -> Result<()> {
+    let tickers = counters.tickers.iter().map(|(name, value)| (name.as_str(), *value));
+    let histograms = counters.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));
+    write!(out, "STATISTICS:\n{}", dump(tickers, histograms))
 }

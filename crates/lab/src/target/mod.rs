@@ -7,6 +7,10 @@ mod sinter;
 
 pub use sinter::{SinterOpener, SinterTarget, cause_name};
 
+use serde::{Deserialize, Serialize};
+use sinterdb::ledger::HistogramSummary;
+use std::collections::BTreeMap;
+
 /// Why a target failed, as it should be told to the user. The exact kind of failure does not matter to a measurement: it ends.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// The result of a target's operation.
@@ -40,8 +44,8 @@ pub trait Target: Sync + Sized {
     fn figures(&self) -> Outcome<Figures>;
     /// Files and bytes of each level.
     fn levels(&self) -> Outcome<Vec<LevelFigures>>;
-    /// Named counters.
-    fn tickers(&self) -> Outcome<Vec<(String, u64)>>;
+    /// Named counters and distributions.
+    fn counters(&self) -> Outcome<Counters>;
     /// Ends background work and reports what failed in it.
     fn close(self) -> Outcome<()>;
 }
@@ -108,6 +112,15 @@ pub struct Figures {
     pub memtable_bytes: u64,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
+}
+
+/// Named counters and distributions since the target was opened.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Counters.
+    pub tickers: BTreeMap<String, u64>,
+    /// Distributions, in the unit that the name says.
+    pub histograms: BTreeMap<String, HistogramSummary>,
 }
 
 /// One level of a target.

@@ -1,6 +1,6 @@
 //! An ordered map in memory as a target: shows in tests that the driver asks for what it should, without an engine.
 
-use super::{Failure, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use super::{Counters, Failure, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -97,8 +97,8 @@ impl Target for ModelTarget {
         Ok(vec![LevelFigures { runs: 1, files: 1, bytes: self.figures()?.live_table_bytes }])
     }
 
-    fn tickers(&self) -> Outcome<Vec<(String, u64)>> {
-        Ok(vec![("rocksdb.bytes.written".into(), self.figures()?.user_bytes)])
+    fn counters(&self) -> Outcome<Counters> {
+        Ok(Counters { tickers: [("rocksdb.bytes.written".into(), self.figures()?.user_bytes)].into(), ..Counters::default() })
     }
 
     fn close(self) -> Outcome<()> {

@@ -1,6 +1,6 @@
 //! SinterDB as a target.
 
-use super::{Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use super::{Counters, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
 use sinter_storage::store::{Cause, DirStore, Store};
 use sinterdb::db::{DEFAULT_FAMILY, Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
@@ -94,8 +94,10 @@ impl Target for SinterTarget {
         Ok(figures.collect())
     }
 
-    fn tickers(&self) -> Outcome<Vec<(String, u64)>> {
-        Ok(self.db.stats().tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
+    fn counters(&self) -> Outcome<Counters> {
+        let stats = self.db.stats();
+        let tickers = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        Ok(Counters { tickers, histograms: stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect() })
     }
 
     fn close(self) -> Outcome<()> {
@@ -202,9 +204,49 @@ impl Scan for DbIterator {
 /// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
 fn remove_database(path: &Path) -> Outcome<()> {
     let store = DirStore::open(path, true)?;
-    let _lock = store.lock()?;
+    let _lock = store.lock().map_err(sinterdb::Error::from)?;
     for (id, _) in store.list()? {
         store.delete(id)?;
     }
     Ok(store.sync_names()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, BenchConfig, Progress, parse_workloads};
+    use crate::result::print_statistics;
+    use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_result_has_the_counters_that_the_database_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let opener = SinterOpener {
+            path: directory.path().join("db"),
+            database: DbSettings::default(),
+            family: FamilySettings::default(),
+            disable_wal: false,
+        };
+        let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
+        let config = BenchConfig { num: 1000, ..BenchConfig::default() };
+        let bench = Bench { config: &config, opener: &opener, stop: &stop, progress: &progress };
+        let mut results = Vec::new();
+        let workloads = parse_workloads("fillrandom,flush,readrandom,stats").unwrap();
+        let outcome = bench.run(&workloads, |result| {
+            results.push(result.clone());
+            Ok(())
+        });
+        outcome.unwrap();
+        let counters = &results[3].counters;
+        assert_eq!((counters.tickers["rocksdb.number.keys.written"], counters.tickers["rocksdb.number.keys.read"]), (1000, 1000));
+        let target = opener.open(false).unwrap();
+        assert!(target.db.stats().tickers.iter().map(|t| t.0).collect::<BTreeSet<_>>().into_iter().eq(counters.tickers.keys()));
+        assert!(target.db.stats().histograms.iter().map(|h| h.0).collect::<BTreeSet<_>>().into_iter().eq(counters.histograms.keys()));
+        let mut printed = Vec::new();
+        print_statistics(counters, &mut printed).unwrap();
+        let printed = String::from_utf8(printed).unwrap();
+        let names = |text: &str| text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(names(printed.strip_prefix("STATISTICS:\n").unwrap()), names(&target.db.stats().dump()));
+    }
 }
