@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
+use super::schedule::{Job, Takes};
 use super::*;
 use crate::settings::{FamilySettings, Style};
 use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
@@ -185,6 +186,30 @@ fn a_stop_that_no_compaction_can_end_does_not_hold_writers() {
         done.send(()).unwrap();
     });
     written.recv_timeout(Duration::from_secs(120)).expect("a writer waits for ever");
+}
+
+#[test]
+fn families_take_turns_in_being_compacted() {
+    let db = inline(Arc::new(MemoryStore::new()));
+    let settings = |trigger| FamilySettings { level0_file_num_compaction_trigger: trigger, ..FamilySettings::default() };
+    let families: Vec<Family> = ["a", "b", "c"].map(|name| db.create_family(name, settings(20)).unwrap()).into();
+    for family in families.iter().cycle().take(6) {
+        put(&db, family, b"key").unwrap();
+        db.flush().unwrap();
+    }
+    let ids: Vec<u32> = families.iter().map(Family::id).collect();
+    // Nothing runs while all are reserved.
+    db.inner.shared.lock().manual.extend(&ids);
+    families.iter().for_each(|family| db.change_family_settings(family, settings(2)).unwrap());
+    let mut shared = db.inner.shared.lock();
+    shared.manual.clear();
+    // Each has work to do at any time, as if writers never paused.
+    let mut served = || {
+        let Some(Job::Compact { core, plan, .. }) = db.inner.next_job(&mut shared, Takes::Compactions) else { panic!("all are due") };
+        db.inner.unmark(&mut shared, &core, &plan);
+        core.id
+    };
+    assert_eq!([served(), served(), served(), served()], [ids[0], ids[1], ids[2], ids[0]]);
 }
 
 #[test]
