@@ -107,7 +107,8 @@ impl Inner {
         loop {
             let mut retired = self.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
-            let Some((log, mut writer)) = next else { return Ok(()) };
+            // Whoever had the turn before may have failed, and took the segment that is not synced off the list.
+            let Some((log, mut writer)) = next else { return self.check_writable() };
             log.syncing = true;
             let number = log.number;
             drop(retired);

@@ -5,7 +5,7 @@
 use super::schedule::{Job, Takes};
 use super::*;
 use crate::settings::{FamilySettings, Style};
-use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
+use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
 use std::sync::mpsc;
 
 /// A store in which a flush stops at its first call of one kind, until it is let go.
@@ -338,4 +338,17 @@ fn a_failed_sync_of_names_ends_the_handle() {
         drop(db);
         assert_eq!(inline(memory).get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     }
+}
+
+/// Whoever comes after a failed sync must not take what it was about for synced.
+#[test]
+fn a_failed_sync_of_an_old_segment_is_not_forgotten() {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let db = inline(store.clone());
+    db.put(b"k", b"v").unwrap();
+    store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC));
+    assert!(matches!(db.put(b"l", b"v"), Err(Error::NoSpace(_))));
+    store.inject(Fault::once(Calls::Only(Operation::Sync), store.count(Operation::Sync), EIO));
+    assert!(matches!(db.inner.sync_retired(), Err(Error::Io(_))));
+    assert!(matches!(db.inner.sync_retired(), Err(Error::Closed(_))));
 }
