@@ -352,3 +352,33 @@ fn a_failed_sync_of_an_old_segment_is_not_forgotten() {
     assert!(matches!(db.inner.sync_retired(), Err(Error::Io(_))));
     assert!(matches!(db.inner.sync_retired(), Err(Error::Closed(_))));
 }
+
+/// A segment whose creation failed may be there all the same, whole header and all, and names the length that the active one had then.
+#[test]
+fn a_segment_that_was_not_to_be_does_not_shorten_the_one_before() {
+    for (torn, deleted) in [(0, true), (5, true), (u64::MAX, true), (0, false), (5, false), (u64::MAX, false)] {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let db = inline(store.clone());
+        let durable = WriteOptions { durability: Durability::Sync };
+        db.put_with(&db.default_family(), b"1", b"v", &durable).unwrap();
+        store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC).torn(torn));
+        if !deleted {
+            store.inject(Fault::once(Calls::Only(Operation::Delete), store.count(Operation::Delete), EIO));
+        }
+        assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
+        db.put_with(&db.default_family(), b"2", b"v", &durable).unwrap();
+        let check = |wanted: usize| {
+            for seed in 0..8u64 {
+                let found = inline(Arc::new(memory.crash_with(seed))).iter().count();
+                assert_eq!(found, wanted, "torn {torn}, deleted {deleted}, seed {seed}");
+            }
+        };
+        check(2);
+        // A segment that is to be.
+        db.inner.queue.lead();
+        db.inner.lead(|state| db.inner.start_log(state)).unwrap();
+        db.put_with(&db.default_family(), b"3", b"v", &durable).unwrap();
+        check(3);
+    }
+}
