@@ -78,13 +78,9 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        let due = scores(version, env, &targets);
-        // What can be moved away now need not be rewritten by the next merge from above.
-        let by_move = || due.iter().filter_map(|(_, level)| pick_due(version, env, *level)).find(|c| matches!(c, Choice::Move(_)));
-        let by_score = || by_move().or_else(|| due.iter().find_map(|(_, level)| pick_due(version, env, *level)));
         unify(version, env)
             .or_else(|| aging::drop_expired(version, env))
-            .or_else(by_score)
+            .or_else(|| pick_by_score(version, env, &targets))
             .or_else(|| push_expired(version, env))
             .or_else(|| aging::rewrite_tombstones(version, env))
             .unwrap_or(Choice::Nothing)
@@ -145,8 +141,13 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-fn pick_due(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
-    if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) }
+/// The most urgent level's work, but a move of any level before that: what is moved away now is not rewritten by the next merge from above.
+fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Option<Choice> {
+    let due = scores(version, env, targets).into_iter();
+    let mut choices = due.filter_map(|(_, level)| if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) });
+    let first = choices.next()?;
+    let is_move = |choice: &Choice| matches!(choice, Choice::Move(_));
+    if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {

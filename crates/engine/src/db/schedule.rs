@@ -206,8 +206,7 @@ impl Inner {
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
         let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
-        let report = self.finished(outcome)?;
-        Ok(report)
+        self.finished(outcome)
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
