@@ -150,9 +150,22 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
     if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
 }
 
+/// Under a load, level 0 waits for more runs (up to twice the trigger) while it is smaller than the level that a merge would rewrite:
+/// each byte of that level is then rewritten half as often.
+fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
+    let settings = env.settings;
+    let most = (2 * settings.level0_file_num_compaction_trigger).min(settings.level0_slowdown_writes_trigger);
+    let level0 = version.level_bytes(0);
+    let base = version.level_bytes(Targets::of(version, settings).base);
+    env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base)
+}
+
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
-    move_level0(version, env)
-        .or_else(|| push_level0(version, env, &|_| true, Reason::RunCount))
+    let moved = move_level0(version, env);
+    if moved.is_some() || waits(version, env) {
+        return moved;
+    }
+    push_level0(version, env, &|_| true, Reason::RunCount)
         .or_else(|| push_around_damage(version, env, &|_| true, Reason::RunCount))
         .or_else(|| intra_level0(version, env))
 }
