@@ -112,8 +112,8 @@ impl Inner {
         })
     }
 
-    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to be
-    /// let on writing. Threads look again every second, so that what waits for more does not wait long after a load.
+    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to
+    /// be let on writing. Threads look again every second, so that what waits for more does not wait long after a load.
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
