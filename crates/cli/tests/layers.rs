@@ -54,6 +54,7 @@ const RANKS: &[(&str, u32)] = &[
     // Plain data that a result carries: what was run.
     ("lab/src/bench/config", 115),
     ("lab/src/result", 120),
+    ("lab/src/run", 125),
     ("lab/src/bench", 130),
     ("lab/src/lib", 140),
     ("cli/src", 150),

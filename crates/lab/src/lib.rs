@@ -3,5 +3,6 @@
 
 pub mod bench;
 pub mod result;
+pub mod run;
 pub mod target;
 pub mod workload;
