@@ -170,11 +170,7 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
     let samples = |terms: &[Term]| -> Vec<Vec<f64>> { terms.iter().map(|term| side.sample(term, metric)).collect() };
     let (above, below) = (samples(&comparison.above), samples(&comparison.below));
-    let slices = |samples: &'_ [Vec<f64>]| samples.iter().map(|sample| sample.to_vec()).collect::<Vec<_>>();
-    let (a, b) = (slices(&above), slices(&below));
-    let a: Vec<&[f64]> = a.iter().map(Vec::as_slice).collect();
-    let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
-    let ratio = ratio(&a, &b, confidence);
+    let ratio = ratio(&views(&above), &views(&below), confidence);
     let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
         ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),
         _ => (None, Vec::new()),
@@ -188,6 +184,10 @@ fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_
         state: state(ratio.and_then(|ratio| ratio.interval), comparison.bound),
         causes: if metric == Metric::WriteAmplification { causes } else { Vec::new() },
     }
+}
+
+fn views(samples: &[Vec<f64>]) -> Vec<&[f64]> {
+    samples.iter().map(Vec::as_slice).collect()
 }
 
 fn state(interval: Option<Interval>, bound: Bound) -> State {
