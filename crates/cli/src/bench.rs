@@ -7,6 +7,7 @@ mod settings;
 pub use flags::BenchFlags;
 
 use crate::ended::Ended;
+use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use crate::store::require_database;
 use anyhow::{Context, anyhow};
 use progress::Line;
@@ -18,11 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What the shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+use std::sync::atomic::Ordering;
 
 /// Runs the command.
 ///
@@ -101,19 +98,6 @@ fn measure(
     }
     printer.end(report, out)?;
     Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
-}
-
-/// Raises a flag at the first Ctrl-C; ends the process at the second, for a call that does not return.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Ended> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let handler = move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-    };
-    ctrlc::set_handler(handler).context("Ctrl-C cannot be handled").map_err(Ended::Failed)?;
-    Ok(stop)
 }
 
 /// What is printed of the results.

@@ -6,7 +6,9 @@ mod check;
 mod ended;
 mod flags;
 mod inspect;
+mod interrupt;
 mod store;
+mod study;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
@@ -28,6 +30,8 @@ enum Command {
     Inspect(inspect::InspectFlags),
     /// Read and verify everything; name any damage.
     Check(check::CheckFlags),
+    /// Run a study: many settings, repeats in random order, verdicts.
+    Study(study::StudyFlags),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +50,6 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),
+        Command::Study(flags) => study::run(&flags),
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 pub const NAME: &str = "compaction-wal-waf";
 
 /// By how much a figure has to change for the change to matter: 5 %.
-const MATTERS: f64 = 0.95;
+const LESS: f64 = 0.95;
+const MORE: f64 = 1.05;
 /// Within this factor, one write amplification is near another.
 const NEAR: f64 = 1.10;
 /// Bytes of a key, db_bench's default.
@@ -236,7 +237,7 @@ fn hypotheses_on_profiles() -> Vec<Hypothesis> {
     let lower = |style: &'static str| {
         let compare = move |load: &&'static str| {
             let term = |profile: &str| Term::new(format!("A {style} {profile}"), *load);
-            comparison(format!("{style}, {load}: perf to stable"), term("perf"), term("stable"), Bound::Below(MATTERS))
+            comparison(format!("{style}, {load}: perf to stable"), term("perf"), term("stable"), Bound::Below(LESS))
         };
         each(LOADS.iter().map(compare))
     };
@@ -246,7 +247,7 @@ fn hypotheses_on_profiles() -> Vec<Hypothesis> {
             name: format!("{load}: change of leveled to change of universal"),
             above: vec![term("leveled", "perf"), term("universal", "stable")],
             below: vec![term("leveled", "stable"), term("universal", "perf")],
-            bound: Bound::Apart(1.0 / MATTERS),
+            bound: Bound::Apart(MORE),
         }
     });
     let needs = ["compaction_style"];
@@ -278,11 +279,11 @@ fn hypotheses_on_shapes(sizes: &Sizes) -> Vec<Hypothesis> {
             name: format!("{load}: distance at {large} B to that at {} B{what}", sizes.values[0]),
             above: vec![Term::new(shaped("leveled", large), *load), Term::new(small("universal"), *load)],
             below: vec![Term::new(shaped("universal", large), *load), Term::new(small("leveled"), *load)],
-            bound: Bound::Above(1.0 / MATTERS),
+            bound: Bound::Above(MORE),
         }))
     };
     let (style, base, fan_out) = ("compaction_style", "max_bytes_for_level_base", "max_bytes_for_level_multiplier");
-    let bound = Bound::Above(1.0 / MATTERS);
+    let bound = Bound::Above(MORE);
     vec![
         hypothesis(
             "B: leveled compaction can be shaped until its write amplification is within 10 % of universal compaction's",
@@ -303,12 +304,12 @@ fn hypotheses_on_shapes(sizes: &Sizes) -> Vec<Hypothesis> {
             &[style],
             growth(&control, " with 16 times the keys"),
         ),
-        hypothesis("B: a smaller base lowers it", Some("yes"), &[base], over_all("leveled base / 4", "leveled base * 2", Bound::Below(MATTERS))),
+        hypothesis("B: a smaller base lowers it", Some("yes"), &[base], over_all("leveled base / 4", "leveled base * 2", Bound::Below(LESS))),
         hypothesis(
             "B: a smaller fan-out lowers it",
             Some("yes"),
             &[fan_out],
-            over_all("leveled fan-out 4", "leveled fan-out 20", Bound::Below(MATTERS)),
+            over_all("leveled fan-out 4", "leveled fan-out 20", Bound::Below(LESS)),
         ),
     ]
 }
@@ -318,7 +319,7 @@ fn hypotheses_on_families() -> Vec<Hypothesis> {
         each(others.into_iter().map(|other| {
             let term = |name: &str| Term::new(format!("C {name}"), "update");
             let mixed = "hot leveled, cold universal";
-            comparison(format!("{mixed}, to {other}"), term(mixed), term(other), Bound::Below(MATTERS))
+            comparison(format!("{mixed}, to {other}"), term(mixed), term(other), Bound::Below(LESS))
         }))
     };
     vec![

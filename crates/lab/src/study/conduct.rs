@@ -104,7 +104,9 @@ pub fn conduct(
         match execute(&runner(run.engine), &spec, stop, watch) {
             Outcome::Record(record) => {
                 folder.keep(&run, &record)?;
-                *if record.failure.is_none() { &mut conducted.finished } else { &mut conducted.failed } += 1;
+                let good = record.failure.is_none();
+                conducted.finished += usize::from(good);
+                conducted.failed += usize::from(!good);
                 watch(Event::Ended(&run, &record));
             }
             Outcome::Lost(why) => {
@@ -192,8 +194,9 @@ fn attend(
         }
         if stop.load(Ordering::Relaxed) {
             match asked {
-                0 => drop(kill_process(Pid::from_child(child), Signal::INT)),
-                PATIENCE => drop(child.kill()),
+                // One that has just ended is no failure.
+                0 => kill_process(Pid::from_child(child), Signal::INT).unwrap_or(()),
+                PATIENCE => child.kill().unwrap_or(()),
                 _ => {}
             }
             asked += 1;
