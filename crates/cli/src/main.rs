@@ -1,6 +1,7 @@
 //! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
 //! request was wrong, 130 ended by Ctrl-C.
 
+mod advise;
 mod bench;
 mod check;
 mod ended;
@@ -30,6 +31,8 @@ enum Command {
     Inspect(inspect::InspectFlags),
     /// Read and verify everything; name any damage.
     Check(check::CheckFlags),
+    /// Say which compaction settings would write least for a workload, before running it.
+    Advise(advise::AdviseFlags),
     /// Run a study: many settings, repeats in random order, verdicts.
     Study(study::StudyFlags),
 }
@@ -50,6 +53,7 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),
+        Command::Advise(flags) => advise::run(&flags),
         Command::Study(flags) => study::run(&flags),
     }
 }

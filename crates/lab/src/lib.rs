@@ -1,6 +1,7 @@
 //! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] is what they
 //! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
 
+pub mod advise;
 pub mod bench;
 pub mod result;
 pub mod run;

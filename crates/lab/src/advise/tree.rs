@@ -134,7 +134,7 @@ impl Tree {
     fn with_env<T>(&self, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let none = HashSet::new();
         let env =
-            PickEnv { settings: &self.settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: sinterdb::key::Seq::MAX };
+            PickEnv { settings: &self.settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX };
         f(&self.version, &env)
     }
 

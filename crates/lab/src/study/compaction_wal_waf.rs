@@ -4,7 +4,7 @@
 
 use super::metric::Metric;
 use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, STUDY_VERSION, Scale, Study, Term};
-use super::settings::{BASE, FAN_OUT, Shape, TRIGGER, database, family, puts, putter, settle};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
 use crate::run::{Distribution, EngineSpec, Medium, Phase, ValueSize, Workload};
 use std::collections::BTreeMap;
 
@@ -43,6 +43,10 @@ struct Sizes {
 }
 
 impl Sizes {
+    fn memtable(&self) -> u64 {
+        MEMTABLE / self.divisor
+    }
+
     fn of(scale: Scale) -> Sizes {
         let values = [1 << 10, 4 << 10, 16 << 10];
         match scale {
@@ -80,7 +84,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
 
 fn questions(sizes: &Sizes) -> Vec<String> {
     let (divisor, keys) = (sizes.divisor, sizes.keys);
-    let scaled = |bytes: u64| bytes / divisor / 1024;
+    let kib = sizes.memtable() / 1024;
     vec![
         "A: does the write-ahead log's setting interact with the compaction style enough to change write amplification? Two profiles: \
          `stable` has the log on and no direct I/O, `perf` has the log off and direct I/O for flushes and compactions; neither syncs writes."
@@ -94,12 +98,11 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         format!(
             "Write amplification is (log + flushes + compactions) / (keys + values written), with the compactions that the writes made \
              necessary, even if they ran after them. {keys} keys of {KEY} bytes, values of {:?} bytes of which half compress away, Snappy, \
-             memtables and tables of {} KiB, base level of {} KiB (a quarter, double), fan-out {FAN_OUT} (4, 20); all sizes are the \
+             memtables and tables of {kib} KiB, base level of {} KiB (a quarter, double), fan-out {FAN_OUT} (4, 20); all sizes are the \
              original's divided by {divisor}. The number of keys is ours, the original's is not known; it is the same for all value sizes, \
              as in db_bench, so that large values make larger databases. A control has the smallest values and 16 times the keys.",
             sizes.values,
-            scaled(super::settings::MEMTABLE),
-            scaled(BASE),
+            BASE * kib,
         ),
     ]
 }
@@ -135,7 +138,7 @@ fn profiles(sizes: &Sizes) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (style, shape) in [("leveled", LEVELED), ("universal", UNIVERSAL)] {
         for (profile, wal) in [("stable", true), ("perf", false)] {
-            let settings = database(vec![family("default", shape, sizes.divisor)], sizes.divisor, wal, !wal);
+            let settings = database(vec![family("default", shape, sizes.memtable())], sizes.memtable(), wal, !wal);
             let factors = [("part", "A"), ("style", style), ("profile", profile)];
             cells.push(cell(format!("A {style} {profile}"), &factors, settings, fill_and_overwrite(sizes.values[0], sizes.keys, "")));
         }
@@ -144,7 +147,7 @@ fn profiles(sizes: &Sizes) -> Vec<Cell> {
 }
 
 fn shapes(sizes: &Sizes) -> Vec<Cell> {
-    let stable = |shape| database(vec![family("default", shape, sizes.divisor)], sizes.divisor, true, false);
+    let stable = |shape| database(vec![family("default", shape, sizes.memtable())], sizes.memtable(), true, false);
     let basic = [("universal", UNIVERSAL), ("leveled", LEVELED)];
     let mut cells = Vec::new();
     for value in sizes.values {
@@ -189,8 +192,8 @@ fn families(sizes: &Sizes) -> Vec<Cell> {
     let hot_keys = (keys as f64 * HOT) as u64;
     let mut cells = Vec::new();
     for (name, hot, cold) in SPLITS {
-        let mut list = vec![family(if cold.is_some() { "hot" } else { "default" }, hot, sizes.divisor)];
-        list.extend(cold.map(|shape| family("cold", shape, sizes.divisor)));
+        let mut list = vec![family(if cold.is_some() { "hot" } else { "default" }, hot, sizes.memtable())];
+        list.extend(cold.map(|shape| family("cold", shape, sizes.memtable())));
         let cold_family = cold.map(|_| "cold");
         let hot = |weight, distribution| putter("hot", weight, None, (0.0, HOT), distribution);
         let cold = |weight, distribution| putter("cold", weight, cold_family, (HOT, 1.0), distribution);
@@ -208,7 +211,7 @@ fn families(sizes: &Sizes) -> Vec<Cell> {
                 settle(&format!("update {DEBTS}")),
             ],
         };
-        let settings = database(list, sizes.divisor, true, false);
+        let settings = database(list, sizes.memtable(), true, false);
         cells.push(cell(format!("C {name}"), &[("part", "C"), ("families", name)], settings, workload));
     }
     cells

@@ -82,6 +82,11 @@ impl Results {
         Ok(Results(results))
     }
 
+    /// A metric of all repeats of a term.
+    pub fn sample(&self, study: &Study, engine: &str, term: &Term, metric: Metric) -> Vec<f64> {
+        Side { study, results: self, engine }.sample(term, metric)
+    }
+
     fn of(&self, cell: &str, engine: &str) -> &[RunRecord] {
         self.0.get(&(cell.to_string(), engine.to_string())).map_or(&[], Vec::as_slice)
     }

@@ -8,9 +8,9 @@ pub mod conduct;
 pub mod folder;
 pub mod judge;
 pub mod metric;
-mod own;
+pub mod own;
 pub mod plan;
-mod settings;
+pub mod settings;
 
 #[cfg(test)]
 mod tests;

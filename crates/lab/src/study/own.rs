@@ -2,8 +2,9 @@
 
 use super::Error;
 use super::plan::{Cell, Request, STUDY_VERSION, Study};
-use super::settings::{BASE, FAN_OUT, Shape, TRIGGER, database, family};
-use crate::run::{Medium, Mix, PhaseKind, Workload};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family};
+use crate::run::{Distribution, EngineSpec, Medium, Mix, PhaseKind, Workload};
+use sinterdb::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Its name in result folders.
@@ -13,27 +14,50 @@ pub const MEASURE: &str = "all";
 /// Repeats where none are asked for.
 const REPEATS: u32 = 3;
 
-/// The shapes that are tried: name, factors, shape.
-fn shapes() -> Vec<(String, Vec<(&'static str, String)>, Shape)> {
+/// A shape that is tried.
+pub struct Tried {
+    /// Its name.
+    pub name: String,
+    /// Its values of what is varied.
+    pub factors: Vec<(&'static str, String)>,
+    /// The shape.
+    pub shape: Shape,
+}
+
+/// The shapes that are tried with a memtable of so many bytes.
+pub fn shapes(memtable: u64) -> Vec<Tried> {
     let mut shapes = Vec::new();
     for trigger in [TRIGGER, 2 * TRIGGER] {
         let factors = vec![("style", "universal".to_string()), ("runs", trigger.to_string())];
-        shapes.push((format!("universal, {trigger} runs"), factors, Shape::Universal { trigger }));
+        shapes.push(Tried { name: format!("universal, {trigger} runs"), factors, shape: Shape::Universal { trigger } });
     }
-    shapes.push(("leveled, dynamic".to_string(), vec![("style", "leveled, dynamic".to_string())], Shape::Dynamic));
+    let factors = vec![("style", "leveled, dynamic".to_string())];
+    shapes.push(Tried { name: "leveled, dynamic".to_string(), factors, shape: Shape::Dynamic });
     for base in [BASE / 4, BASE, 2 * BASE] {
         for fan_out in [4, FAN_OUT, 2 * FAN_OUT] {
-            let mib = base >> 20;
-            let factors = vec![("style", "leveled".to_string()), ("base MiB", mib.to_string()), ("fan-out", fan_out.to_string())];
-            shapes.push((format!("leveled, base {mib} MiB, fan-out {fan_out}"), factors, Shape::Leveled { base, fan_out }));
+            let size = format_bytes(base * memtable);
+            let factors = vec![("style", "leveled".to_string()), ("base", size.clone()), ("fan-out", fan_out.to_string())];
+            shapes.push(Tried { name: format!("leveled, base {size}, fan-out {fan_out}"), factors, shape: Shape::Leveled { base, fan_out } });
         }
     }
     shapes
 }
 
+/// The settings of a shape for all families of a workload.
+pub fn settings(workload: &Workload, shape: Shape, memtable: u64) -> EngineSpec {
+    let list = families(workload).iter().map(|name| family(name, shape, memtable)).collect();
+    database(list, memtable, true, false)
+}
+
 /// Everything after the loads that a workload begins with, or everything if there is nothing else.
-fn measured(workload: &Workload) -> Vec<String> {
-    let is_load = |kind: &PhaseKind| matches!(kind, PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact);
+pub fn measured(workload: &Workload) -> Vec<String> {
+    // Several families are loaded by runs that put each key of a range once.
+    let puts_once = |mix: &Mix| mix.distribution == Distribution::Unique && mix.operations.keys().all(|operation| operation == "put");
+    let is_load = |kind: &PhaseKind| match kind {
+        PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact => true,
+        PhaseKind::Run { mixes, .. } => mixes.iter().all(puts_once),
+        PhaseKind::Replay { .. } => false,
+    };
     let start = workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0);
     workload.phases[start..].iter().map(|phase| phase.name.clone()).collect()
 }
@@ -55,16 +79,12 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
         return Err(Error::Request("workload: it has no phases".to_string()));
     }
     let measures = BTreeMap::from([(MEASURE.to_string(), measured(&workload))]);
-    let families = families(&workload);
-    let cells = shapes().into_iter().map(|(name, factors, shape)| {
-        let list = families.iter().map(|name| family(name, shape, 1)).collect();
-        Cell {
-            name,
-            factors: factors.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-            settings: database(list, 1, true, false),
-            workload: workload.clone(),
-            measures: measures.clone(),
-        }
+    let cells = shapes(MEMTABLE).into_iter().map(|tried| Cell {
+        name: tried.name,
+        factors: tried.factors.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+        settings: settings(&workload, tried.shape, MEMTABLE),
+        workload: workload.clone(),
+        measures: measures.clone(),
     });
     Ok(Study {
         version: STUDY_VERSION,

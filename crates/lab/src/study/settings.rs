@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// db_bench 10: memtables and tables of 64 MB, base level of 256 MB, fan-out 10, Snappy, static level targets.
 pub const MEMTABLE: u64 = 64 << 20;
-/// Target of the base level, bytes.
-pub const BASE: u64 = 256 << 20;
+/// Target of the base level, memtables.
+pub const BASE: u64 = 4;
 /// Each level is so many times larger than the one above.
 pub const FAN_OUT: u64 = 10;
 /// Runs that start a compaction.
@@ -15,9 +15,9 @@ pub const TRIGGER: u64 = 4;
 /// The shape of a family's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Target of the base level in bytes, and fan-out. Targets do not follow the amount of data.
+    /// Target of the base level, in memtables, and fan-out. Targets do not follow the amount of data.
     Leveled {
-        /// Bytes.
+        /// Memtables.
         base: u64,
         /// Fan-out.
         fan_out: u64,
@@ -31,9 +31,8 @@ pub enum Shape {
     },
 }
 
-/// A family of a shape; `divisor` makes everything but the fan-out so many times smaller.
-pub fn family(name: &str, shape: Shape, divisor: u64) -> FamilySpec {
-    let memtable = MEMTABLE / divisor;
+/// A family of a shape; tables are as large as memtables. `memtable`: bytes.
+pub fn family(name: &str, shape: Shape, memtable: u64) -> FamilySpec {
     let (style, base, fan_out, trigger) = match shape {
         Shape::Leveled { base, fan_out } => ("kCompactionStyleLevel", base, fan_out, TRIGGER),
         Shape::Dynamic => ("kCompactionStyleLevel", BASE, FAN_OUT, TRIGGER),
@@ -46,7 +45,7 @@ pub fn family(name: &str, shape: Shape, divisor: u64) -> FamilySpec {
         ("target_file_size_base", memtable.to_string()),
         // RocksDB's default, but ours does not follow the size of tables.
         ("max_compaction_bytes", (25 * memtable).to_string()),
-        ("max_bytes_for_level_base", (base / divisor).to_string()),
+        ("max_bytes_for_level_base", (base * memtable).to_string()),
         ("max_bytes_for_level_multiplier", fan_out.to_string()),
         ("level_compaction_dynamic_level_bytes", (shape == Shape::Dynamic).to_string()),
         ("level0_file_num_compaction_trigger", trigger.to_string()),
@@ -55,11 +54,11 @@ pub fn family(name: &str, shape: Shape, divisor: u64) -> FamilySpec {
 }
 
 /// A database of some families. The engine is filled in per run.
-pub fn database(families: Vec<FamilySpec>, divisor: u64, wal: bool, direct_io: bool) -> EngineSpec {
+pub fn database(families: Vec<FamilySpec>, memtable: u64, wal: bool, direct_io: bool) -> EngineSpec {
     let settings = [
         ("use_direct_io_for_flush_and_compaction", direct_io.to_string()),
         // RocksDB's own choice for two families.
-        ("max_total_wal_size", (16 * MEMTABLE / divisor).to_string()),
+        ("max_total_wal_size", (16 * memtable).to_string()),
     ];
     let database = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
     EngineSpec { name: String::new(), database, families, wal, sync: false }
