@@ -14,6 +14,7 @@ use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
 use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinterdb::clock::{Clock, SystemClock};
+use sinterdb::db::DEFAULT_FAMILY;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         path: place.path.clone(),
         disable_wal: flags.switches.disable_wal,
         database: chosen.database.clone(),
-        family: chosen.family.clone(),
+        families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
     };
     let mut report = Report {
         version: RESULT_VERSION,

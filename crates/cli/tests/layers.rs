@@ -56,6 +56,7 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/result", 120),
     ("lab/src/run", 125),
     ("lab/src/bench", 130),
+    ("lab/src/drive", 130),
     ("lab/src/lib", 140),
     ("cli/src", 150),
 ];

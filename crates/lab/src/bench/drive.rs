@@ -134,7 +134,7 @@ impl<O: Opener + Sync> One<'_, O> {
             cache_bytes: after.cache_bytes,
         };
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
-        result.levels = LevelResult::list(&target.levels()?);
+        result.levels = LevelResult::list(&target.levels(0)?);
         result.counters = target.counters()?;
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);

@@ -2,9 +2,11 @@
 //! runner executes one spec in a process of its own (so that memory and CPU are the run's alone, and engines do not meet) and prints its
 //! record as JSON; a report is made from records alone.
 
+mod options;
 mod record;
 mod spec;
 
+pub use options::is_table_option;
 pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
