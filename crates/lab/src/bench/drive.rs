@@ -1,14 +1,13 @@
 //! The driver: opens the target, starts the threads of one workload after the other, and turns their tallies into results.
 
 use super::config::BenchConfig;
-use super::live::LiveKeys;
 use super::operations::Worker;
 use super::pacer::Pacer;
 use super::probe::{Limit, Probe, Progress, Tally, histogram};
 use super::workloads::Workload;
 use crate::result::{BackgroundWriter, CauseBytes, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
 use crate::target::{Failure, Figures, Opener, Outcome, Target};
-use crate::workload::{KeyCoder, KeyStream, ValuePool};
+use crate::workload::{KeyCoder, KeyStream, LiveKeys, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

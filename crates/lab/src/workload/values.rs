@@ -49,7 +49,12 @@ impl<'a> Values<'a> {
     /// The next value: a slice of the pool, nothing is copied.
     #[inline]
     pub fn next_value(&mut self) -> &'a [u8] {
-        let size = self.pool.value_size;
+        self.of_size(self.pool.value_size)
+    }
+
+    /// The next value of `size` bytes, at most those that the pool was made for.
+    #[inline]
+    pub fn of_size(&mut self, size: usize) -> &'a [u8] {
         if self.position + size > self.pool.bytes.len() {
             self.position = 0;
         }
