@@ -2,7 +2,6 @@
 //! second's latencies are the difference of two readings; nothing is swapped, locked or allocated.
 
 use crate::result::Latency;
-use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Buckets of an octave: a bucket is less than a hundredth wide.
@@ -138,18 +137,27 @@ pub(super) struct Latencies {
 impl Latencies {
     /// Of all kinds, those of the warm-up too.
     pub fn everything(gauges: &[Gauge]) -> Self {
-        Self::sum(gauges.iter().flat_map(|gauge| &gauge.latencies))
+        Self::read(gauges.iter().flat_map(|gauge| &gauge.latencies))
     }
 
     /// Of one kind.
     pub fn of_kind(gauges: &[Gauge], kind: usize) -> Self {
-        Self::sum(gauges.iter().map(|gauge| &gauge.latencies[kind + 1]))
+        Self::read(gauges.iter().map(|gauge| &gauge.latencies[kind + 1]))
     }
 
-    fn sum<'a>(parts: impl Iterator<Item = &'a Box<[AtomicU64]>>) -> Self {
+    fn read<'a>(parts: impl Iterator<Item = &'a Box<[AtomicU64]>>) -> Self {
         let mut counts = vec![0; BUCKETS];
         for part in parts {
             counts.iter_mut().zip(part).for_each(|(sum, count)| *sum += count.load(Relaxed));
+        }
+        Latencies { counts }
+    }
+
+    /// Several together.
+    pub fn sum(parts: &[Latencies]) -> Self {
+        let mut counts = vec![0; BUCKETS];
+        for part in parts {
+            counts.iter_mut().zip(&part.counts).for_each(|(sum, count)| *sum += count);
         }
         Latencies { counts }
     }
@@ -175,17 +183,12 @@ impl Latencies {
         reached.map_or(0, upper_end)
     }
 
-    /// Adds them to a histogram, each as the largest latency of its bucket.
-    pub fn add_to(&self, histogram: &mut Histogram<u64>) {
+    /// As a result, each as the largest latency of its bucket; `None` if there are none.
+    pub fn result(&self) -> Option<Latency> {
+        let mut histogram = Latency::histogram();
         for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             histogram.saturating_record_n(upper_end(bucket), count);
         }
-    }
-
-    /// As a result; `None` if there are none.
-    pub fn result(&self) -> Option<Latency> {
-        let mut histogram = Latency::histogram();
-        self.add_to(&mut histogram);
         (!histogram.is_empty()).then(|| Latency::of(&histogram))
     }
 }

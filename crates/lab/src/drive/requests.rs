@@ -2,7 +2,7 @@
 //! requests can be made once more after the measurement, to count what is alive.
 
 use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload};
-use crate::workload::{Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix};
+use crate::workload::{Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble};
 use std::collections::BTreeMap;
 
 /// What a request does.
@@ -139,6 +139,11 @@ impl Plan {
         })
     }
 
+    /// How many threads make requests.
+    pub fn threads(&self) -> usize {
+        self.threads as usize
+    }
+
     /// Names of the kinds of requests, such as `hot get`.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| row.name.as_str())
@@ -197,9 +202,9 @@ fn source(distribution: Distribution, count: u64, seed: u64, phase: usize) -> So
     Source::Drawn(match distribution {
         Distribution::Sequential => Draw::Sequential,
         Distribution::Uniform => Draw::Uniform,
-        Distribution::Unique => Draw::Unique(Permutation::new(count, mix(seed.wrapping_add(phase as u64)))),
+        Distribution::Unique => Draw::Unique(Permutation::new(count, scramble(seed.wrapping_add(phase as u64)))),
         // The same permutation in all phases: what is popular stays popular.
-        Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, mix(!seed))),
+        Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!seed))),
         Distribution::Exponential(range) => Draw::Exponential(range),
         Distribution::Latest(alpha) => return Source::Latest(alpha),
     })
@@ -233,7 +238,8 @@ impl Requests<'_> {
     /// The next request.
     #[inline]
     pub fn next_request(&mut self) -> Request {
-        let rows = &self.plan.rows;
+        let plan = self.plan;
+        let rows = plan.rows.as_slice();
         let kind = match rows {
             [_] => 0,
             _ => {
@@ -242,11 +248,11 @@ impl Requests<'_> {
             }
         };
         let (mix, operation) = (rows[kind].mix, rows[kind].operation);
-        let place = &self.plan.places[mix];
+        let place = &plan.places[mix];
         let key = if operation == Operation::Insert { self.insert(mix) } else { self.draw(mix) };
         let size = match operation {
             Operation::Scan => 1 + self.random.below(place.scan_length as u64) as usize,
-            operation if operation.writes_value() => self.plan.sizes.draw(&mut self.random),
+            operation if operation.writes_value() => plan.sizes.draw(&mut self.random),
             _ => 0,
         };
         Request { kind, operation, family: place.family, key, size }
@@ -278,7 +284,7 @@ impl Requests<'_> {
         let Plan { places, threads, first_insert, seed, .. } = self.plan;
         let number = first_insert + (nth * threads + self.thread) * places.len() as u64 + mix as u64;
         let Place { first, count, .. } = places[mix];
-        let hash = crate::workload::mix(number.wrapping_add(crate::workload::mix(*seed)));
+        let hash = scramble(number.wrapping_add(scramble(*seed)));
         Key::Inserted { neighbour: first + ((u128::from(hash) * u128::from(count)) >> 64) as u64, number }
     }
 }

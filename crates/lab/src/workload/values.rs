@@ -32,6 +32,11 @@ impl ValuePool {
         ValuePool { bytes, value_size }
     }
 
+    /// The size of values that it was made for, bytes.
+    pub fn value_size(&self) -> usize {
+        self.value_size
+    }
+
     /// The values one thread writes, from the start of the pool.
     pub fn values(&self) -> Values<'_> {
         Values { pool: self, position: 0 }
