@@ -59,14 +59,9 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
         inserts: 0,
     };
     for (index, phase) in spec.workload.phases.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::from("interrupted"));
-        }
-        let in_phase = |failure: Failure| match failure.to_string() {
-            what if what == "interrupted" => failure,
-            what => Failure::from(format!("phase {}: {what}", phase.name)),
-        };
-        record.phases.push(run.phase(index).map_err(in_phase)?);
+        let in_phase = |failure| format!("phase {}: {failure}", phase.name);
+        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
+        record.phases.push(done.ok_or("interrupted")?);
     }
     opened.target.close()
 }

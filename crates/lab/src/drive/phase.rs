@@ -9,7 +9,7 @@ use super::requests::Plan;
 use super::sampler::{Amount, Sampler};
 use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
 use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
-use crate::target::{Failure, Figures, Outcome, Target};
+use crate::target::{Figures, Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::path::Path;
@@ -44,11 +44,11 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 impl<'a, T: Target> Run<'a, T> {
-    /// Does phase `index`, which must be there.
+    /// Does phase `index`, which must be there; `None` if it was stopped.
     ///
     /// # Errors
-    /// The first failure of the target, a trace that cannot be read, and `interrupted`.
-    pub fn phase(&mut self, index: usize) -> Outcome<PhaseRecord> {
+    /// The first failure of the target, and a trace that cannot be read.
+    pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
         Process::forget_peak();
@@ -61,7 +61,7 @@ impl<'a, T: Target> Run<'a, T> {
         let after_process = Process::now();
         let after = self.books.figures(self.target, &gauges, &after_process)?;
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Failure::from("interrupted"));
+            return Ok(None);
         }
         self.account(&work, &gauges, &after);
         let mut record = self.record(&kinds, &gauges, series)?;
@@ -76,7 +76,7 @@ impl<'a, T: Target> Run<'a, T> {
         record.memory = Memory::of(&after_process, &after);
         record.proportional_bytes = after_process.proportional_bytes;
         record.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
-        Ok(record)
+        Ok(Some(record))
     }
 
     /// What is to be done, the names of its kinds of requests, and how much it is.
