@@ -7,14 +7,15 @@ mod settings;
 pub use flags::BenchFlags;
 
 use crate::ended::Ended;
-use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use crate::store::require_database;
 use anyhow::{Context, anyhow};
 use progress::Line;
 use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
+use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
 use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinterdb::clock::{Clock, SystemClock};
+use sinterdb::db::DEFAULT_FAMILY;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         path: place.path.clone(),
         disable_wal: flags.switches.disable_wal,
         database: chosen.database.clone(),
-        family: chosen.family.clone(),
+        families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
     };
     let mut report = Report {
         version: RESULT_VERSION,
@@ -71,7 +72,7 @@ fn measure(
     report: &mut Report,
     out: &mut Box<dyn Write>,
 ) -> Result<ExitCode, Ended> {
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
     let progress = Progress::new(config.threads);
     let line = Line::new();
     let bench = Bench { config, opener, stop: &stop, progress: &progress };

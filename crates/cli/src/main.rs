@@ -7,7 +7,7 @@ mod check;
 mod ended;
 mod flags;
 mod inspect;
-mod interrupt;
+mod run;
 mod store;
 mod study;
 
@@ -35,16 +35,18 @@ enum Command {
     Advise(advise::AdviseFlags),
     /// Run a study: many settings, repeats in random order, verdicts.
     Study(study::StudyFlags),
+    /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
+    Run,
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match dispatch() {
         Ok(code) => code,
         Err(ended) => ended.report(),
     }
 }
 
-fn run() -> Result<ExitCode, Ended> {
+fn dispatch() -> Result<ExitCode, Ended> {
     let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
@@ -55,5 +57,6 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Check(flags) => check::run(&flags),
         Command::Advise(flags) => advise::run(&flags),
         Command::Study(flags) => study::run(&flags),
+        Command::Run => Ok(run::run()),
     }
 }

@@ -3,9 +3,10 @@
 mod print;
 
 use crate::ended::Ended;
-use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
+use anyhow::anyhow;
 use clap::Args;
 use print::Watch;
+use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
 use sinter_lab::run::{Limits, Workload};
 use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
@@ -82,7 +83,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     }
     fs::create_dir_all(&study.medium.directory)
         .map_err(|error| Ended::usage(format!("--directory {}: {error}", study.medium.directory.display())))?;
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
     let mut watch = Watch::new(&study);
     let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
     watch.end();

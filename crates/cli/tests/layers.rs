@@ -57,6 +57,7 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/run", 125),
     ("lab/src/statistics", 126),
     ("lab/src/bench", 130),
+    ("lab/src/drive", 130),
     ("lab/src/study", 135),
     ("lab/src/advise", 136),
     ("lab/src/lib", 140),

@@ -3,6 +3,7 @@
 
 pub mod advise;
 pub mod bench;
+pub mod drive;
 pub mod result;
 pub mod run;
 pub mod statistics;

@@ -32,7 +32,7 @@ pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error
     let entry = STUDIES.iter().find(|entry| entry.name == name);
     let known = || STUDIES.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     let entry = entry.ok_or_else(|| Error::Request(format!("there is no study {name:?}; there are: {}", known())))?;
-    Ok((entry.make)(scale, request))
+    checked((entry.make)(scale, request))
 }
 
 /// A user's workload under many settings: which of them writes least, at which space, memory and speed.
@@ -41,7 +41,16 @@ pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error
 /// As [`study`]; a workload in which nothing can be measured.
 pub fn own_workload(workload: Workload, request: &Request) -> Result<Study, Error> {
     check(request)?;
-    own::study(workload, request)
+    checked(own::study(workload, request)?)
+}
+
+/// A study whose runs can be made: what is wrong is told before the first, not by each.
+fn checked(study: Study) -> Result<Study, Error> {
+    let specs = study.runs().into_iter().filter_map(|run| study.spec(&run));
+    match specs.map(|spec| spec.validate()).find(|complaints| !complaints.is_empty()) {
+        Some(complaints) => Err(Error::Request(complaints.join("; "))),
+        None => Ok(study),
+    }
 }
 
 fn check(request: &Request) -> Result<(), Error> {

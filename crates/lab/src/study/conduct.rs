@@ -7,7 +7,8 @@ use super::Error;
 use super::folder::Folder;
 use super::plan::{PlannedRun, Study};
 use crate::run::{RECORD_VERSION, RunRecord, RunSpec};
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -195,7 +196,7 @@ fn attend(
         if stop.load(Ordering::Relaxed) {
             match asked {
                 // One that has just ended is no failure.
-                0 => kill_process(Pid::from_child(child), Signal::INT).unwrap_or(()),
+                0 => i32::try_from(child.id()).map_or((), |id| kill(Pid::from_raw(id), Signal::SIGINT).unwrap_or(())),
                 PATIENCE => child.kill().unwrap_or(()),
                 _ => {}
             }
