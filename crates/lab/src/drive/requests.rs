@@ -210,7 +210,7 @@ fn source(distribution: Distribution, count: u64, seed: u64, phase: usize) -> So
     })
 }
 
-pub(crate) fn sizes(size: ValueSize) -> ValueSizes {
+pub(super) fn sizes(size: ValueSize) -> ValueSizes {
     match size {
         ValueSize::Fixed(size) => ValueSizes::Fixed(size),
         ValueSize::Uniform(least, most) => ValueSizes::Uniform(least, most),
