@@ -4,8 +4,10 @@
 
 mod record;
 mod spec;
+mod verdict;
 
 pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
 };
+pub use verdict::{Answer, Verdict};
