@@ -4,5 +4,7 @@
 pub mod bench;
 pub mod result;
 pub mod run;
+pub mod statistics;
+pub mod study;
 pub mod target;
 pub mod workload;
