@@ -2,6 +2,7 @@
 //! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
 
 pub mod bench;
+pub mod report;
 pub mod result;
 pub mod run;
 pub mod statistics;

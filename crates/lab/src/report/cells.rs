@@ -1,13 +1,16 @@
-//! Which runs are repeats of each other, and what tells the others apart. Nothing here knows what a study varies: a run's spec is
-//! flattened into parameters, and those that differ within an engine name the cell.
+//! Which runs are repeats of each other, and what tells the others apart. A study's plan says so by its cells and their factors. Runs
+//! without a plan are told apart by their specs: each is flattened into parameters, and those that differ within an engine name the cell.
 
 use super::load::{Folder, Run};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parameters of a run: path in the spec, and value as text.
+/// Parameters of a run: path in the spec, or factor of the plan, and value as text.
 pub type Parameters = BTreeMap<String, String>;
+
+/// Phases that count together, by the name of what they measure.
+pub type Parts = BTreeMap<String, Vec<String>>;
 
 /// What a parameter says that a run does not mention.
 const ABSENT: &str = "default";
@@ -18,16 +21,28 @@ const MAPS: &[&str] = &["settings", "database", "operations"];
 /// What is told elsewhere: repeats differ in their seed, cells of a page in engine and workload.
 const NOT_PARAMETERS: &[&str] = &["version", "seed", "engine.name", "workload.name"];
 
+/// The parameter with the name of the plan's cell.
+const CELL: &str = "cell";
+
+/// Parameters that say where a run is from, not what it was asked to do.
+pub const ORIGIN: &[&str] = &["results", "commit", "engine.version"];
+
 /// Runs with equal parameters.
 pub struct Cell<'a> {
     /// The engine's name.
     pub engine: String,
     /// What it differs in from the others of its workload, such as `universal, wal off`; empty if in nothing.
     pub label: String,
-    /// The parameters of the label.
-    pub parameters: Parameters,
+    /// What may be on the axes of a sweep: the parameters of the label, or the factors of the plan.
+    pub factors: Parameters,
+    /// What is measured of its runs.
+    pub parts: Parts,
     /// Its repeats that did not fail.
     pub runs: Vec<&'a Run>,
+    /// The parameters of the label.
+    parameters: Parameters,
+    phrases: Parameters,
+    order: usize,
 }
 
 impl Cell<'_> {
@@ -35,9 +50,23 @@ impl Cell<'_> {
     pub fn name(&self) -> String {
         if self.label.is_empty() { self.engine.clone() } else { format!("{}: {}", self.engine, self.label) }
     }
+
+    /// The label as it would be without origins: the same for what was asked for alike.
+    pub fn request(&self) -> String {
+        join(self.phrases.iter().filter(|(name, _)| !ORIGIN.contains(&name.as_str())))
+    }
+
+    /// The folder it is from, where several are compared.
+    pub fn folder(&self) -> Option<&str> {
+        self.parameters.get("results").map(String::as_str)
+    }
 }
 
-/// All cells of a workload, in the order of their parameters.
+fn join<'a>(phrases: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    phrases.map(|(_, phrase)| phrase.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// All cells of a workload, in the order of the plan or of their parameters.
 pub struct Workload<'a> {
     /// Its name.
     pub name: String,
@@ -47,88 +76,123 @@ pub struct Workload<'a> {
     pub cells: Vec<Cell<'a>>,
 }
 
-impl Workload<'_> {
-    /// Labels, each once, in the order of the cells.
-    pub fn labels(&self) -> Vec<&str> {
-        let mut labels: Vec<&str> = Vec::new();
-        for cell in &self.cells {
-            if !labels.contains(&cell.label.as_str()) {
-                labels.push(&cell.label);
-            }
-        }
-        labels
-    }
-
+impl<'a> Workload<'a> {
     /// The cells of an engine.
-    pub fn of<'b>(&'b self, engine: &'b str) -> impl Iterator<Item = &'b Cell<'b>> {
+    pub fn of(&self, engine: &str) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.engine == engine)
     }
 }
 
-/// Parameters of every run, in order, and the folder they are from.
+/// A run and what tells it from others.
+struct Described<'a> {
+    run: &'a Run,
+    parameters: Parameters,
+    factors: Option<Parameters>,
+    parts: Parts,
+    order: usize,
+}
+
+/// Parameters of every run by its spec, in order.
 pub fn parameters(folders: &[Folder]) -> Vec<(&Run, Parameters)> {
     let runs = folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run)));
     runs.map(|(folder, run)| {
-        let mut parameters = Parameters::new();
+        let mut parameters = origin(folders, folder, run);
         // The spec is a tree of numbers and strings by construction; if it were not, there would be nothing to tell runs apart by.
         flatten("", &serde_json::to_value(&run.record.spec).unwrap_or_default(), &mut parameters);
         parameters.retain(|name, _| !NOT_PARAMETERS.contains(&name.as_str()));
-        parameters.insert("engine.version".into(), run.record.engine_version.clone());
-        parameters.insert("commit".into(), run.record.commit.as_deref().map_or("unknown".into(), |c| c.chars().take(12).collect()));
-        if folders.len() > 1 {
-            parameters.insert("results".into(), folder.name.clone());
-        }
         (run, parameters)
     })
     .collect()
 }
 
-/// The workloads of all runs that did not fail.
-pub fn workloads(folders: &[Folder]) -> Vec<Workload<'_>> {
-    let mut by_name: BTreeMap<&str, Vec<(&Run, Parameters)>> = BTreeMap::new();
-    for (run, parameters) in parameters(folders).into_iter().filter(|(run, _)| run.record.failure.is_none()) {
-        by_name.entry(&run.record.spec.workload.name).or_default().push((run, parameters));
+fn origin(folders: &[Folder], folder: &Folder, run: &Run) -> Parameters {
+    let commit = run.record.commit.as_deref().map_or("unknown".into(), |c| c.chars().take(12).collect());
+    let mut origin = Parameters::from([("engine.version".into(), run.record.engine_version.clone()), ("commit".into(), commit)]);
+    if folders.len() > 1 {
+        origin.insert("results".into(), folder.name.clone());
     }
-    by_name.into_iter().map(|(name, runs)| workload(name, &runs)).collect()
+    origin
 }
 
-fn workload<'a>(name: &str, runs: &[(&'a Run, Parameters)]) -> Workload<'a> {
+/// Runs by the plans of their folders; `None` if one is in no plan.
+fn planned(folders: &[Folder]) -> Option<Vec<Described<'_>>> {
+    let runs = folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run)));
+    let described = runs.map(|(folder, run)| {
+        let (order, cell) = folder.planned(run)?;
+        let mut parameters = origin(folders, folder, run);
+        parameters.insert(CELL.into(), cell.name.clone());
+        let parts = cell.measures.clone();
+        Some(Described { run, parameters, factors: Some(cell.factors.clone()), parts, order })
+    });
+    described.collect()
+}
+
+/// Runs by their specs.
+fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
+    let described = parameters(folders).into_iter().map(|(run, parameters)| {
+        let phases = run.record.phases.iter().map(|phase| phase.name.clone()).collect();
+        Described { run, parameters, factors: None, parts: Parts::from([("all phases".into(), phases)]), order: 0 }
+    });
+    described.collect()
+}
+
+/// The workloads of all runs that did not fail, in the order of the plan or of their names.
+pub fn workloads(folders: &[Folder]) -> Vec<Workload<'_>> {
+    let mut by_name: BTreeMap<&str, Vec<Described<'_>>> = BTreeMap::new();
+    for described in planned(folders).unwrap_or_else(|| unplanned(folders)) {
+        if described.run.record.failure.is_none() {
+            by_name.entry(&described.run.record.spec.workload.name).or_default().push(described);
+        }
+    }
+    let mut workloads: Vec<Workload<'_>> = by_name.into_iter().map(|(name, runs)| workload(name, runs)).collect();
+    workloads.sort_by_key(|workload| workload.cells.iter().map(|cell| cell.order).min());
+    workloads
+}
+
+fn workload<'a>(name: &str, runs: Vec<Described<'a>>) -> Workload<'a> {
     let engine = |run: &Run| run.record.spec.engine.name.clone();
-    let engines: BTreeSet<String> = runs.iter().map(|(run, _)| engine(run)).collect();
-    let varied: BTreeSet<&String> = engines.iter().flat_map(|e| differing(runs.iter().filter(|(run, _)| engine(run) == *e))).collect();
+    let engines: BTreeSet<String> = runs.iter().map(|described| engine(described.run)).collect();
+    let within = |e: &String| differing(runs.iter().filter(|d| engine(d.run) == *e).map(|d| &d.parameters).collect::<Vec<_>>().as_slice());
+    let varied: BTreeSet<String> = engines.iter().flat_map(within).collect();
     let mut cells: Vec<Cell<'a>> = Vec::new();
-    for (run, all) in runs {
+    for Described { run, parameters: all, factors, parts, order } in runs {
         let value = |name: &String| all.get(name).cloned().unwrap_or_else(|| ABSENT.into());
-        let parameters: Parameters = varied.iter().map(|name| ((*name).clone(), value(name))).collect();
+        let parameters: Parameters = varied.iter().map(|name| (name.clone(), value(name))).collect();
         match cells.iter_mut().find(|cell| cell.engine == engine(run) && cell.parameters == parameters) {
             Some(cell) => cell.runs.push(run),
             None => {
-                let label = parameters.iter().map(|(name, value)| phrase(&short(name, &varied), value)).collect::<Vec<_>>().join(", ");
-                cells.push(Cell { engine: engine(run), label, parameters, runs: vec![run] });
+                let phrases: Parameters = parameters.iter().map(|(name, v)| (name.clone(), phrase(&short(name, &varied), v))).collect();
+                let label = join(phrases.iter());
+                let factors = factors.unwrap_or_else(|| parameters.clone());
+                cells.push(Cell { engine: engine(run), label, factors, parts, runs: vec![run], parameters, phrases, order });
             }
         }
     }
-    cells.sort_by(|a, b| by_parameters(&a.parameters, &b.parameters).then_with(|| a.engine.cmp(&b.engine)));
+    cells.sort_by(|a, b| {
+        let parameters = by_parameters(&a.parameters, &b.parameters);
+        a.order.cmp(&b.order).then(parameters).then_with(|| a.engine.cmp(&b.engine))
+    });
     Workload { name: name.into(), engines: engines.into_iter().collect(), cells }
 }
 
 /// Parameters that do not have one value in all of these runs.
-pub fn differing<'a, 'r: 'a>(runs: impl Iterator<Item = &'a (&'r Run, Parameters)> + Clone) -> BTreeSet<&'a String> {
-    let names: BTreeSet<&String> = runs.clone().flat_map(|(_, parameters)| parameters.keys()).collect();
-    let values = |name: &String| runs.clone().map(|(_, parameters)| parameters.get(name)).collect::<BTreeSet<_>>().len();
-    names.into_iter().filter(|name| values(name) > 1).collect()
+pub fn differing(runs: &[&Parameters]) -> BTreeSet<String> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|parameters| parameters.keys()).collect();
+    let values = |name: &String| runs.iter().map(|parameters| parameters.get(name)).collect::<BTreeSet<_>>().len();
+    names.into_iter().filter(|name| values(name) > 1).cloned().collect()
 }
 
 /// As many last segments of a path as tell it from the other paths.
-pub fn short(path: &str, among: &BTreeSet<&String>) -> String {
+pub fn short(path: &str, among: &BTreeSet<String>) -> String {
     let starts = path.rmatch_indices('.').map(|(at, _)| at + 1).chain([0]);
-    let unique = |tail: &str| among.iter().all(|other| *other == path || !(*other == tail || other.ends_with(&format!(".{tail}"))));
+    let unique = |tail: &str| among.iter().all(|other| other == path || !(other == tail || other.ends_with(&format!(".{tail}"))));
     starts.map(|start| &path[start..]).find(|tail| unique(tail)).unwrap_or(path).into()
 }
 
 /// A parameter in a label: words speak for themselves, numbers and switches need their name.
-fn phrase(name: &str, value: &str) -> String {
+pub fn phrase(name: &str, value: &str) -> String {
     match value {
+        value if name == CELL => value.into(),
         "true" => format!("{name} on"),
         "false" => format!("{name} off"),
         word if word != ABSENT && word.starts_with(|c: char| c.is_alphabetic()) && !word.contains(' ') => word.into(),
@@ -224,7 +288,7 @@ mod tests {
     #[test]
     fn names_are_as_short_as_they_can_be() {
         let paths = ["families.hot.settings.size", "families.cold.settings.size", "wal"].map(str::to_owned);
-        let among: BTreeSet<&String> = paths.iter().collect();
+        let among: BTreeSet<String> = paths.iter().cloned().collect();
         assert_eq!(short("wal", &among), "wal");
         assert_eq!(short(&paths[0], &among), "hot.settings.size");
     }

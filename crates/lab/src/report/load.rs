@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::run::{RECORD_VERSION, RunRecord, Verdict};
+use crate::study::plan::{Cell as PlannedCell, STUDY_VERSION, Study};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,6 +19,10 @@ pub struct Folder {
     pub path: PathBuf,
     /// The study as it was asked, in its own words; `None`: not there.
     pub study: Option<Value>,
+    /// The same, understood; `None` for studies of another version, whose runs are told apart by their specs.
+    pub plan: Option<Study>,
+    /// Names of the plan's cells by the numbers of runs.
+    cells: BTreeMap<usize, String>,
     /// What the study decided; empty if it did not (yet).
     pub verdicts: Vec<Verdict>,
     /// In order of their file names.
@@ -30,6 +35,13 @@ pub struct Run {
     pub file: String,
     /// What is in it.
     pub record: RunRecord,
+}
+
+impl Run {
+    /// Its number: its file's name.
+    fn number(&self) -> Option<usize> {
+        Path::new(&self.file).file_stem()?.to_str()?.parse().ok()
+    }
 }
 
 /// The part of a record that tells whether the rest can be read.
@@ -45,15 +57,34 @@ impl Folder {
         if !path.is_dir() {
             return Err(missing(if path.exists() { "not a directory" } else { "no such directory" }));
         }
-        let (study, verdicts) = (json(&path.join("study.json"))?, json(&path.join("verdicts.json"))?);
+        let study: Option<Value> = json(&path.join("study.json"))?;
+        let plan = study.as_ref().map(|study| plan(&path.join("study.json"), study)).transpose()?.flatten();
+        let verdicts = json(&path.join("verdicts.json"))?;
         let runs = run_files(&path.join("runs"))?.iter().map(|file| read_run(file)).collect::<Result<Vec<_>, _>>()?;
         if study.is_none() && runs.is_empty() {
             return Err(missing("no results there (neither study.json nor runs/*.json)"));
         }
         let name = fs::canonicalize(path).ok().and_then(|full| Some(full.file_name()?.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| path.display().to_string());
-        Ok(Folder { name, path: path.to_owned(), study, verdicts: verdicts.unwrap_or_default(), runs })
+        let cells = plan.iter().flat_map(|plan| plan.runs()).map(|run| (run.number, run.cell.to_owned())).collect();
+        Ok(Folder { name, path: path.to_owned(), study, plan, cells, verdicts: verdicts.unwrap_or_default(), runs })
     }
+
+    /// The cell of the plan that a run is of, and its place there. A run's file has its number in the plan's order.
+    pub fn planned(&self, run: &Run) -> Option<(usize, &PlannedCell)> {
+        let cell = self.cells.get(&run.number()?)?;
+        let cells = &self.plan.as_ref()?.cells;
+        let (place, cell) = cells.iter().enumerate().find(|(_, other)| other.name == *cell)?;
+        (cell.workload == run.record.spec.workload).then_some((place, cell))
+    }
+}
+
+/// A study of this version has to be whole.
+fn plan(file: &Path, study: &Value) -> Result<Option<Study>, Failure> {
+    if study.get("version").and_then(Value::as_u64) != Some(STUDY_VERSION.into()) {
+        return Ok(None);
+    }
+    Study::deserialize(study).map(Some).map_err(|e| Failure::Input(format!("{}: {e}", file.display())))
 }
 
 /// Folders of the same name are told apart by their paths, and by their place if even those are alike.
