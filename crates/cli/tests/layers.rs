@@ -56,8 +56,6 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/result", 120),
     ("lab/src/run", 125),
     ("lab/src/statistics", 126),
-    // Plain data that a report reads beside the records: what was asked, and the verdicts.
-    ("lab/src/study/plan", 127),
     ("lab/src/bench", 130),
     ("lab/src/study", 135),
     ("lab/src/lib", 140),

@@ -1,0 +1,88 @@
+//! A user's own workload crossed with the settings that shape a tree.
+
+use super::Error;
+use super::plan::{Cell, Request, STUDY_VERSION, Study};
+use super::settings::{BASE, FAN_OUT, Shape, TRIGGER, database, family};
+use crate::run::{Medium, Mix, PhaseKind, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Its name in result folders.
+pub const NAME: &str = "workload";
+/// What is read from each run.
+pub const MEASURE: &str = "all";
+/// Repeats where none are asked for.
+const REPEATS: u32 = 3;
+
+/// The shapes that are tried: name, factors, shape.
+fn shapes() -> Vec<(String, Vec<(&'static str, String)>, Shape)> {
+    let mut shapes = Vec::new();
+    for trigger in [TRIGGER, 2 * TRIGGER] {
+        let factors = vec![("style", "universal".to_string()), ("runs", trigger.to_string())];
+        shapes.push((format!("universal, {trigger} runs"), factors, Shape::Universal { trigger }));
+    }
+    shapes.push(("leveled, dynamic".to_string(), vec![("style", "leveled, dynamic".to_string())], Shape::Dynamic));
+    for base in [BASE / 4, BASE, 2 * BASE] {
+        for fan_out in [4, FAN_OUT, 2 * FAN_OUT] {
+            let mib = base >> 20;
+            let factors = vec![("style", "leveled".to_string()), ("base MiB", mib.to_string()), ("fan-out", fan_out.to_string())];
+            shapes.push((format!("leveled, base {mib} MiB, fan-out {fan_out}"), factors, Shape::Leveled { base, fan_out }));
+        }
+    }
+    shapes
+}
+
+/// Everything after the loads that a workload begins with, or everything if there is nothing else.
+fn measured(workload: &Workload) -> Vec<String> {
+    let is_load = |kind: &PhaseKind| matches!(kind, PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact);
+    let start = workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0);
+    workload.phases[start..].iter().map(|phase| phase.name.clone()).collect()
+}
+
+/// The families that the mixes name, behind the first one, which is that of all others.
+fn families(workload: &Workload) -> Vec<String> {
+    let mixes = |kind: &PhaseKind| match kind {
+        PhaseKind::Run { mixes, .. } => mixes.clone(),
+        _ => Vec::new(),
+    };
+    let named: BTreeSet<String> = workload.phases.iter().flat_map(|phase| mixes(&phase.kind)).filter_map(|mix: Mix| mix.family).collect();
+    let others = named.into_iter().filter(|name| name != "default");
+    std::iter::once("default".to_string()).chain(others).collect()
+}
+
+/// The study of a workload.
+pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Error> {
+    if workload.phases.is_empty() {
+        return Err(Error::Request("workload: it has no phases".to_string()));
+    }
+    let measures = BTreeMap::from([(MEASURE.to_string(), measured(&workload))]);
+    let families = families(&workload);
+    let cells = shapes().into_iter().map(|(name, factors, shape)| {
+        let list = families.iter().map(|name| family(name, shape, 1)).collect();
+        Cell {
+            name,
+            factors: factors.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+            settings: database(list, 1, true, false),
+            workload: workload.clone(),
+            measures: measures.clone(),
+        }
+    });
+    Ok(Study {
+        version: STUDY_VERSION,
+        name: NAME.to_string(),
+        title: format!("{}: which settings write least", workload.name),
+        questions: vec![format!(
+            "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory and \
+             speed? Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
+            workload.name,
+            measured(&workload)
+        )],
+        scale: None,
+        seed: request.seed,
+        repeats: request.repeats.unwrap_or(REPEATS),
+        engines: request.engines.clone(),
+        medium: Medium { directory: request.directory.clone() },
+        limits: request.limits,
+        cells: cells.collect(),
+        hypotheses: Vec::new(),
+    })
+}
