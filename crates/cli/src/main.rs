@@ -6,6 +6,7 @@ mod check;
 mod ended;
 mod flags;
 mod inspect;
+mod report;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -28,6 +29,8 @@ enum Command {
     Inspect(inspect::InspectFlags),
     /// Read and verify everything; name any damage.
     Check(check::CheckFlags),
+    /// Draw the results of studies as a page, or compare several.
+    Report(report::ReportFlags),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +49,6 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),
+        Command::Report(flags) => report::run(&flags),
     }
 }

@@ -58,6 +58,7 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/statistics", 126),
     ("lab/src/bench", 130),
     ("lab/src/study", 135),
+    ("lab/src/report", 136),
     ("lab/src/lib", 140),
     ("cli/src", 150),
 ];

@@ -1,5 +1,6 @@
 //! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] is what they
 //! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
+//! [`run`] is one run as data, [`study`] many of them with a question, [`statistics`] what may be said of repeats, and [`report`] the page.
 
 pub mod bench;
 pub mod report;

@@ -1,7 +1,8 @@
 //! Result folders, read.
 
 use super::Failure;
-use crate::run::{RECORD_VERSION, RunRecord, Verdict};
+use crate::run::{RECORD_VERSION, RunRecord};
+use crate::study::judge::Finding;
 use crate::study::plan::{Cell as PlannedCell, STUDY_VERSION, Study};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +25,7 @@ pub struct Folder {
     /// Names of the plan's cells by the numbers of runs.
     cells: BTreeMap<usize, String>,
     /// What the study decided; empty if it did not (yet).
-    pub verdicts: Vec<Verdict>,
+    pub findings: Vec<Finding>,
     /// In order of their file names.
     pub runs: Vec<Run>,
 }
@@ -59,7 +60,7 @@ impl Folder {
         }
         let study: Option<Value> = json(&path.join("study.json"))?;
         let plan = study.as_ref().map(|study| plan(&path.join("study.json"), study)).transpose()?.flatten();
-        let verdicts = json(&path.join("verdicts.json"))?;
+        let findings: Option<Vec<Finding>> = json(&path.join("verdicts.json"))?;
         let runs = run_files(&path.join("runs"))?.iter().map(|file| read_run(file)).collect::<Result<Vec<_>, _>>()?;
         if study.is_none() && runs.is_empty() {
             return Err(missing("no results there (neither study.json nor runs/*.json)"));
@@ -67,7 +68,7 @@ impl Folder {
         let name = fs::canonicalize(path).ok().and_then(|full| Some(full.file_name()?.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| path.display().to_string());
         let cells = plan.iter().flat_map(|plan| plan.runs()).map(|run| (run.number, run.cell.to_owned())).collect();
-        Ok(Folder { name, path: path.to_owned(), study, plan, cells, verdicts: verdicts.unwrap_or_default(), runs })
+        Ok(Folder { name, path: path.to_owned(), study, plan, cells, findings: findings.unwrap_or_default(), runs })
     }
 
     /// The cell of the plan that a run is of, and its place there. A run's file has its number in the plan's order.

@@ -12,7 +12,7 @@ const COLORS: usize = 8;
 /// Lines that are shown at first; the others wait in the legend.
 const SHOWN: usize = 8;
 /// Points of a line; longer series have several seconds in one point.
-const POINTS: usize = 300;
+const POINTS: usize = 200;
 /// Pixels, legend left out.
 const HEIGHT: usize = 300;
 /// Characters of a line of a legend.

@@ -46,17 +46,27 @@
     return Math.ceil(lines.reduce((sum, n) => sum + n, 0) / columns) * 18 + 12;
   };
 
-  const draw = async () => {
-    for (const figure of figures) {
-      const element = document.getElementById(figure.id);
-      const height = figure.layout.height + legend(figure, element.clientWidth);
-      const layout = structuredClone({ ...figure.layout, height, template: template() });
-      await Plotly.react(element, figure.data.map((trace) => coloured(structuredClone(trace))), layout, { responsive: true, displayModeBar: false });
-      // Lets the page answer between two charts.
-      await new Promise((resolve) => setTimeout(resolve));
-    }
-    document.documentElement.dataset.drawn = figures.length;
+  const drawn = new Set();
+  const draw = async (figure) => {
+    const element = document.getElementById(figure.id);
+    const layout = structuredClone({ ...figure.layout, height: element.clientHeight, template: template() });
+    await Plotly.react(element, figure.data.map((trace) => coloured(structuredClone(trace))), layout, { responsive: true, displayModeBar: false });
+    drawn.add(figure);
+    document.documentElement.dataset.drawn = drawn.size;
   };
-  dark.addEventListener("change", draw);
-  await draw();
+
+  // Charts are drawn when they come near the screen: a study may have hundreds.
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries.filter((entry) => entry.isIntersecting)) {
+      near.unobserve(entry.target);
+      draw(figures.find((figure) => figure.id === entry.target.id));
+    }
+  }, { rootMargin: "400px" });
+  for (const figure of figures) {
+    const element = document.getElementById(figure.id);
+    element.style.height = `${figure.layout.height + legend(figure, element.clientWidth)}px`;
+    near.observe(element);
+  }
+  dark.addEventListener("change", () => drawn.forEach(draw));
+  document.documentElement.dataset.charts = figures.length;
 })();
