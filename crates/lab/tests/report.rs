@@ -8,6 +8,7 @@ use serde_json::Value;
 use sinter_lab::report::{Failure, compare, write};
 use sinter_lab::result::LevelResult;
 use sinter_lab::run::{PhaseRecord, RunRecord};
+use sinter_lab::study::folder::Folder;
 use sinter_lab::study::plan::Study;
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,6 +65,7 @@ fn near(found: f64, expected: f64) {
 
 /// The whole study with its page, made once.
 struct Sample {
+    folder: PathBuf,
     study: Study,
     records: BTreeMap<usize, RunRecord>,
     page: String,
@@ -78,7 +80,8 @@ fn sample() -> &'static Sample {
         let study = fixture::study(3);
         fixture::write_study(&folder, &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
         let page = read(&write(&folder).unwrap());
-        Sample { study, records: records(&folder), figures: figures(&page), page, csv: read(&folder.join("results.csv")) }
+        let csv = read(&folder.join("results.csv"));
+        Sample { study, records: records(&folder), figures: figures(&page), page, csv, folder }
     })
 }
 
@@ -262,7 +265,7 @@ fn sweeps_are_grids_of_means() {
     for (row, z) in map["y"].as_array().unwrap().iter().zip(map["z"].as_array().unwrap()) {
         let value = row.as_str().unwrap().rsplit(' ').next().unwrap();
         for (shape, z) in map["x"].as_array().unwrap().iter().zip(floats(z)) {
-            let cell = format!("B {}, {value} B", shape.as_str().unwrap());
+            let cell = format!("B {}, {value} B", shape.as_str().unwrap().replace("<br>", " "));
             let write = |r: &RunRecord| {
                 let phases = ["fillrandom", "fillrandom debts"].map(|name| phase(r, name));
                 let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|p| of(p)).sum::<u64>() as f64;
@@ -321,10 +324,7 @@ fn the_page_holds_all_it_needs() {
         assert!(!rest.contains(outside), "{outside}");
     }
     assert!(rest.len() < 1_500_000, "{} bytes without the library", rest.len());
-    let again = kept("again").join("results");
-    fixture::write_study(&again, &fixture::study(3), "aaaaaaaaaaaaaaaaaaaa", 1.0);
-    write(&again).unwrap();
-    assert_eq!(read(&again.join("index.html")), sample.page, "the same records give the same page");
+    assert_eq!(read(&write(&sample.folder).unwrap()), sample.page, "the same records give the same page");
 }
 
 /// Fields of a line by RFC 4180.
@@ -398,7 +398,9 @@ fn runs_without_a_plan_are_told_apart_by_their_specs() {
 #[test]
 fn several_folders_are_compared() {
     let folder = kept("comparison");
-    let study = fixture::study(3);
+    let mut study = fixture::study(3);
+    study.cells.retain(|cell| cell.name.starts_with("A ") || cell.name.starts_with("C "));
+    study.hypotheses.clear();
     let (before, after) = (folder.join("before"), folder.join("after"));
     fixture::write_study(&before, &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
     fixture::write_study(&after, &study, "bbbbbbbbbbbbbbbbbbbb", 1.5);
@@ -473,10 +475,7 @@ fn what_cannot_be_drawn_is_named() {
 #[test]
 fn what_is_not_there_yet_is_left_out() {
     let folder = kept("unfinished").join("results");
-    let study = fixture::study(3);
-    fixture::write_study(&folder, &study, "c", 1.0);
-    fs::remove_file(folder.join("verdicts.json")).unwrap();
-    fs::remove_dir_all(folder.join("runs")).unwrap();
+    Folder::create(&folder, &fixture::study(3)).unwrap();
     let page = read(&write(&folder).unwrap());
     assert!(page.contains("No run has finished yet.") && page.contains("the study has not been judged") && !page.contains("id=\"library\""));
     // A study of another version is told in its own words, and its runs are told apart by their specs.

@@ -209,9 +209,9 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The last number in a text, such as `64MiB`, `16` or `fixed 1024`.
+/// The number in `16`, `64MiB` or `fixed 1024`.
 fn magnitude(text: &str) -> Option<f64> {
-    let word = text.split_whitespace().last()?;
+    let word = text.split_whitespace().last().filter(|_| text.split_whitespace().count() <= 2)?;
     let digits = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(word.len());
     let (number, unit) = word.split_at(digits);
     let shift = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {

@@ -26,7 +26,7 @@ pub fn csv(folders: &[Folder]) -> String {
     for (run, parameters) in &runs {
         let none = PhaseRecord::default();
         // A run that failed before its first phase is still a line.
-        let phases = if run.record.phases.is_empty() { std::slice::from_ref(&none) } else { &run.record.phases };
+        let phases = if run.record.phases.is_empty() { std::slice::from_ref(&none) } else { &run.record.phases[..] };
         for phase in phases {
             out += &line(fields(&run.file, &run.record, phase).chain(values(&names, parameters)));
         }

@@ -7,8 +7,13 @@ use crate::study::metric::Metric;
 
 const MIB: f64 = 1_048_576.0;
 
-/// A figure of `T`.
-pub struct Measure<T> {
+/// A figure of one phase.
+pub type OfPhase = fn(&PhaseRecord) -> Option<f64>;
+/// A figure of phases that count together.
+pub type OfPart = fn(&Part<'_>) -> Option<f64>;
+
+/// A figure.
+pub struct Measure<F> {
     /// Name and unit.
     pub name: &'static str,
     /// Column in the CSV file; empty: there under other columns.
@@ -16,11 +21,11 @@ pub struct Measure<T> {
     /// What is to be known to read it right.
     pub meaning: &'static str,
     /// The value, if the run has one.
-    pub of: fn(&T) -> Option<f64>,
+    pub of: F,
 }
 
 /// Of one phase.
-pub const PHASE: &[Measure<PhaseRecord>] = &[
+pub const PHASE: &[Measure<OfPhase>] = &[
     Measure { name: "operations/s", column: "operations_per_second", meaning: "warm-up left out", of: rate },
     Measure { name: "p50, µs", column: "p50_us", meaning: "latency, as its client saw it", of: |p| micros(p, |l| l.p50) },
     Measure { name: "p99, µs", column: "p99_us", meaning: "latency, as its client saw it", of: latency_p99 },
@@ -49,10 +54,10 @@ pub const PHASE: &[Measure<PhaseRecord>] = &[
 ];
 
 /// Of the phases that count together.
-pub const PART: &[Measure<Part<'_>>] = &[WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, WRITTEN, PEAK_MEMORY, CPU, TIME];
+pub const PART: &[Measure<OfPart>] = &[WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, WRITTEN, PEAK_MEMORY, CPU, TIME];
 
 /// All bytes written per user byte.
-pub const WRITE_AMPLIFICATION: Measure<Part<'_>> = Measure {
+pub const WRITE_AMPLIFICATION: Measure<OfPart> = Measure {
     name: "write amplification",
     column: "",
     meaning: "bytes written per user byte",
@@ -60,7 +65,7 @@ pub const WRITE_AMPLIFICATION: Measure<Part<'_>> = Measure {
 };
 
 /// Space at the end.
-pub const SPACE_AMPLIFICATION: Measure<Part<'_>> = Measure {
+pub const SPACE_AMPLIFICATION: Measure<OfPart> = Measure {
     name: "space amplification",
     column: "",
     meaning: "bytes of the store per live user byte, at the end",
@@ -68,22 +73,22 @@ pub const SPACE_AMPLIFICATION: Measure<Part<'_>> = Measure {
 };
 
 /// The greatest peak of memory.
-pub const PEAK_MEMORY: Measure<Part<'_>> = Measure {
+pub const PEAK_MEMORY: Measure<OfPart> = Measure {
     name: "peak memory, MiB",
     column: "",
     meaning: "largest resident set",
     of: |part| positive(Metric::PeakMemory.of(part.run, part.phases)? / MIB),
 };
 
-const WRITTEN: Measure<Part<'_>> = Measure {
+const WRITTEN: Measure<OfPart> = Measure {
     name: "written, MiB",
     column: "",
     meaning: "by all causes",
     of: |part| Some(part.sum(|phase| phase.written.total_bytes as f64) / MIB),
 };
-const CPU: Measure<Part<'_>> =
+const CPU: Measure<OfPart> =
     Measure { name: "CPU, s", column: "", meaning: "all threads, user and system", of: |part| Some(part.sum(|phase| phase.cpu_seconds)) };
-const TIME: Measure<Part<'_>> =
+const TIME: Measure<OfPart> =
     Measure { name: "time, s", column: "", meaning: "warm-up left out", of: |part| Some(part.sum(|phase| phase.seconds)) };
 
 /// Phases of a run that count together, so that debts of one that another pays are in the figures.
@@ -126,18 +131,18 @@ fn phase<'a>(run: &'a RunRecord, name: &str) -> Option<&'a PhaseRecord> {
 
 impl<'a> Cell<'a> {
     /// A figure of a part of all repeats that have it.
-    pub fn values(&self, part: &str, of: fn(&Part<'_>) -> Option<f64>) -> Vec<f64> {
+    pub fn values(&self, part: &str, of: OfPart) -> Vec<f64> {
         self.parts(part).filter_map(|part| of(&part)).collect()
     }
 
     /// A part of all repeats.
     pub fn parts<'b>(&'b self, part: &str) -> impl Iterator<Item = Part<'b>> {
         let phases = self.parts.get(part);
-        phases.into_iter().flat_map(|phases| self.runs.iter().map(move |run| Part { run: &run.record, phases }))
+        phases.into_iter().flat_map(move |phases| self.runs.iter().map(move |run| Part { run: &run.record, phases }))
     }
 
     /// A figure of a phase of all repeats that have it.
-    pub fn phase_values(&self, name: &str, of: fn(&PhaseRecord) -> Option<f64>) -> Vec<f64> {
+    pub fn phase_values(&self, name: &str, of: OfPhase) -> Vec<f64> {
         self.phases(name).filter_map(of).collect()
     }
 

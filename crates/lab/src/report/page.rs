@@ -7,7 +7,7 @@ mod ran;
 use super::cells::{Workload, workloads};
 use super::charts::{self, Chart};
 use super::load::Folder;
-use super::measures::{Measure, PEAK_MEMORY, Part, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
+use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
 use super::tables;
 use super::text::escape;
 use serde_json::Value;
@@ -114,7 +114,7 @@ fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> S
     let mut html = format!("<section id=\"{id}\"><h2>{}</h2>\n", escape(&workload.name));
     for (place, (name, phases)) in workload.parts().iter().enumerate() {
         let id = format!("{id}-{place}");
-        let bar = |end: &str, measure: Measure<Part<'_>>| {
+        let bar = |end: &str, measure: Measure<OfPart>| {
             charts::bars(format!("{id}-{end}"), measure.name, measure.meaning, workload, |cell| cell.values(name, measure.of))
         };
         let amplifications = [bar("write", WRITE_AMPLIFICATION), bar("space", SPACE_AMPLIFICATION)];
@@ -133,11 +133,11 @@ fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> S
 fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>) -> String {
     let mut html = format!("<h3>Phase {}</h3>\n", escape(name));
     if workload.has_operations(name) {
-        let bar = |end: &str, title, meaning, of| {
+        let bar = |end: &str, title: &str, meaning: &str, of: OfPhase| {
             charts::bars(format!("{id}-{end}"), title, meaning, workload, |cell| cell.phase_values(name, of))
         };
         let bars = [
-            bar("rate", "operations per second", "warm-up left out", rate as fn(&_) -> _),
+            bar("rate", "operations per second", "warm-up left out", rate),
             bar("p99", "99th percentile of latency, µs", "as the client saw it", latency_p99),
             charts::percentiles(format!("{id}-percentiles"), workload, name),
         ];

@@ -15,7 +15,7 @@ pub fn phase(workload: &Workload<'_>, name: &str) -> String {
     table(workload, PHASE, |cell, measure| cell.phase_values(name, measure.of))
 }
 
-fn table<T>(workload: &Workload<'_>, measures: &[Measure<T>], values: impl Fn(&Cell<'_>, &Measure<T>) -> Vec<f64>) -> String {
+fn table<F>(workload: &Workload<'_>, measures: &[Measure<F>], values: impl Fn(&Cell<'_>, &Measure<F>) -> Vec<f64>) -> String {
     let head = measures.iter().map(|m| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name)));
     let row = |cell: &Cell<'_>| {
         let figures = measures.iter().map(|measure| format!("<td>{}</td>", figure(&values(cell, measure)))).collect::<String>();
@@ -47,7 +47,7 @@ pub fn framed(head: &str, rows: &str) -> String {
 }
 
 /// One measure of a comparison: its heading and its values.
-type Column<'a> = (String, Box<dyn Fn(&Cell<'_>) -> Vec<f64> + 'a>);
+type Column = (String, Box<dyn Fn(&Cell<'_>) -> Vec<f64>>);
 
 /// How cells changed against their counterparts in the folder `base`; `None` if none has one.
 pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
@@ -64,8 +64,8 @@ pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
     (!rows.is_empty()).then(|| framed(&format!("<th>engine</th><th>settings</th>{head}"), &rows))
 }
 
-fn columns<'a>(workload: &Workload<'_>) -> Vec<Column<'a>> {
-    let mut columns: Vec<Column<'a>> = Vec::new();
+fn columns(workload: &Workload<'_>) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
     for (name, _) in workload.parts() {
         for measure in [WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, PEAK_MEMORY] {
             let part = name.clone();

@@ -2,7 +2,7 @@
 
 use super::{Chart, LABEL_WIDTH, numbers};
 use crate::report::cells::{Cell, Workload};
-use crate::report::text::wrap;
+use crate::report::text::{escape, wrap};
 use crate::statistics::{CONFIDENCE, Summary, summarise};
 use crate::study::metric::by_cause;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
         // None of the figures can be below 0, whatever an interval of few values says.
         let down = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| s.mean - i.low.max(0.0)));
         data.push(json!({
-            "type": "bar", "orientation": "h", "name": engine, "color": color,
+            "type": "bar", "orientation": "h", "name": escape(engine), "color": color,
             "y": found.iter().map(|(place, _)| place).collect::<Vec<_>>(),
             "x": numbers(found.iter().map(|(_, s)| s.mean)),
             "error_x": {
@@ -65,7 +65,7 @@ pub fn causes(id: String, workload: &Workload<'_>, part: &str) -> Option<Chart> 
     let places: Vec<String> = ledgers.iter().map(|(name, _)| wrap(name, LABEL_WIDTH)).collect();
     let bars = |(color, name): (usize, &&String)| {
         let parts = ledgers.iter().map(|(_, ledger)| ledger.get(*name).copied().unwrap_or(0.0));
-        json!({ "type": "bar", "orientation": "h", "name": name, "color": color, "y": places, "x": numbers(parts) })
+        json!({ "type": "bar", "orientation": "h", "name": escape(name), "color": color, "y": places, "x": numbers(parts) })
     };
     let layout = json!({
         "barmode": "stack",

@@ -3,7 +3,7 @@
 use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
 use crate::report::cells::{Cell, Parameters, Workload, differing, natural, phrase, short};
-use crate::report::measures::{Measure, Part, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION};
+use crate::report::measures::{Measure, OfPart, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION};
 use crate::report::text::wrap;
 use crate::statistics::mean;
 use serde_json::{Value, json};
@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 /// Fewest cells of a heat map: two values of two parameters are better read as bars.
 const LEAST_CELLS: usize = 6;
+/// Characters of a line below a column.
+const COLUMN_WIDTH: usize = 12;
 /// Pixels.
 const ROW: usize = 30;
 const TITLE: usize = 20;
@@ -44,7 +46,7 @@ pub fn sweeps(workloads: &[Workload<'_>]) -> Vec<Chart> {
 fn grids<'a>(cells: Vec<&'a Cell<'a>>) -> Vec<Grid<'a>> {
     let factors: Vec<&Parameters> = cells.iter().map(|cell| &cell.factors).collect();
     let varied = differing(&factors);
-    let pairs = varied.iter().flat_map(|a| varied.iter().filter(move |b| a < b).map(move |b| (a, b)));
+    let pairs = varied.iter().flat_map(|a| varied.iter().filter(move |b| a < *b).map(move |b| (a, b)));
     let found = pairs.map(|(a, b)| {
         let others: BTreeSet<Vec<Option<&String>>> = cells.iter().map(|cell| rest(cell, &varied, a, b)).collect();
         let facets = others.into_iter().filter_map(|other| {
@@ -90,7 +92,7 @@ impl<'a> Grid<'a> {
         self.cells.first().map(|cell| cell.parts.keys().filter(all).cloned().collect()).unwrap_or_default()
     }
 
-    fn chart(&self, id: String, part: &str, measure: &Measure<Part<'_>>) -> Chart {
+    fn chart(&self, id: String, part: &str, measure: &Measure<OfPart>) -> Chart {
         let (columns, rows) = (values(&self.cells, &self.across), values(&self.cells, &self.down));
         let value = |row: &String, column: &String| {
             let here = |cell: &&&Cell<'_>| cell.factors.get(&self.across) == Some(column) && cell.factors.get(&self.down) == Some(row);
@@ -99,6 +101,7 @@ impl<'a> Grid<'a> {
         let z: Vec<Vec<Value>> = rows.iter().map(|row| columns.iter().map(|column| value(row, column)).collect()).collect();
         let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let names: Vec<String> = rows.iter().map(|row| wrap(&phrase(&last(&self.down), row), LABEL_WIDTH)).collect();
+        let columns: Vec<String> = columns.iter().map(|column| wrap(column, COLUMN_WIDTH)).collect();
         let layout = json!({
             "height": height(names.iter(), ROW) + TITLE,
             "xaxis": { "type": "category", "title": { "text": last(&self.across) }, "showgrid": false },

@@ -101,7 +101,7 @@ fn settings(folders: &[Folder]) -> String {
         values.entry(name).or_default().insert(value);
     }
     let list = |wanted: bool| {
-        let chosen = values.iter().filter(|(name, _)| varied.contains(*name) == wanted);
+        let chosen = values.iter().filter(|(name, _)| varied.contains(name.as_str()) == wanted);
         let row = |(name, values): (&&String, &BTreeSet<&String>)| {
             let values = values.iter().map(|v| escape(v)).collect::<Vec<_>>().join("<br>");
             let label = if wanted { escape(&short(name, &varied)) } else { String::new() };
