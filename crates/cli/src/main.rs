@@ -7,6 +7,7 @@ mod check;
 mod ended;
 mod flags;
 mod inspect;
+mod report;
 mod run;
 mod store;
 mod study;
@@ -37,6 +38,8 @@ enum Command {
     Study(study::StudyFlags),
     /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
     Run,
+    /// Draw the results of studies as a page, or compare several.
+    Report(report::ReportFlags),
 }
 
 fn main() -> ExitCode {
@@ -58,5 +61,6 @@ fn dispatch() -> Result<ExitCode, Ended> {
         Command::Advise(flags) => advise::run(&flags),
         Command::Study(flags) => study::run(&flags),
         Command::Run => Ok(run::run()),
+        Command::Report(flags) => report::run(&flags),
     }
 }

@@ -1,9 +1,11 @@
 //! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] is what they
 //! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
+//! [`run`] is one run as data, [`study`] many of them with a question, [`statistics`] what may be said of repeats, and [`report`] the page.
 
 pub mod advise;
 pub mod bench;
 pub mod drive;
+pub mod report;
 pub mod result;
 pub mod run;
 pub mod statistics;
