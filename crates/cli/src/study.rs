@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use print::Watch;
 use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
+use sinter_lab::report;
 use sinter_lab::run::{Limits, Workload};
 use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
@@ -94,7 +95,8 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     if study.hypotheses.is_empty() {
         print::table(&table(&study, &results))?;
     }
-    print::end(&conducted, study.runs().len(), folder.path())?;
+    let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
+    print::end(&conducted, study.runs().len(), &page, folder.path())?;
     Ok(match conducted {
         Conducted { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
         Conducted { failed: 0, .. } => ExitCode::SUCCESS,

@@ -120,10 +120,10 @@ fn with_interval(summary: &Summary) -> String {
     format!("{:.2}{interval}", summary.mean)
 }
 
-/// How it ended, and where the results are.
-pub fn end(conducted: &Conducted, total: usize, folder: &Path) -> Result<()> {
+/// How it ended, where the report is, and how to go on.
+pub fn end(conducted: &Conducted, total: usize, page: &Path, folder: &Path) -> Result<()> {
     let mut out = stdout().lock();
-    writeln!(out, "\n{} of {total} runs finished; results in {}", conducted.finished, folder.display())?;
+    writeln!(out, "\n{} of {total} runs finished; report: {}", conducted.finished, page.display())?;
     if conducted.interrupted {
         writeln!(out, "ended early; --resume --output {} goes on", folder.display())?;
     } else if conducted.failed > 0 {
