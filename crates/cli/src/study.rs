@@ -75,13 +75,14 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
         print::list(catalogue::STUDIES)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (folder, study) = if flags.resume { flags.go_on()? } else { flags.begin()? };
+    let (begun, study) = flags.asked()?;
     let (own, rivals) = (Runner::of(std::env::current_exe()?), Runner::of(flags.rivals_program()?));
     let runner = |engine: &str| if engine == OWN_ENGINE { own.clone() } else { rivals.clone() };
     if study.engines.iter().any(|engine| engine != OWN_ENGINE) && !rivals.program.is_file() {
         let program = rivals.program.display();
         return Err(Ended::usage(format!("{program}: no such program; the other engines are in {RIVALS} (build crates/rivals, or give --rivals)")));
     }
+    let folder = begun.map_or_else(|| Folder::create(&flags.output(&study), &study), Ok)?;
     fs::create_dir_all(&study.medium.directory)
         .map_err(|error| Ended::usage(format!("--directory {}: {error}", study.medium.directory.display())))?;
     let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
@@ -105,10 +106,13 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
 }
 
 impl StudyFlags {
-    fn begin(&self) -> Result<(Folder, Study), Ended> {
-        let study = self.study()?;
-        let path = self.output.clone().unwrap_or_else(|| default_output(&study.name, study.scale));
-        Ok((Folder::create(&path, &study)?, study))
+    /// The study, with its folder if it was begun.
+    fn asked(&self) -> Result<(Option<Folder>, Study), Ended> {
+        if self.resume { self.go_on().map(|(folder, study)| (Some(folder), study)) } else { Ok((None, self.study()?)) }
+    }
+
+    fn output(&self, study: &Study) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| default_output(&study.name, study.scale))
     }
 
     /// What was begun decides; flags that say otherwise are wrong, not ignored.
