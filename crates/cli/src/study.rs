@@ -80,7 +80,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let runner = |engine: &str| if engine == OWN_ENGINE { own.clone() } else { rivals.clone() };
     if study.engines.iter().any(|engine| engine != OWN_ENGINE) && !rivals.program.is_file() {
         let program = rivals.program.display();
-        return Err(Ended::usage(format!("{program}: no such program; the other engines are in {RIVALS} (build crates/rivals, or give --rivals)")));
+        return Err(Ended::usage(format!(
+            "{program}: no such program; other engines are in {RIVALS} (build crates/rivals, or give --rivals)"
+        )));
     }
     let folder = begun.map_or_else(|| Folder::create(&flags.output(&study), &study), Ok)?;
     fs::create_dir_all(&study.medium.directory)

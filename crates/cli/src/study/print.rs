@@ -112,7 +112,7 @@ pub fn table(rows: &[Row]) -> Result<()> {
             figure(4, 1000.0)
         )?;
     }
-    writeln!(out, "Means; intervals at 95 %. *: nothing else of the engine is as good in write amplification, space, memory and speed at once.")
+    writeln!(out, "Means, intervals at 95 %. *: no other row of the engine is as good in write amplification, space, memory and speed.")
 }
 
 fn with_interval(summary: &Summary) -> String {

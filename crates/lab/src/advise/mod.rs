@@ -108,14 +108,7 @@ pub fn uniform_updates(keys: u64, key_size: usize, value_size: usize, compressio
         slow("update", 2 * keys, Distribution::Uniform),
         settle("update debts"),
     ];
-    Workload {
-        name: "uniform updates".to_string(),
-        keys,
-        key_size,
-        value_size: ValueSize::Fixed(value_size),
-        compression_ratio,
-        phases,
-    }
+    Workload { name: "uniform updates".to_string(), keys, key_size, value_size: ValueSize::Fixed(value_size), compression_ratio, phases }
 }
 
 /// A prediction beside what was measured.

@@ -32,7 +32,8 @@ fn measure(spec: &RunSpec) -> f64 {
     let db = db.create_if_missing(true).open_store(Arc::new(MemoryStore::new())).unwrap();
     let totals = || {
         let ledger = db.stats().ledger;
-        let written: u64 = ledger.lines.iter().filter(|line| line.cause != sinter_storage::store::Cause::Manifest).map(|line| line.bytes).sum();
+        let written: u64 =
+            ledger.lines.iter().filter(|line| line.cause != sinter_storage::store::Cause::Manifest).map(|line| line.bytes).sum();
         (written, ledger.user())
     };
     let write = WriteOptions { durability: Durability::Buffered };
@@ -95,7 +96,10 @@ fn uniform_updates_are_predicted_within_15_percent() {
 fn making_everything_smaller_changes_little() {
     let predicted = |keys: u64, memtable: u64| {
         let workload = uniform_updates(keys, 16, 100, 0.5);
-        let spec = RunSpec { engine: settings(&workload, Shape::Leveled { base: 4, fan_out: 10 }, memtable), ..spec(workload.clone(), Shape::Dynamic) };
+        let spec = RunSpec {
+            engine: settings(&workload, Shape::Leveled { base: 4, fan_out: 10 }, memtable),
+            ..spec(workload.clone(), Shape::Dynamic)
+        };
         write_amplification(&predict(&spec).unwrap(), &measured(&workload)).unwrap()
     };
     // 4.8 million writes are beyond the limit; a quarter of everything is not.

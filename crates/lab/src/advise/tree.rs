@@ -127,14 +127,14 @@ impl Tree {
     /// Bytes of the keys and values that are alive.
     pub fn live_bytes(&self) -> u64 {
         let runs = self.version.levels.iter().flatten();
-        let all: Vec<Vec<Entry>> = runs.map(|run| run.tables.iter().flat_map(|t| self.content[&t.number].iter().copied()).collect()).collect();
+        let all: Vec<Vec<Entry>> =
+            runs.map(|run| run.tables.iter().flat_map(|t| self.content[&t.number].iter().copied()).collect()).collect();
         merge(all).iter().map(|entry| u64::from(entry.raw)).sum()
     }
 
     fn with_env<T>(&self, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let none = HashSet::new();
-        let env =
-            PickEnv { settings: &self.settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX };
+        let env = PickEnv { settings: &self.settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX };
         f(&self.version, &env)
     }
 

@@ -86,14 +86,14 @@ fn questions(sizes: &Sizes) -> Vec<String> {
     let (divisor, keys) = (sizes.divisor, sizes.keys);
     let kib = sizes.memtable() / 1024;
     vec![
-        "A: does the write-ahead log's setting interact with the compaction style enough to change write amplification? Two profiles: \
-         `stable` has the log on and no direct I/O, `perf` has the log off and direct I/O for flushes and compactions; neither syncs writes."
+        "A: does the write-ahead log's setting interact with the compaction style enough to change write amplification? Of two profiles, \
+         `stable` has the log on and no direct I/O, `perf` has the log off and direct I/O for flushes and compactions; neither syncs."
             .to_string(),
         "B: on random writes and overwrites, can leveled compaction be shaped by its base level's size and its fan-out until its write \
          amplification comes near (within 10 %) universal compaction's? Profile `stable`."
             .to_string(),
-        "C: hot keys (a tenth, with nine tenths of the updates) and cold keys in families of their own, hot on leveled and cold on universal \
-         compaction: does that write less than one family for both, and than two families of one style?"
+        "C: hot keys (a tenth, with nine tenths of the updates) and cold keys in families of their own, hot on leveled and cold on \
+         universal compaction: does that write less than one family for both, and than two families of one style?"
             .to_string(),
         format!(
             "Write amplification is (log + flushes + compactions) / (keys + values written), with the compactions that the writes made \
@@ -274,7 +274,11 @@ fn hypotheses_on_shapes(sizes: &Sizes) -> Vec<Hypothesis> {
     let over_all = |above: &str, below: &str, bound| each(cases.iter().map(|case| compare(*case, above, below, bound)));
     let near = cases.iter().map(|case| Group {
         name: format!("{}, {} B, to universal", case.1, case.0),
-        any_of: [("leveled", LEVELED)].iter().chain(&SHAPES).map(|(name, _)| compare(*case, name, "universal", Bound::Below(NEAR))).collect(),
+        any_of: [("leveled", LEVELED)]
+            .iter()
+            .chain(&SHAPES)
+            .map(|(name, _)| compare(*case, name, "universal", Bound::Below(NEAR)))
+            .collect(),
     });
     let growth = |small: &dyn Fn(&str) -> String, what: &str| {
         let large = sizes.values[2];
@@ -307,7 +311,12 @@ fn hypotheses_on_shapes(sizes: &Sizes) -> Vec<Hypothesis> {
             &[style],
             growth(&control, " with 16 times the keys"),
         ),
-        hypothesis("B: a smaller base lowers it", Some("yes"), &[base], over_all("leveled base / 4", "leveled base * 2", Bound::Below(LESS))),
+        hypothesis(
+            "B: a smaller base lowers it",
+            Some("yes"),
+            &[base],
+            over_all("leveled base / 4", "leveled base * 2", Bound::Below(LESS)),
+        ),
         hypothesis(
             "B: a smaller fan-out lowers it",
             Some("yes"),

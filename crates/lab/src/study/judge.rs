@@ -274,8 +274,13 @@ pub fn table(study: &Study, results: &Results) -> Vec<Row> {
             for measure in cell.measures.keys() {
                 let term = Term::new(&cell.name, measure);
                 let figures = Metric::ALL.map(|metric| summarise(&side.sample(&term, metric), CONFIDENCE));
-                let row =
-                    Row { cell: cell.name.clone(), engine: engine.clone(), measure: measure.clone(), figures: figures.into(), undominated: true };
+                let row = Row {
+                    cell: cell.name.clone(),
+                    engine: engine.clone(),
+                    measure: measure.clone(),
+                    figures: figures.into(),
+                    undominated: true,
+                };
                 rows.extend(row.figures.iter().any(Option::is_some).then_some(row));
             }
         }

@@ -37,7 +37,11 @@ pub fn shapes(memtable: u64) -> Vec<Tried> {
         for fan_out in [4, FAN_OUT, 2 * FAN_OUT] {
             let size = format_bytes(base * memtable);
             let factors = vec![("style", "leveled".to_string()), ("base", size.clone()), ("fan-out", fan_out.to_string())];
-            shapes.push(Tried { name: format!("leveled, base {size}, fan-out {fan_out}"), factors, shape: Shape::Leveled { base, fan_out } });
+            shapes.push(Tried {
+                name: format!("leveled, base {size}, fan-out {fan_out}"),
+                factors,
+                shape: Shape::Leveled { base, fan_out },
+            });
         }
     }
     shapes

@@ -389,15 +389,13 @@ fn own(json: &str) -> Result<Study, Error> {
 
 #[test]
 fn a_workload_of_ones_own_meets_many_settings() {
-    let study = own(
-        r#"{"name": "mine", "keys": 1000, "key_size": 16, "value_size": {"fixed": 100}, "compression_ratio": 0.5, "phases": [
+    let study = own(r#"{"name": "mine", "keys": 1000, "key_size": 16, "value_size": {"fixed": 100}, "compression_ratio": 0.5, "phases": [
             {"name": "load", "kind": {"load": {"order": "random", "threads": 1}}},
             {"name": "settled", "kind": "settle"},
             {"name": "work", "kind": {"run": {"operations": 100, "seconds": null, "threads": 1, "pace": "closed", "warm_up_seconds": 0,
               "mixes": [{"name": "a", "weight": 1, "family": "other", "range": [0, 1], "distribution": "uniform",
                          "operations": {"put": 1}, "scan_length": 1}]}}},
-            {"name": "paid", "kind": "settle"}]}"#,
-    )
+            {"name": "paid", "kind": "settle"}]}"#)
     .unwrap();
     assert_eq!(study.cells.len(), 12);
     for cell in &study.cells {
