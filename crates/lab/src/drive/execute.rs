@@ -59,7 +59,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
         inserts: 0,
     };
     for (index, phase) in spec.workload.phases.iter().enumerate() {
-        let in_phase = |failure| format!("phase {}: {failure}", phase.name);
+        let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
         let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
         record.phases.push(done.ok_or("interrupted")?);
     }

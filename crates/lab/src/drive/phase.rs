@@ -15,7 +15,7 @@ use sinterdb::clock::{Clock, SystemClock};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock};
-use std::thread;
+use std::thread::{self, Thread};
 
 /// A run between two phases.
 pub(super) struct Run<'a, T> {
@@ -111,11 +111,12 @@ impl<'a, T: Target> Run<'a, T> {
         let (target, books, clock) = (self.target, &self.books, &self.clock);
         let sampler = Sampler { phase: &self.spec.workload.phases[index].name, amount, target, books, gauges, clock };
         let ended = AtomicBool::new(false);
+        let start = sampler.begin();
         thread::scope(|scope| {
-            let sampling = scope.spawn(|| sampler.run(&ended));
+            let sampling = scope.spawn(|| sampler.run(start, &ended));
+            let ending = Ending { ended: &ended, sampling: sampling.thread().clone() };
             let result = work();
-            ended.store(true, Ordering::Release);
-            sampling.thread().unpark();
+            drop(ending);
             (result, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })
     }
@@ -200,7 +201,7 @@ impl<'a, T: Target> Run<'a, T> {
     fn record(&self, kinds: &[String], gauges: &[Gauge], series: Vec<Second>) -> Outcome<PhaseRecord> {
         let totals = Totals::of(gauges);
         let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
-        let levels = self.spec.engine.families.iter().enumerate().map(|(index, family)| {
+        let levels = self.spec.engine.families.iter().enumerate().map(|(index, family)| -> Outcome<_> {
             let figures = self.target.levels(index)?;
             Ok((family.name.clone(), LevelResult::list(&figures)))
         });
@@ -215,6 +216,19 @@ impl<'a, T: Target> Run<'a, T> {
             tickers: self.target.counters()?.tickers,
             ..PhaseRecord::default()
         })
+    }
+}
+
+/// Ends the sampler, also while a panic passes: the scope would wait for it for ever.
+struct Ending<'a> {
+    ended: &'a AtomicBool,
+    sampling: Thread,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        self.sampling.unpark();
     }
 }
 
