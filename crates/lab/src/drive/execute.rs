@@ -63,7 +63,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
         let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
         record.phases.push(done.ok_or("interrupted")?);
     }
-    opened.target.close()
+    opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
 /// A directory of the run's own, removed with everything in it.

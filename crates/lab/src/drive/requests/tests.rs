@@ -136,3 +136,9 @@ fn a_mix_has_its_family_and_sizes() {
     }
     assert_eq!(plan.families(|operation| operation == Operation::Scan).collect::<Vec<_>>(), [1]);
 }
+
+#[test]
+fn every_operation_of_a_mix_is_one() {
+    let all: Vec<Operation> = crate::run::OPERATIONS.iter().filter_map(|name| Operation::named(name)).collect();
+    assert_eq!((all.len(), all[5]), (7, Operation::ReadModifyWrite));
+}
