@@ -51,7 +51,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     let mut run = Run {
         spec,
         target: &opened.target,
-        books: Books { source: opened.source, directory: directory.path.clone(), written_at_open, user_bytes: 0 },
+        books: Books::open(opened.source, &directory.path, written_at_open),
         stop,
         clock,
         pool: ValuePool::new(sizes(spec.workload.value_size).most(), spec.workload.compression_ratio),

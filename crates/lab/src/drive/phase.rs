@@ -9,7 +9,7 @@ use super::requests::Plan;
 use super::sampler::{Amount, Sampler};
 use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
 use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
-use crate::target::{Figures, Outcome, Target};
+use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::path::Path;
@@ -53,29 +53,29 @@ impl<'a, T: Target> Run<'a, T> {
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
         Process::forget_peak();
         let process = Process::now();
-        let before = self.books.figures(self.target, &[], &process)?;
         let start_ns = self.clock.monotonic_ns();
-        let (outcome, series) = self.observed(index, amount, &gauges, || self.perform(&work, &gauges));
+        let perform = || (self.perform(&work, &gauges), self.clock.monotonic_ns());
+        let ((outcome, end_ns), series) = self.observed(index, amount, &gauges, perform);
         let warm_ns = outcome?;
-        let end_ns = self.clock.monotonic_ns();
         let after_process = Process::now();
-        let after = self.books.figures(self.target, &gauges, &after_process)?;
+        let after = self.books.read(self.target, &gauges, &after_process)?;
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        self.account(&work, &gauges, &after);
+        self.account(&work, &gauges);
         let mut record = self.record(&kinds, &gauges, series)?;
         record.name = self.spec.workload.phases[index].name.clone();
         let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(&gauges).end_ns) } else { (start_ns, end_ns) };
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
-        record.written = Written::between(&before, &after);
-        record.process_written_bytes = after_process.written_bytes.saturating_sub(process.written_bytes);
+        record.written = Written::between(&self.books.figures, &after);
+        record.process_written_bytes = after_process.written_bytes.saturating_sub(self.books.process_written);
         record.space = Space::of(&after, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
-        record.stalls = Stalls::between(&before, &after);
+        record.stalls = Stalls::between(&self.books.figures, &after);
         record.memory = Memory::of(&after_process, &after);
         record.proportional_bytes = after_process.proportional_bytes;
         record.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
+        (self.books.figures, self.books.process_written) = (after, after_process.written_bytes);
         Ok(Some(record))
     }
 
@@ -184,8 +184,7 @@ impl<'a, T: Target> Run<'a, T> {
     }
 
     /// Carries over what later phases need to know of this one.
-    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge], after: &Figures) {
-        self.books.user_bytes = after.user_bytes;
+    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge]) {
         match work {
             Work::Requests { plan, .. } => {
                 let operations: Vec<u64> = gauges.iter().map(Gauge::operations).collect();

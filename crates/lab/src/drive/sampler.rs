@@ -73,7 +73,7 @@ impl<T: Target> Sampler<'_, T> {
 
     fn read(&self, before: Option<&Reading>) -> Reading {
         let process = Process::now();
-        let figures = self.books.figures(self.target, self.gauges, &process);
+        let figures = self.books.read(self.target, self.gauges, &process);
         Reading {
             at_ns: self.clock.monotonic_ns(),
             latencies: Latencies::everything(self.gauges),
