@@ -210,7 +210,8 @@ mod tests {
         let open = schedule(&clock, &flag, Pace::Open(1000.0));
         // Far behind: operations begin when they were meant to, every second one of 1000 per second.
         let late = 60_000_000_000;
-        assert_eq!((open.begin(0, late), open.begin(1, late), open.begin(500, late)), (Some(1_000_000), Some(3_000_000), Some(1_001_000_000)));
+        let begin = [0, 1, 500].map(|nth| open.begin(nth, late));
+        assert_eq!(begin, [Some(1_000_000), Some(3_000_000), Some(1_001_000_000)]);
         let closed = schedule(&clock, &flag, Pace::Closed);
         assert_eq!(closed.begin(500, late), Some(late));
     }

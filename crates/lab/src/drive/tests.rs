@@ -125,7 +125,6 @@ fn live_keys_are_counted_without_being_watched() {
         let there = model.read().len() as u64;
         assert_eq!(record.phases[2].space.live_keys, Some(there), "{distribution:?}");
         assert_eq!(record.phases[2].space.live_user_bytes, Some(there * 116), "{distribution:?}");
-        assert!(record.phases[1].space.live_keys > Some(1000), "inserts");
     }
     // Of several threads it is exact as long as nothing is deleted.
     let grow = mix("all", Distribution::Latest(0.9), &[("insert", 1.0), ("put", 1.0)]);
@@ -319,7 +318,7 @@ fn sinterdb_accounts_for_what_it_writes() {
         assert_eq!(phase.found.map(|found| found.found), phase.found.map(|found| found.asked), "{}", phase.name);
         assert_eq!(phase.space.live_keys, Some(20_000));
     }
-    assert!(record.phases[0].written.write_amplification.unwrap() > 1.5, "log and flushes");
+    assert!(record.phases[0].written.write_amplification.unwrap() > 1.2, "log and flushes");
     assert!(record.phases[3].space.store_bytes >= record.phases[3].space.live_table_bytes);
     assert!(record.phases[3].tickers["rocksdb.number.keys.written"] >= 22_000);
 }

@@ -15,6 +15,7 @@ pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, S
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
 };
+pub use validate::OPERATIONS;
 pub use verdict::{Answer, Verdict};
 
 #[cfg(test)]
