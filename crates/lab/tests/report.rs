@@ -310,6 +310,7 @@ fn the_page_says_what_was_asked_run_and_found() {
         "engine.families.default.settings.max_bytes_for_level_base",
     ];
     expected.iter().for_each(|part| assert!(text.contains(part), "{part}"));
+    assert!(text.contains(">compaction to L2, marked</th>"), "the ledger has every reason");
     let verdicts = ["accepted", "rejected", "undecided"].map(|name| text.matches(&format!("<article class=\"verdict {name}\">")).count());
     assert_eq!(verdicts.iter().sum::<usize>(), 2 * sample.study.hypotheses.len());
 }

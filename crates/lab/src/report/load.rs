@@ -1,7 +1,7 @@
 //! Result folders, read.
 
 use super::Failure;
-use crate::run::{RECORD_VERSION, RunRecord};
+use crate::run::{EngineSpec, RECORD_VERSION, RunRecord};
 use crate::study::judge::Finding;
 use crate::study::plan::{Cell as PlannedCell, STUDY_VERSION, Study};
 use serde::Deserialize;
@@ -76,7 +76,10 @@ impl Folder {
         let cell = self.cells.get(&run.number()?)?;
         let cells = &self.plan.as_ref()?.cells;
         let (place, cell) = cells.iter().enumerate().find(|(_, other)| other.name == *cell)?;
-        (cell.workload == run.record.spec.workload).then_some((place, cell))
+        // What the file says it did decides: a plan may have been edited, or its order made otherwise.
+        let spec = &run.record.spec;
+        let engine = EngineSpec { name: spec.engine.name.clone(), ..cell.settings.clone() };
+        (cell.workload == spec.workload && engine == spec.engine).then_some((place, cell))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The figures of a run that tables and charts show, as a list of functions: adding one is adding a line.
 
 use super::cells::{Cell, Workload};
-use crate::result::Latency;
+use crate::result::{CauseBytes, Latency};
 use crate::run::{PhaseRecord, RunRecord};
 use crate::study::metric::Metric;
+use std::collections::BTreeSet;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -101,6 +102,22 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Names of all causes of bytes written.
+    pub fn causes(&self) -> BTreeSet<String> {
+        self.written().map(|line| line.cause.clone()).collect()
+    }
+
+    /// Bytes of a cause per user byte.
+    pub fn share(&self, cause: &str) -> Option<f64> {
+        let bytes: u64 = self.written().filter(|line| line.cause == cause).map(|line| line.bytes).sum();
+        let user = self.sum(|phase| phase.written.user_bytes as f64);
+        (user > 0.0).then_some(bytes as f64 / user)
+    }
+
+    fn written(&self) -> impl Iterator<Item = &CauseBytes> {
+        self.phases.iter().filter_map(|name| phase(self.run, name)).flat_map(|phase| &phase.written.by_cause)
+    }
+
     fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
         self.phases.iter().filter_map(|name| phase(self.run, name)).map(of).sum()
     }

@@ -88,8 +88,8 @@ fn changes(workloads: &[Workload<'_>], base: &Folder) -> String {
     let tables: String = changed.collect();
     let tables = if tables.is_empty() { "<p>No engine ran with the same settings in two of the folders.</p>\n".into() } else { tables };
     format!(
-        "<section><h2>What changed against {}</h2>\n<p>Ratios of means with their 95 % intervals; bold where the interval leaves 0 out.</p>\n\
-         {tables}</section>\n",
+        "<section><h2>What changed against {}</h2>\n\
+         <p>Ratios of means with their 95 % intervals; bold where the interval leaves 0 out.</p>\n{tables}</section>\n",
         escape(&base.name)
     )
 }
@@ -123,6 +123,7 @@ fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> S
         html += &format!("<h3>{}</h3>\n<p>Phases {phases} together.</p>\n", escape(name));
         html += &row(amplifications.into_iter().chain(others).flatten(), figures);
         html += &tables::part(workload, name);
+        html += &tables::ledger(workload, name);
     }
     for (place, name) in workload.phases().iter().enumerate() {
         html += &phase(&format!("{id}-phase-{place}"), workload, name, figures);

@@ -1,28 +1,41 @@
 //! Tables of figures: a row per cell, a column per measure.
 
 use super::cells::{Cell, Workload};
-use super::measures::{Measure, PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
+use super::measures::{PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
 use super::text::{escape, number};
 use crate::statistics::{CONFIDENCE, ratio, summarise};
+use std::collections::BTreeSet;
 
 /// Phases that count together.
 pub fn part(workload: &Workload<'_>, name: &str) -> String {
-    table(workload, PART, |cell, measure| cell.values(name, measure.of))
+    let head: Vec<_> = PART.iter().map(|measure| (measure.name, measure.meaning)).collect();
+    table(workload, &head, |cell, place| cell.values(name, PART[place].of))
 }
 
 /// One phase.
 pub fn phase(workload: &Workload<'_>, name: &str) -> String {
-    table(workload, PHASE, |cell, measure| cell.phase_values(name, measure.of))
+    let head: Vec<_> = PHASE.iter().map(|measure| (measure.name, measure.meaning)).collect();
+    table(workload, &head, |cell, place| cell.phase_values(name, PHASE[place].of))
 }
 
-fn table<F>(workload: &Workload<'_>, measures: &[Measure<F>], values: impl Fn(&Cell<'_>, &Measure<F>) -> Vec<f64>) -> String {
-    let head = measures.iter().map(|m| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name)));
+/// Every cause of phases that count together, folded away; nothing where nothing was written.
+pub fn ledger(workload: &Workload<'_>, name: &str) -> String {
+    let parts = || workload.cells.iter().flat_map(|cell| cell.parts(name));
+    let causes: BTreeSet<String> = parts().flat_map(|part| part.causes()).collect();
+    let head: Vec<_> = causes.iter().map(|cause| (cause.as_str(), "bytes written per user byte")).collect();
+    let table = table(workload, &head, |cell, place| cell.parts(name).filter_map(|part| part.share(head[place].0)).collect());
+    if causes.is_empty() { String::new() } else { format!("<details><summary>Every cause, per user byte</summary>\n{table}</details>\n") }
+}
+
+/// `head`: name and meaning of each column. `values`: all repeats of a cell, by column.
+fn table(workload: &Workload<'_>, head: &[(&str, &str)], values: impl Fn(&Cell<'_>, usize) -> Vec<f64>) -> String {
+    let names = head.iter().map(|(name, meaning)| format!("<th title=\"{}\">{}</th>", escape(meaning), escape(name)));
     let row = |cell: &Cell<'_>| {
-        let figures = measures.iter().map(|measure| format!("<td>{}</td>", figure(&values(cell, measure)))).collect::<String>();
+        let figures = (0..head.len()).map(|place| format!("<td>{}</td>", figure(&values(cell, place)))).collect::<String>();
         format!("{}<td>{}</td>{figures}</tr>\n", named(cell), cell.runs.len())
     };
     let rows = workload.cells.iter().map(row);
-    framed(&format!("<th>engine</th><th>settings</th><th>repeats</th>{}", head.collect::<String>()), &rows.collect::<String>())
+    framed(&format!("<th>engine</th><th>settings</th><th>repeats</th>{}", names.collect::<String>()), &rows.collect::<String>())
 }
 
 fn named(cell: &Cell<'_>) -> String {

@@ -42,8 +42,8 @@ pub fn number(x: f64) -> String {
     rest.map_or(out.clone(), |rest| format!("{out}.{rest}"))
 }
 
-/// Breaks a label between words (by `<br>`, which charts understand) so that no line but one long word exceeds `width`. The charting library
-/// reads a little HTML in labels, so the text is escaped.
+/// Breaks a label between words (by `<br>`, which charts understand) so that no line but one long word exceeds `width`. The charting
+/// library reads a little HTML in labels, so the text is escaped.
 pub fn wrap(label: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in label.split_whitespace() {
