@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("page/page.js");
 
 /// plotly.js, gzip in base64, as `scripts/charts` makes it.
 const LIBRARY: &str = include_str!("page/plotly.min.js.gz.base64");
-const LIBRARY_NOTICE: &str = "Charts: plotly.js 3.3.1, copyright Plotly, Inc., MIT licence.";
+const LIBRARY_NOTICE: &str = "Charts: plotly.js 4.1.1, copyright Plotly, Inc., MIT licence.";
 
 /// The browser may run what is in the page and load nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
