@@ -2,7 +2,7 @@
 
 use super::tree::{Entry, Tree};
 use crate::drive::requests::{Key, Operation, Plan};
-use crate::run::{EngineSpec, Pace, Phase, PhaseKind, RunSpec, Workload};
+use crate::run::{Pace, Phase, PhaseKind, RunSpec, ValueSize, Workload};
 use sinterdb::codec::Codec;
 use sinterdb::settings::{FamilySettings, OptionsFile};
 use std::collections::BTreeMap;
@@ -76,7 +76,6 @@ fn shrink(spec: &RunSpec) -> Result<u64, String> {
 }
 
 fn mean_value(spec: &RunSpec) -> usize {
-    use crate::run::ValueSize;
     match spec.workload.value_size {
         ValueSize::Fixed(size) => size,
         ValueSize::Uniform(least, most) => usize::midpoint(least, most),
@@ -155,8 +154,8 @@ impl Model<'_> {
     }
 
     fn requests(&mut self, index: usize, kind: &PhaseKind) -> Result<(), String> {
-        let engine: &EngineSpec = &self.spec.engine;
-        let Some(plan) = Plan::of(kind, &self.workload, engine, self.spec.seed, index, self.first_insert) else { return Ok(()) };
+        let spec = self.spec;
+        let Some(plan) = Plan::of(kind, &self.workload, &spec.engine, spec.seed, index, self.first_insert) else { return Ok(()) };
         let (operations, waits) = match kind {
             PhaseKind::Run { operations, pace, .. } => (operations.unwrap_or(0) / self.shrink, matches!(pace, Pace::Open(_))),
             _ => (self.workload.keys, false),

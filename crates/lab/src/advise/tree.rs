@@ -177,7 +177,7 @@ impl Tree {
         }
         let oldest = plan.tables().map(|table| table.min_seq).min().unwrap_or(0);
         let tables: Vec<TableInfo> = self.cut(merged, plan).into_iter().map(|entries| self.table(entries, oldest)).collect();
-        let bytes = tables.iter().map(|table| table.bytes).sum();
+        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         self.peak_bytes = self.peak_bytes.max(self.bytes() + bytes);
         self.count(format!("compaction to L{}", plan.output_level), bytes);
         tables
