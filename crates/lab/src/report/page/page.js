@@ -33,7 +33,7 @@
     return { layout: {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, sans-serif", size: 12, color: variable("--text") },
       xaxis: axis, yaxis: axis, margin: { l: 10, r: 16, t: 10, b: 10 }, hoverlabel: { namelength: -1 },
-      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom" },
+      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", traceorder: "normal" },
     } };
   };
 
