@@ -31,7 +31,8 @@ fn read(path: &Path) -> String {
 
 fn records(folder: &Path) -> BTreeMap<usize, RunRecord> {
     let files = fs::read_dir(folder.join("runs")).unwrap().map(|entry| entry.unwrap().path());
-    let numbered = |file: PathBuf| (file.file_stem().unwrap().to_str().unwrap().parse().unwrap(), serde_json::from_str(&read(&file)).unwrap());
+    let numbered =
+        |file: PathBuf| (file.file_stem().unwrap().to_str().unwrap().parse().unwrap(), serde_json::from_str(&read(&file)).unwrap());
     files.map(numbered).collect()
 }
 
@@ -147,7 +148,8 @@ fn bars_are_the_means_of_the_records() {
     let sample = sample();
     let workload = &sample.workloads()[0];
     let cells = sample.cells(workload).len() * 2;
-    let together = |record: &RunRecord, of: fn(&PhaseRecord) -> f64| of(phase(record, "fillrandom")) + of(phase(record, "fillrandom debts"));
+    let together =
+        |record: &RunRecord, of: fn(&PhaseRecord) -> f64| of(phase(record, "fillrandom")) + of(phase(record, "fillrandom debts"));
     let user = |p: &PhaseRecord| p.written.user_bytes as f64;
     let write = |r: &RunRecord| together(r, |p| p.written.total_bytes as f64) / together(r, user);
     assert_eq!(check_bars(sample, workload, "w0-0-write", write), cells);
@@ -478,7 +480,9 @@ fn what_is_not_there_yet_is_left_out() {
     let folder = kept("unfinished").join("results");
     Folder::create(&folder, &fixture::study(3)).unwrap();
     let page = read(&write(&folder).unwrap());
-    assert!(page.contains("No run has finished yet.") && page.contains("the study has not been judged") && !page.contains("id=\"library\""));
+    assert!(
+        page.contains("No run has finished yet.") && page.contains("the study has not been judged") && !page.contains("id=\"library\"")
+    );
     // A study of another version is told in its own words, and its runs are told apart by their specs.
     fs::write(folder.join("study.json"), "{\"version\":99,\"title\":\"From later\",\"questions\":[\"Which?\"]}").unwrap();
     fixture::write_runs(&folder, &fixture::sweep());

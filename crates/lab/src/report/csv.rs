@@ -57,8 +57,7 @@ fn values(names: &BTreeSet<&String>, parameters: &Parameters) -> Vec<String> {
 
 /// A line by RFC 4180.
 fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = fields.map(|field| {
-        if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
-    });
+    let quoted =
+        fields.map(|field| if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field });
     quoted.collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -82,9 +82,9 @@ fn contents(workloads: &[Workload<'_>]) -> String {
 }
 
 fn changes(workloads: &[Workload<'_>], base: &Folder) -> String {
-    let changed = workloads.iter().filter_map(|workload| {
-        Some(format!("<h3>{}</h3>\n{}", escape(&workload.name), tables::changes(workload, &base.name)?))
-    });
+    let changed = workloads
+        .iter()
+        .filter_map(|workload| Some(format!("<h3>{}</h3>\n{}", escape(&workload.name), tables::changes(workload, &base.name)?)));
     let tables: String = changed.collect();
     let tables = if tables.is_empty() { "<p>No engine ran with the same settings in two of the folders.</p>\n".into() } else { tables };
     format!(

@@ -166,4 +166,3 @@ fn curve(cell: &Cell<'_>, name: &str) -> Option<Vec<(f64, f64)>> {
     let points: Vec<(f64, f64)> = points.collect();
     (!points.is_empty()).then_some(points)
 }
-

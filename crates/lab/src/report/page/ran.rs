@@ -39,7 +39,6 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     )
 }
 
-
 fn fact(name: &str, values: &BTreeSet<String>) -> String {
     format!("<dt>{name}</dt>{}\n", values.iter().map(|value| format!("<dd>{}</dd>", escape(value))).collect::<String>())
 }
