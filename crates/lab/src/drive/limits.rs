@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(inherited.join().unwrap(), 1);
         drop(confined);
         assert_eq!(sched_getaffinity(THIS_THREAD).unwrap(), before);
-        let too_many = confine(&Limits { cpus: Some(100_000), memory_bytes: None }).confinement;
+        let too_many = confine(&Limits { cpus: Some(100_000), memory_bytes: None }).confinement.clone();
         assert_eq!(too_many.cpus, members(&before).len());
         assert!(too_many.complaint.unwrap().starts_with("limits.cpus: 100000 asked for, and the process may use "));
     }
