@@ -73,7 +73,7 @@ struct Directory {
 
 impl Directory {
     fn below(parent: &Path) -> Outcome<Self> {
-        let wrong = |error| Failure::from(format!("medium.directory: {}: {error}", parent.display()));
+        let wrong = |error: std::io::Error| Failure::from(format!("medium.directory: {}: {error}", parent.display()));
         let process = std::process::id();
         for number in 0.. {
             let path = parent.join(format!("sinter-run-{process}-{number}"));
