@@ -38,21 +38,6 @@ fn the_same_thread_of_the_same_seed_asks_for_the_same() {
 }
 
 #[test]
-fn requests_are_those_they_always_were() {
-    // Recorded once: results of different versions compare only as long as these stay.
-    let firsts = |name: &str| {
-        let workload = named(name, 1_000_000, 100, 2).unwrap();
-        let requests = take(&plan(&workload, 2, 42), 1, 5);
-        requests.iter().map(|request| (request.operation, number(request), request.size)).collect::<Vec<_>>()
-    };
-    use Operation::*;
-    assert_eq!(firsts("ycsb-a"), [(Get, 0, 0)]);
-    assert_eq!(firsts("ycsb-d"), [(Get, 0, 0)]);
-    assert_eq!(firsts("ycsb-e"), [(Get, 0, 0)]);
-    assert_eq!(firsts("mixed-lifetime"), [(Get, 0, 0)]);
-}
-
-#[test]
 fn shares_are_those_of_the_weights() {
     let workload = named("mixed-lifetime", 10_000, 1, 1).unwrap();
     let plan = plan(&workload, 2, 7);
