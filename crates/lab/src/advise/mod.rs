@@ -26,7 +26,7 @@ use sinterdb::settings::Budgets;
 pub const ASSUMPTIONS: [&str; 6] = [
     "One merge runs at a time. Where the workload's pace is closed, writers are so fast that merges lag until level 0 slows them down; \
      where it is open, merges keep up.",
-    "Values compress as the workload says, keys do not; an entry costs 36 bytes beyond key and value in the log and in the memtable, 12 \
+    "Values compress as the workload says, keys do not; an entry costs 36 bytes beyond key and value in the log and in the memtable, 2 \
      in a table.",
     "Beyond 2,000,000 writes everything is made smaller alike: keys, memtables, tables, levels.",
     "Reads cost nothing but are told: the sorted runs that one has to look into, filters apart (10 bits per key spare it 99 of 100).",
