@@ -6,6 +6,7 @@ mod check;
 mod ended;
 mod flags;
 mod inspect;
+mod run;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -28,16 +29,18 @@ enum Command {
     Inspect(inspect::InspectFlags),
     /// Read and verify everything; name any damage.
     Check(check::CheckFlags),
+    /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
+    Run,
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match dispatch() {
         Ok(code) => code,
         Err(ended) => ended.report(),
     }
 }
 
-fn run() -> Result<ExitCode, Ended> {
+fn dispatch() -> Result<ExitCode, Ended> {
     let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
@@ -46,5 +49,6 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),
+        Command::Run => Ok(run::run()),
     }
 }

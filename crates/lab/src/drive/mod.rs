@@ -1,6 +1,24 @@
 //! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
-//! phases, `phase` starts the threads of one, `client` is what a thread does between two looks at the clock, `gauge` what is counted
-//! meanwhile, `sampler` what is read once a second, `limits` what the process is confined to, and `serve` is the program around it.
+//! phases, `phase` starts the threads of one, `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile, `sampler`
+//! reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces, `limits`
+//! confines the process, and `serve` is the program around it.
+
+mod alive;
+mod books;
+mod client;
+mod execute;
+mod gauge;
+mod limits;
+mod phase;
+mod replay;
+mod requests;
+mod sampler;
+mod serve;
+mod sinter;
+
+pub use execute::execute;
+pub use serve::{INTERRUPTED, serve, stop_on_signal};
+pub use sinter::SinterEngine;
 
 use crate::run::{EngineSpec, Source};
 use crate::target::{Outcome, Target};
@@ -30,3 +48,6 @@ pub struct Opened<T> {
     /// cause, `process`), so that the target may leave them empty.
     pub source: Source,
 }
+
+#[cfg(test)]
+mod tests;

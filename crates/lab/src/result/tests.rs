@@ -1,8 +1,7 @@
 use super::*;
-use hdrhistogram::Histogram;
 
 fn result() -> WorkloadResult {
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 40, 3).unwrap();
+    let mut histogram = Latency::histogram();
     (1..=1000u64).for_each(|i| histogram.record(i * 1000).unwrap());
     WorkloadResult {
         name: "fillrandom".into(),

@@ -2,12 +2,18 @@
 //! runner executes one spec in a process of its own (so that memory and CPU are the run's alone, and engines do not meet) and prints its
 //! record as JSON; a report is made from records alone.
 
+mod named;
 mod options;
 mod record;
 mod spec;
+mod validate;
 
+pub use named::{NAMED, named};
 pub use options::is_table_option;
 pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
 };
+
+#[cfg(test)]
+mod tests;

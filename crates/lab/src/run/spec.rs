@@ -98,9 +98,11 @@ pub struct Workload {
 pub enum ValueSize {
     /// All alike.
     Fixed(usize),
-    /// Each size from the first to the second alike often; a key's values differ in size.
+    /// Each size from the first to the second alike often; drawn for each write from its thread's stream, so a key's values differ in
+    /// size.
     Uniform(usize, usize),
-    /// Generalised Pareto with location 0, scale and shape, cut at `most`: sizes of values at Facebook (Cao et al., FAST 2020).
+    /// Generalised Pareto with location 0, scale and shape, cut at `most`: sizes of values at Facebook (Cao et al., FAST 2020). Drawn as
+    /// `Uniform`.
     Pareto {
         /// Scale, bytes.
         scale: f64,
@@ -125,7 +127,8 @@ pub struct Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PhaseKind {
-    /// Puts every key once.
+    /// Puts every key once into the first family. (To load several families, run one phase for each, with a mix of `put` alone, the
+    /// distribution `unique`, and as many operations as its range has keys.)
     Load {
         /// In which order.
         order: Order,
@@ -140,7 +143,7 @@ pub enum PhaseKind {
     Run {
         /// Which operations, and on which keys.
         mixes: Vec<Mix>,
-        /// Operations of all threads together; `None` if seconds decide.
+        /// Operations of all threads together, those of the warm-up included; each thread does its share. `None` if seconds decide.
         operations: Option<u64>,
         /// Seconds; `None` if the count decides. One of both is given.
         seconds: Option<f64>,
@@ -179,6 +182,8 @@ pub enum Pace {
     /// So many per second of all threads together start at times that do not depend on the engine; latency counts from the intended start
     /// (coordinated omission: Tene 2013).
     Open(f64),
+    /// At the times that the trace says, counted from its first: an open loop. For replays.
+    Trace,
 }
 
 /// A kind of client: what it does, with which part of the keys, in which family. Of all operations, each mix has the share of its weight.
@@ -196,7 +201,8 @@ pub struct Mix {
     pub range: (f64, f64),
     /// Which keys.
     pub distribution: Distribution,
-    /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a key that was not there), `delete`, `read_modify_write`, `scan`.
+    /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a key that was not there, next to a random one of the range),
+    /// `delete`, `read_modify_write`, `scan`.
     pub operations: BTreeMap<String, f64>,
     /// Entries read by a scan, each length from 1 to here alike often.
     pub scan_length: usize,
@@ -206,15 +212,16 @@ pub struct Mix {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// One after another, from the start again behind the end.
+    /// One after another, from the start again behind the end; threads share the walk.
     Sequential,
     /// All alike.
     Uniform,
-    /// Each once, in random order, then again.
+    /// Each once, in random order, then again; threads share the walk.
     Unique,
     /// Exact Zipf: weight `1 / (rank + 1)^alpha`, ranks permuted over the range.
     Zipf(f64),
-    /// The newest insert most often, by Zipf's law over ages (YCSB `latest`).
+    /// The newest insert of the thread most often, then older ones, then the loaded keys of the range from its end: Zipf's law over ages
+    /// (YCSB `latest`).
     Latest(f64),
     /// db_bench's `read_random_exp_range`.
     Exponential(f64),

@@ -42,6 +42,13 @@ pub struct SinterTarget {
     disable_wal: bool,
 }
 
+impl SinterTarget {
+    /// The database itself.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+}
+
 impl Target for SinterTarget {
     type Session<'a> = SinterSession<'a>;
 

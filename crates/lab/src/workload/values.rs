@@ -32,6 +32,11 @@ impl ValuePool {
         ValuePool { bytes, value_size }
     }
 
+    /// The size of values that it was made for, bytes.
+    pub fn value_size(&self) -> usize {
+        self.value_size
+    }
+
     /// The values one thread writes, from the start of the pool.
     pub fn values(&self) -> Values<'_> {
         Values { pool: self, position: 0 }
@@ -49,7 +54,12 @@ impl<'a> Values<'a> {
     /// The next value: a slice of the pool, nothing is copied.
     #[inline]
     pub fn next_value(&mut self) -> &'a [u8] {
-        let size = self.pool.value_size;
+        self.of_size(self.pool.value_size)
+    }
+
+    /// The next value of `size` bytes, at most those that the pool was made for.
+    #[inline]
+    pub fn of_size(&mut self, size: usize) -> &'a [u8] {
         if self.position + size > self.pool.bytes.len() {
             self.position = 0;
         }

@@ -1,0 +1,75 @@
+//! Which keys exist, by family. The requests of a phase are made once more behind it instead of being watched during it. With one thread
+//! the count is exact; of several, puts and deletes of one key may have come in another order.
+
+use super::requests::{Key, Operation, Plan};
+use crate::workload::LiveKeys;
+
+/// A family's keys.
+struct Family {
+    loaded: LiveKeys,
+    inserted: u64,
+}
+
+/// The keys of all families; `None` for one of which it is not known.
+pub(super) struct Alive {
+    families: Vec<Option<Family>>,
+    keys: u64,
+    /// Bytes and number of the values drawn so far: as sizes do not depend on keys, their mean is that of those alive.
+    value_bytes: u64,
+    values: u64,
+}
+
+impl Alive {
+    /// Nothing is there, of so many families and keys.
+    pub fn new(families: usize, keys: u64) -> Self {
+        let family = || LiveKeys::new(keys).map(|loaded| Family { loaded, inserted: 0 });
+        Alive { families: (0..families).map(|_| family()).collect(), keys, value_bytes: 0, values: 0 }
+    }
+
+    /// Nobody knows any more what a family holds.
+    pub fn forget(&mut self) {
+        self.families.fill_with(|| None);
+    }
+
+    /// Each thread of a plan made so many requests.
+    pub fn replay(&mut self, plan: &Plan, operations: &[u64]) {
+        let full = |family: &Option<Family>| family.as_ref().is_none_or(|family| family.loaded.count() == self.keys);
+        let deletes_or_inserts = |operation| matches!(operation, Operation::Delete | Operation::Insert);
+        // Where all keys exist, puts change nothing.
+        let changed = plan.families(deletes_or_inserts).next().is_some()
+            || plan.families(Operation::writes_value).any(|family| !full(&self.families[family]));
+        if !changed {
+            return;
+        }
+        for (thread, &count) in operations.iter().enumerate() {
+            let mut requests = plan.requests(thread);
+            for _ in 0..count {
+                let request = requests.next_request();
+                if request.operation.writes_value() {
+                    self.value_bytes += request.size as u64;
+                    self.values += 1;
+                }
+                let Some(family) = &mut self.families[request.family] else { continue };
+                match (request.operation, request.key) {
+                    (Operation::Insert, _) => family.inserted += 1,
+                    (Operation::Put | Operation::ReadModifyWrite, Key::Loaded(number)) => family.loaded.set(number, true),
+                    (Operation::Delete, Key::Loaded(number)) => family.loaded.set(number, false),
+                    // What is inserted is only overwritten or deleted by `latest`, whose newest keys are its own.
+                    (Operation::Delete, Key::Inserted { .. }) => family.inserted = family.inserted.saturating_sub(1),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Keys that exist in all families.
+    pub fn keys(&self) -> Option<u64> {
+        self.families.iter().map(|family| family.as_ref().map(|family| family.loaded.count() + family.inserted)).sum()
+    }
+
+    /// Bytes of these keys and their values: exact for values of one size, else with the mean of those written.
+    pub fn bytes(&self, key_size: usize) -> Option<u64> {
+        let mean = if self.values == 0 { 0.0 } else { self.value_bytes as f64 / self.values as f64 };
+        self.keys().map(|keys| (keys as f64 * (key_size as f64 + mean)).round() as u64)
+    }
+}

@@ -1,0 +1,197 @@
+//! What a thread does: a request after the other against its session, each at its time. Buffers are made before the first; from then on
+//! nothing here allocates, prints or locks.
+
+use super::gauge::{Done, Gauge};
+use super::requests::{Key, Operation, Request, Requests};
+use crate::run::Pace;
+use crate::target::{Outcome, Scan, Session};
+use crate::workload::{KeyCoder, ValuePool, Values};
+use sinterdb::clock::{Clock, SystemClock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Waits longer than this sleep; shorter ones yield, because a sleep may come back late by so much.
+const SLEEP_SLACK_NS: u64 = 100_000;
+/// Sleeps are cut into such pieces, so that the end of the phase is noticed.
+const LONGEST_SLEEP_NS: u64 = 100_000_000;
+
+/// When a thread's operations start and end.
+pub(super) struct Schedule<'a> {
+    pub clock: &'a SystemClock,
+    /// Each of them ends the thread: the user's, and that of a thread that failed.
+    pub flags: [&'a AtomicBool; 2],
+    pub start_ns: u64,
+    /// What starts before it is warm-up.
+    pub warm_until_ns: u64,
+    pub deadline_ns: u64,
+    pub pace: Pace,
+    /// This thread among the `threads` of the phase.
+    pub thread: u64,
+    pub threads: u64,
+}
+
+impl Schedule<'_> {
+    /// When operation `nth` of this thread begins, if the last one ended at `last_ns`; `None` if the phase is over. In an open loop all
+    /// threads together start at equal distances, and a start that has passed already is not moved: what waited has a latency.
+    #[inline]
+    pub fn begin(&self, nth: u64, last_ns: u64) -> Option<u64> {
+        let begin = match self.pace {
+            Pace::Closed | Pace::Trace => last_ns,
+            Pace::Open(rate) => self.start_ns.saturating_add(((nth * self.threads + self.thread) as f64 * 1e9 / rate) as u64),
+        };
+        if self.is_over(begin.max(last_ns)) {
+            return None;
+        }
+        if begin > last_ns && !self.wait(begin) { None } else { Some(begin) }
+    }
+
+    #[inline]
+    fn is_over(&self, at_ns: u64) -> bool {
+        at_ns >= self.deadline_ns || self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Waits for a moment; false if the phase was ended meanwhile.
+    pub fn wait(&self, until_ns: u64) -> bool {
+        loop {
+            let now = self.clock.monotonic_ns();
+            if now >= until_ns {
+                return true;
+            }
+            if self.is_over(now) {
+                return false;
+            }
+            let left = until_ns - now;
+            if left > SLEEP_SLACK_NS {
+                std::thread::sleep(Duration::from_nanos((left - SLEEP_SLACK_NS).min(LONGEST_SLEEP_NS)));
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// A thread's session and buffers.
+pub(super) struct Client<'a, S> {
+    session: S,
+    family: usize,
+    values: Values<'a>,
+    out: Vec<u8>,
+}
+
+impl<'a, S: Session> Client<'a, S> {
+    pub fn new(session: S, pool: &'a ValuePool) -> Self {
+        let values = pool.values();
+        Client { session, family: 0, out: Vec::with_capacity(pool.value_size()), values }
+    }
+
+    /// Does `operation`; `size` is that of the value, or the number of entries to scan.
+    #[inline]
+    pub fn act(&mut self, operation: Operation, family: usize, key: &[u8], size: usize) -> Outcome<Done> {
+        if family != self.family {
+            self.session.choose(family);
+            self.family = family;
+        }
+        match operation {
+            Operation::Get | Operation::GetMissing => self.get(key),
+            Operation::Put | Operation::Insert => self.put(key, size),
+            Operation::ReadModifyWrite => {
+                let read = self.get(key)?;
+                let put = self.put(key, size)?;
+                Ok(Done { bytes: read.bytes + put.bytes, written: put.written, ..read })
+            }
+            Operation::Delete => {
+                self.session.delete(key)?;
+                let bytes = key.len() as u64;
+                Ok(Done { bytes, written: bytes, ..Done::default() })
+            }
+            Operation::Scan => self.scan(key, size),
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, key: &[u8]) -> Outcome<Done> {
+        let found = self.session.get(key, &mut self.out)?;
+        let bytes = if found { (key.len() + self.out.len()) as u64 } else { 0 };
+        Ok(Done { bytes, written: 0, asked: 1, found: found.into() })
+    }
+
+    #[inline]
+    fn put(&mut self, key: &[u8], size: usize) -> Outcome<Done> {
+        let value = self.values.of_size(size);
+        self.session.put(key, value)?;
+        let bytes = (key.len() + value.len()) as u64;
+        Ok(Done { bytes, written: bytes, ..Done::default() })
+    }
+
+    /// A new iterator, a seek, and up to `length` entries whose values are copied out.
+    fn scan(&mut self, key: &[u8], length: usize) -> Outcome<Done> {
+        let mut scan = self.session.scan()?;
+        scan.seek(key)?;
+        let mut bytes = 0;
+        for _ in 0..length {
+            let Some((key, value)) = scan.entry() else { break };
+            bytes += (key.len() + value.len()) as u64;
+            self.out.clear();
+            self.out.extend_from_slice(value);
+            scan.advance()?;
+        }
+        Ok(Done { bytes, ..Done::default() })
+    }
+
+    /// Makes `count` requests, or fewer if the schedule ends before. As in `bench`, the end of one is the start of the next in a closed
+    /// loop: making the request, some tens of nanoseconds, is part of its latency.
+    pub fn run(mut self, mut requests: Requests<'_>, coder: KeyCoder, count: u64, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
+        let mut key = KeyBuffer::new(coder);
+        let mut last = schedule.start_ns;
+        let mut outcome = Ok(());
+        for nth in 0..count {
+            let Some(begin) = schedule.begin(nth, last) else { break };
+            let request = requests.next_request();
+            match self.act(request.operation, request.family, key.of(&request), request.size) {
+                Ok(done) => {
+                    last = schedule.clock.monotonic_ns();
+                    gauge.record(request.kind, begin < schedule.warm_until_ns, last.saturating_sub(begin), &done);
+                }
+                Err(failure) => {
+                    outcome = Err(failure);
+                    break;
+                }
+            }
+        }
+        gauge.end(schedule.clock.monotonic_ns());
+        outcome
+    }
+}
+
+/// The bytes of a request's key.
+struct KeyBuffer {
+    coder: KeyCoder,
+    /// A key, and the character that makes a missing one of it.
+    bytes: Vec<u8>,
+    /// The padding was overwritten.
+    inserted: bool,
+}
+
+impl KeyBuffer {
+    fn new(coder: KeyCoder) -> Self {
+        let mut bytes = coder.buffer();
+        bytes.push(b'0');
+        KeyBuffer { coder, bytes, inserted: false }
+    }
+
+    #[inline]
+    fn of(&mut self, request: &Request) -> &[u8] {
+        if self.inserted {
+            self.coder.pad(&mut self.bytes);
+            self.inserted = false;
+        }
+        match request.key {
+            Key::Loaded(number) => self.coder.write(number, &mut self.bytes),
+            Key::Inserted { neighbour, number } => {
+                self.coder.write_inserted(neighbour, number, &mut self.bytes);
+                self.inserted = true;
+            }
+        }
+        if request.operation == Operation::GetMissing { &self.bytes } else { &self.bytes[..self.bytes.len() - 1] }
+    }
+}

@@ -1,0 +1,229 @@
+//! One phase: its threads run beside the sampler, and what they came to is one part of the record.
+
+use super::alive::Alive;
+use super::books::Books;
+use super::client::{Client, Schedule};
+use super::gauge::{Gauge, Latencies, Totals};
+use super::replay;
+use super::requests::Plan;
+use super::sampler::{Amount, Sampler};
+use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
+use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
+use crate::target::{Failure, Figures, Outcome, Target};
+use crate::workload::{KeyCoder, ValuePool};
+use sinterdb::clock::{Clock, SystemClock};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::thread;
+
+/// A run between two phases.
+pub(super) struct Run<'a, T> {
+    pub spec: &'a RunSpec,
+    pub target: &'a T,
+    pub books: Books,
+    pub stop: &'a AtomicBool,
+    pub clock: SystemClock,
+    pub pool: ValuePool,
+    pub alive: Alive,
+    /// Numbers of inserted keys are taken up to here.
+    pub inserts: u64,
+}
+
+/// What a phase does.
+enum Work<'a> {
+    Requests { plan: Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace },
+    Replay { trace: &'a Path, pool: ValuePool, pace: Pace },
+    Settle,
+    Compact,
+}
+
+/// Nanoseconds of a number of seconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+impl<'a, T: Target> Run<'a, T> {
+    /// Does phase `index`, which must be there.
+    ///
+    /// # Errors
+    /// The first failure of the target, a trace that cannot be read, and `interrupted`.
+    pub fn phase(&mut self, index: usize) -> Outcome<PhaseRecord> {
+        let (work, kinds, amount) = self.work(index)?;
+        let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
+        Process::forget_peak();
+        let process = Process::now();
+        let before = self.books.figures(self.target, &[], &process)?;
+        let start_ns = self.clock.monotonic_ns();
+        let (outcome, series) = self.observed(index, amount, &gauges, || self.perform(&work, &gauges));
+        let warm_ns = outcome?;
+        let end_ns = self.clock.monotonic_ns();
+        let after_process = Process::now();
+        let after = self.books.figures(self.target, &gauges, &after_process)?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::from("interrupted"));
+        }
+        self.account(&work, &gauges, &after);
+        let mut record = self.record(&kinds, &gauges, series)?;
+        record.name = self.spec.workload.phases[index].name.clone();
+        let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(&gauges).end_ns) } else { (start_ns, end_ns) };
+        record.seconds = to.saturating_sub(from) as f64 / 1e9;
+        record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
+        record.written = Written::between(&before, &after);
+        record.process_written_bytes = after_process.written_bytes.saturating_sub(process.written_bytes);
+        record.space = Space::of(&after, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
+        record.stalls = Stalls::between(&before, &after);
+        record.memory = Memory::of(&after_process, &after);
+        record.proportional_bytes = after_process.proportional_bytes;
+        record.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
+        Ok(record)
+    }
+
+    /// What is to be done, the names of its kinds of requests, and how much it is.
+    fn work(&self, index: usize) -> Outcome<(Work<'a>, Vec<String>, Amount)> {
+        let spec: &'a RunSpec = self.spec;
+        let RunSpec { workload, engine, seed, .. } = spec;
+        let kind = &workload.phases[index].kind;
+        if let Some(plan) = Plan::of(kind, workload, engine, *seed, index, self.inserts) {
+            let kinds = plan.kinds().map(str::to_owned).collect();
+            let (count, seconds, warm_up, pace) = match *kind {
+                PhaseKind::Run { operations, seconds, pace, warm_up_seconds, .. } => (operations, seconds, warm_up_seconds, pace),
+                _ => (Some(workload.keys), None, 0.0, Pace::Closed),
+            };
+            let amount = seconds.map_or(Amount::Operations(count.unwrap_or(u64::MAX)), Amount::Seconds);
+            let (count, seconds) = (count.unwrap_or(u64::MAX), seconds.unwrap_or(f64::INFINITY));
+            return Ok((Work::Requests { plan, count, seconds, warm_up, pace }, kinds, amount));
+        }
+        Ok(match kind {
+            PhaseKind::Replay { trace, pace } => {
+                let contents = replay::contents(trace, *pace, engine.families.len())?;
+                let pool = ValuePool::new(contents.largest_value, workload.compression_ratio);
+                let kinds = replay::KINDS.map(str::to_owned).to_vec();
+                (Work::Replay { trace, pool, pace: *pace }, kinds, Amount::Operations(contents.operations))
+            }
+            PhaseKind::Compact => (Work::Compact, Vec::new(), Amount::Call),
+            _ => (Work::Settle, Vec::new(), Amount::Call),
+        })
+    }
+
+    /// Calls `work` while the sampler looks on.
+    fn observed<R>(&self, index: usize, amount: Amount, gauges: &[Gauge], work: impl FnOnce() -> R) -> (R, Vec<Second>) {
+        let (target, books, clock) = (self.target, &self.books, &self.clock);
+        let sampler = Sampler { phase: &self.spec.workload.phases[index].name, amount, target, books, gauges, clock };
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sampling = scope.spawn(|| sampler.run(&ended));
+            let result = work();
+            ended.store(true, Ordering::Release);
+            sampling.thread().unpark();
+            (result, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
+    /// Does the work; when its warm-up ended.
+    fn perform(&self, work: &Work<'_>, gauges: &[Gauge]) -> Outcome<u64> {
+        match work {
+            Work::Settle => self.target.flush().and_then(|()| self.target.wait_for_compactions()).map(|()| 0),
+            Work::Compact => self.target.compact().map(|()| 0),
+            Work::Requests { plan, count, seconds, warm_up, pace } => self.requests(plan, *count, *seconds, *warm_up, *pace, gauges),
+            Work::Replay { trace, pool, pace } => {
+                let halt = AtomicBool::new(false);
+                let start_ns = self.clock.monotonic_ns();
+                let schedule = Schedule {
+                    clock: &self.clock,
+                    flags: [self.stop, &halt],
+                    start_ns,
+                    warm_until_ns: start_ns,
+                    deadline_ns: u64::MAX,
+                    pace: *pace,
+                    thread: 0,
+                    threads: 1,
+                };
+                replay::replay(trace, self.target.session(self.spec.engine.sync), pool, &schedule, &gauges[0]).map(|()| start_ns)
+            }
+        }
+    }
+
+    /// Runs the clients: all start together.
+    fn requests(&self, plan: &Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace, gauges: &[Gauge]) -> Outcome<u64> {
+        let threads = gauges.len() as u64;
+        let (barrier, start, halt) = (Barrier::new(gauges.len()), OnceLock::new(), AtomicBool::new(false));
+        let begin = || {
+            barrier.wait();
+            *start.get_or_init(|| self.clock.monotonic_ns())
+        };
+        let client = |thread: usize| {
+            let client = Client::new(self.target.session(self.spec.engine.sync), &self.pool);
+            let requests = plan.requests(thread);
+            let coder = KeyCoder::new(self.spec.workload.key_size);
+            let share = count / threads + u64::from((thread as u64) < count % threads);
+            let start_ns = begin();
+            let schedule = Schedule {
+                clock: &self.clock,
+                flags: [self.stop, &halt],
+                start_ns,
+                warm_until_ns: start_ns.saturating_add(nanoseconds(warm_up)),
+                deadline_ns: start_ns.saturating_add(nanoseconds(seconds)),
+                pace,
+                thread: thread as u64,
+                threads,
+            };
+            let outcome = client.run(requests, coder, share, &schedule, &gauges[thread]);
+            if outcome.is_err() {
+                halt.store(true, Ordering::Relaxed);
+            }
+            outcome.map(|()| schedule.warm_until_ns)
+        };
+        thread::scope(|scope| {
+            let client = &client;
+            let handles: Vec<_> = (0..gauges.len()).map(|thread| scope.spawn(move || client(thread))).collect();
+            let outcomes = handles.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            outcomes.fold(Ok(0), |all, one| all.and(one))
+        })
+    }
+
+    /// Carries over what later phases need to know of this one.
+    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge], after: &Figures) {
+        self.books.user_bytes = after.user_bytes;
+        match work {
+            Work::Requests { plan, .. } => {
+                let operations: Vec<u64> = gauges.iter().map(Gauge::operations).collect();
+                self.alive.replay(plan, &operations);
+                self.inserts = plan.next_insert(operations.into_iter().max().unwrap_or(0));
+            }
+            Work::Replay { .. } => self.alive.forget(),
+            Work::Settle | Work::Compact => {}
+        }
+    }
+
+    /// What the clients and the target say of the phase.
+    fn record(&self, kinds: &[String], gauges: &[Gauge], series: Vec<Second>) -> Outcome<PhaseRecord> {
+        let totals = Totals::of(gauges);
+        let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
+        let levels = self.spec.engine.families.iter().enumerate().map(|(index, family)| {
+            let figures = self.target.levels(index)?;
+            Ok((family.name.clone(), LevelResult::list(&figures)))
+        });
+        Ok(PhaseRecord {
+            operations: totals.operations,
+            bytes: totals.done.bytes,
+            found: (totals.done.asked > 0).then_some(Found { found: totals.done.found, asked: totals.done.asked }),
+            latency: Latencies::sum(&by_kind).result(),
+            latency_by_operation: kinds.iter().cloned().zip(&by_kind).filter_map(|(name, one)| Some((name, one.result()?))).collect(),
+            levels: levels.collect::<Outcome<_>>()?,
+            series,
+            tickers: self.target.counters()?.tickers,
+            ..PhaseRecord::default()
+        })
+    }
+}
+
+impl Work<'_> {
+    fn threads(&self) -> usize {
+        match self {
+            Work::Requests { plan, .. } => plan.threads(),
+            Work::Replay { .. } => 1,
+            Work::Settle | Work::Compact => 0,
+        }
+    }
+}
