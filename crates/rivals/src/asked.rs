@@ -16,29 +16,18 @@ pub struct Asked {
     pub stated: Vec<Stated>,
 }
 
-/// Where a setting stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Of the database.
-    Database,
-    /// Of a family.
-    Family(String),
-    /// Of the tables of a family.
-    Table(String),
-}
-
 /// One setting of a spec.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stated {
-    /// Where it stands.
-    pub place: Place,
-    /// RocksDB's name of it.
-    pub name: String,
-    /// Its value as it is written.
-    pub value: String,
-    /// It is in [`Asked::database`] or [`Asked::families`]; all others are RocksDB's own.
+    /// Its section, name and value.
+    pub entry: OptionEntry,
+    /// It is in [`Asked::database`] or [`Asked::families`]; all others are RocksDB's alone.
     pub understood: bool,
 }
+
+/// The section of a database's settings.
+const DATABASE: &str = "DBOptions";
+/// How the section of a family's tables begins.
+const TABLES: &str = "TableOptions/";
 
 impl Asked {
     /// Reads the settings of a spec.
@@ -51,45 +40,27 @@ impl Asked {
         let families = spec.families.iter().map(|family| (family.name.clone(), settings(&family.name).unwrap_or_default())).collect();
         let understood = file.used.iter().map(|entry| (entry, true));
         let others = file.without_effect.iter().map(|other| &other.entry).chain(&file.unknown).map(|entry| (entry, false));
-        let stated = understood.chain(others).filter_map(|(entry, understood)| Stated::of(entry, understood)).collect();
+        let stated = understood.chain(others).map(|(entry, understood)| Stated { entry: entry.clone(), understood });
+        let stated = stated.filter(|stated| stated.entry.section != "Version").collect();
         Ok(Asked { database: file.db, families, stated })
-    }
-
-    /// The settings of a family by name.
-    pub fn family(&self, name: &str) -> Option<&FamilySettings> {
-        self.families.iter().find(|(known, _)| known == name).map(|(_, settings)| settings)
     }
 }
 
 impl Stated {
-    /// `None` for what the file says of itself.
-    fn of(entry: &OptionEntry, understood: bool) -> Option<Self> {
-        let (section, family) = entry.section.split_once(' ').unwrap_or((&entry.section, ""));
-        let family = family.trim_matches('"').to_string();
-        let place = match section {
-            "DBOptions" => Place::Database,
-            "CFOptions" => Place::Family(family),
-            "TableOptions/BlockBasedTable" => Place::Table(family),
-            _ => return None,
-        };
-        Some(Stated { place, name: entry.key.clone(), value: entry.value.clone(), understood })
-    }
-
     /// The family it is about; `None` for the database.
     pub fn family(&self) -> Option<&str> {
-        match &self.place {
-            Place::Database => None,
-            Place::Family(name) | Place::Table(name) => Some(name),
-        }
+        (self.entry.section != DATABASE).then(|| self.entry.section.split('"').nth(1).unwrap_or_default())
+    }
+
+    /// It is about tables.
+    pub fn is_of_tables(&self) -> bool {
+        self.entry.section.starts_with(TABLES)
     }
 }
 
-/// As in `family hot: block_size = 8192`.
+/// As in `[CFOptions "hot"] write_buffer_size = 8388608`.
 impl fmt::Display for Stated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.family() {
-            None => write!(f, "database: {} = {}", self.name, self.value),
-            Some(family) => write!(f, "family {family}: {} = {}", self.name, self.value),
-        }
+        write!(f, "[{}] {} = {}", self.entry.section, self.entry.key, self.entry.value)
     }
 }

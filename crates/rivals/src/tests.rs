@@ -32,7 +32,6 @@ struct Walk<S> {
     session: S,
     maps: [Map; 2],
     random: Xoshiro256PlusPlus,
-    user_bytes: u64,
 }
 
 impl<S: Session> Walk<S> {
@@ -47,7 +46,6 @@ impl<S: Session> Walk<S> {
 
     fn put(&mut self, family: usize, staged: bool) -> Outcome<()> {
         let (key, value) = (self.key(), self.value());
-        self.user_bytes += (key.len() + value.len()) as u64;
         if staged {
             self.session.stage_put(&key, &value);
         } else {
@@ -59,7 +57,6 @@ impl<S: Session> Walk<S> {
 
     fn delete(&mut self, family: usize, staged: bool) -> Outcome<()> {
         let key = self.key();
-        self.user_bytes += key.len() as u64;
         if staged {
             self.session.stage_delete(&key);
         } else {
@@ -150,8 +147,7 @@ fn walk<E: Engine>(engine: &E, spec: &EngineSpec, sync: bool, steps: u64) {
     let directory = tempfile::tempdir().unwrap();
     let opened = engine.open(spec, directory.path()).unwrap();
     let target = opened.target;
-    let random = Xoshiro256PlusPlus::new(7);
-    let mut walk = Walk { session: target.session(sync), maps: [Map::new(), Map::new()], random, user_bytes: 0 };
+    let mut walk = Walk { session: target.session(sync), maps: [Map::new(), Map::new()], random: Xoshiro256PlusPlus::new(7) };
     for step in 0..steps {
         walk.step().unwrap_or_else(|failure| panic!("step {step}: {failure}"));
         match step * 10 / steps {
@@ -165,8 +161,7 @@ fn walk<E: Engine>(engine: &E, spec: &EngineSpec, sync: bool, steps: u64) {
     target.wait_for_compactions().unwrap();
     walk.compare_all().unwrap();
     let figures = target.figures().unwrap();
-    assert_eq!(figures.user_bytes, walk.user_bytes);
-    assert!(figures.live_table_bytes > 0 && figures.store_bytes >= figures.live_table_bytes, "{figures:?}");
+    assert!(figures.live_table_bytes > 0, "{figures:?}");
     let levels: Vec<_> = (0..2).flat_map(|family| target.levels(family).unwrap()).collect();
     assert!(levels.iter().all(|level| (level.files > 0) == (level.bytes > 0) && level.runs <= level.files), "{levels:?}");
     assert_eq!(levels.iter().map(|level| level.bytes).sum::<u64>(), figures.live_table_bytes);
@@ -288,11 +283,11 @@ fn a_bad_value_is_an_error_that_names_it() {
         assert!(text.contains("block_size") && !text.contains('\n'), "{text}");
     }
     let text = complaint(&Rocks, &spec(&[], &[("default", &[("compaction_pri", "kWorst")])]));
-    assert!(text.contains("family default: compaction_pri = kWorst") && !text.contains('\n'), "{text}");
+    assert!(text.contains("[CFOptions \"default\"] compaction_pri = kWorst") && !text.contains('\n'), "{text}");
     let text = complaint(&Rocks, &spec(&[("max_open_fils", "9")], &[("default", &[])]));
-    assert!(text.contains("database: max_open_fils = 9"), "{text}");
+    assert!(text.contains("[DBOptions] max_open_fils = 9"), "{text}");
     let text = complaint(&Rocks, &spec(&[], &[("default", &[("compression", "kZlibCompression")])]));
-    assert!(text.contains("family default: compression: ") && text.contains("Zlib"), "{text}");
+    assert!(text.contains("[CFOptions \"default\"] compression: ") && text.contains("Zlib"), "{text}");
 }
 
 #[test]
@@ -330,9 +325,9 @@ fn fjall_names_what_it_ignores() {
     let ignored = ignored(&unlogged);
     assert_eq!(ignored.len(), 2 + others.len() + 1, "{ignored:?}");
     for (name, value) in others {
-        assert!(ignored.iter().any(|line| line.starts_with(&format!("family cold: {name} = {value}: "))), "{name} in {ignored:?}");
+        assert!(ignored.iter().any(|line| line.contains(&format!("\"cold\"] {name} = {value}: "))), "{name} in {ignored:?}");
     }
-    for start in ["database: bytes_per_sync = 0: ", "database: max_background_jobs = 1: ", "wal = false: "] {
+    for start in ["[DBOptions] bytes_per_sync = 0: ", "[DBOptions] max_background_jobs = 1: ", "wal = false: "] {
         assert!(ignored.iter().any(|line| line.starts_with(start)), "{start} in {ignored:?}");
     }
 }
@@ -341,5 +336,5 @@ fn fjall_names_what_it_ignores() {
 fn rocksdb_names_what_it_ignores() {
     let directory = tempfile::tempdir().unwrap();
     let opened = Rocks.open(&spec(&[("max_background_jobs", "0")], &[("default", &[])]), directory.path()).unwrap();
-    assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("database: max_background_jobs = 0: ")));
+    assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("[DBOptions] max_background_jobs = 0: ")));
 }

@@ -9,13 +9,12 @@ mod scan;
 pub use scan::FjallScan;
 
 use crate::asked::Asked;
-use crate::tally::{SessionBytes, UserBytes, bytes_below, locked_version};
+use crate::locked_version;
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
 use sinter_lab::target::{Counters, Figures, LevelFigures, Outcome, Session, Target};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ impl Engine for Fjall {
             keyspaces.push(database.keyspace(name, || options::keyspace(settings, spec.wal))?);
         }
         Ok(Opened {
-            target: FjallTarget { keyspaces, database, directory: directory.to_owned(), user: UserBytes::default() },
+            target: FjallTarget { keyspaces, database },
             version: format!("fjall {}", locked_version("fjall")),
             ignored_settings: options::ignored(&asked, spec.wal),
             source: Source::Process,
@@ -55,8 +54,6 @@ impl Engine for Fjall {
 pub struct FjallTarget {
     keyspaces: Vec<Keyspace>,
     database: Database,
-    directory: PathBuf,
-    user: UserBytes,
 }
 
 impl FjallTarget {
@@ -84,7 +81,7 @@ impl Target for FjallTarget {
 
     fn session(&self, sync: bool) -> FjallSession<'_> {
         let (database, keyspaces) = (&self.database, &self.keyspaces);
-        FjallSession { database, keyspaces, family: &keyspaces[0], sync, batch: batch(database, sync), user: self.user.session() }
+        FjallSession { database, keyspaces, family: &keyspaces[0], sync, batch: batch(database, sync) }
     }
 
     fn flush(&self) -> Outcome<()> {
@@ -119,11 +116,10 @@ impl Target for FjallTarget {
         }
     }
 
+    /// The driver knows the bytes of its clients, of the process and of the directory.
     fn figures(&self) -> Outcome<Figures> {
         Ok(Figures {
-            user_bytes: self.user.total(),
             live_table_bytes: self.keyspaces.iter().map(Keyspace::disk_space).sum(),
-            store_bytes: bytes_below(&self.directory)?,
             memtable_bytes: self.database.write_buffer_size(),
             cache_bytes: self.database.cache_size(),
             ..Figures::default()
@@ -165,7 +161,6 @@ pub struct FjallSession<'a> {
     family: &'a Keyspace,
     sync: bool,
     batch: OwnedWriteBatch,
-    user: Arc<SessionBytes>,
 }
 
 impl FjallSession<'_> {
@@ -192,27 +187,23 @@ impl Session for FjallSession<'_> {
 
     #[inline]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
-        self.user.add(key, value);
         self.family.insert(key, value)?;
         self.persist()
     }
 
     #[inline]
     fn delete(&mut self, key: &[u8]) -> Outcome<()> {
-        self.user.add(key, &[]);
         self.family.remove(key)?;
         self.persist()
     }
 
     #[inline]
     fn stage_put(&mut self, key: &[u8], value: &[u8]) {
-        self.user.add(key, value);
         self.batch.insert(self.family, key, value);
     }
 
     #[inline]
     fn stage_delete(&mut self, key: &[u8]) {
-        self.user.add(key, &[]);
         self.batch.remove(self.family, key);
     }
 

@@ -5,7 +5,7 @@ use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, DatabaseBuilder, KeyspaceCreateOptions};
 use sinterdb::codec::Codec;
-use sinterdb::settings::{FamilySettings, Style};
+use sinterdb::settings::{DbSettings, FamilySettings, Style};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ const LEVELS: usize = 7;
 const LEAST_JOURNALS: u64 = 64 << 20;
 /// Threads, so that one can flush while another compacts, which the others have whatever they are told.
 const LEAST_WORKERS: usize = 2;
+/// The commonest reason.
+const NONE: &str = "fjall has no such setting";
 
 /// How to open the database. `wal`: every write is in the kernel before it returns (fjall's default, `PersistMode::Buffer`).
 pub fn database(asked: &Asked, wal: bool, directory: &Path) -> DatabaseBuilder<Database> {
@@ -83,26 +85,31 @@ pub fn ignored(asked: &Asked, wal: bool) -> Vec<String> {
 
 /// Why fjall does not do what a setting says; `None`: it does.
 fn why_not(stated: &Stated, asked: &Asked) -> Option<&'static str> {
-    const NONE: &str = "fjall has no such setting";
     if !stated.understood {
         return Some(NONE);
     }
-    let Some(settings) = stated.family().map(|name| asked.family(name).cloned().unwrap_or_default()) else {
-        return match stated.name.as_str() {
-            "max_background_jobs" | "max_background_compactions" | "max_background_flushes" => {
-                (asked.database.max_background_jobs < LEAST_WORKERS).then_some("there are always two workers, one of which prefers flushes")
-            }
-            "max_total_wal_size" => (asked.database.max_total_wal_size < LEAST_JOURNALS).then_some("journals may always take 64 MiB"),
-            _ => Some(NONE),
-        };
-    };
-    match stated.name.as_str() {
+    let Some(family) = stated.family() else { return why_not_database(&stated.entry.key, &asked.database) };
+    asked.families.iter().find(|(name, _)| name == family).and_then(|(_, settings)| why_not_family(&stated.entry.key, settings))
+}
+
+fn why_not_database(name: &str, settings: &DbSettings) -> Option<&'static str> {
+    match name {
+        "max_background_jobs" | "max_background_compactions" | "max_background_flushes" => {
+            (settings.max_background_jobs < LEAST_WORKERS).then_some("there are always two workers, one of which prefers flushes")
+        }
+        "max_total_wal_size" => (settings.max_total_wal_size < LEAST_JOURNALS).then_some("journals may always take 64 MiB"),
+        _ => Some(NONE),
+    }
+}
+
+fn why_not_family(name: &str, settings: &FamilySettings) -> Option<&'static str> {
+    match name {
         "write_buffer_size" | "block_size" | "block_cache" | "filter_policy" | "optimize_filters_for_hits" | "comparator" => None,
         "max_bytes_for_level_base" | "max_bytes_for_level_multiplier" => None,
         "level0_file_num_compaction_trigger" => {
-            (usize::from(trigger(&settings)) != settings.level0_file_num_compaction_trigger).then_some("at most 255")
+            (usize::from(trigger(settings)) != settings.level0_file_num_compaction_trigger).then_some("at most 255")
         }
-        "target_file_size_base" => (table_bytes(&settings) != settings.target_file_size_base)
+        "target_file_size_base" => (table_bytes(settings) != settings.target_file_size_base)
             .then_some("tables are max_bytes_for_level_base / level0_file_num_compaction_trigger large"),
         "compaction_style" => (settings.style != Style::Leveled).then_some("compaction is always leveled"),
         "num_levels" => (settings.num_levels != LEVELS).then_some("there are always 7 levels"),

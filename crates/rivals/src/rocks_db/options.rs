@@ -1,7 +1,7 @@
 //! SinterDB's settings as RocksDB's options. First everything that SinterDB knows too, with its values; then, word for word and by
 //! RocksDB's own parser, what is RocksDB's alone.
 
-use crate::asked::{Asked, Place, Stated};
+use crate::asked::{Asked, Stated};
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, UniversalCompactOptions};
 use sinter_lab::target::Outcome;
@@ -34,7 +34,7 @@ pub struct Chosen {
 pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     let mut chosen = Chosen { database: database(&asked.database), families: Vec::new(), ignored: Vec::new() };
     for (name, settings) in &asked.families {
-        let options = family(settings, cache).map_err(|complaint| format!("family {name}: {complaint}"))?;
+        let options = family(settings, cache).map_err(|complaint| format!("[CFOptions \"{name}\"] {complaint}"))?;
         chosen.families.push((name.clone(), options));
     }
     for stated in asked.stated.iter().filter(|stated| !stated.understood) {
@@ -51,17 +51,17 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     chosen.database.enable_statistics();
     chosen.database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     if asked.database.max_background_jobs == 0 {
-        chosen.ignored.push("database: max_background_jobs = 0: there are always threads, one for flushes and one for compactions".into());
+        chosen.ignored.push("[DBOptions] max_background_jobs = 0: there are always threads, one for flushes and one for compactions".into());
     }
     Ok(chosen)
 }
 
 /// Sets one option by its text.
 fn apply(options: &mut Options, stated: &Stated) -> Outcome<()> {
-    let Stated { name, value, .. } = stated;
-    let text = match stated.place {
-        Place::Table(_) => format!("block_based_table_factory={{{name}={value};}}"),
-        Place::Database | Place::Family(_) => format!("{name}={value};"),
+    let (name, value) = (&stated.entry.key, &stated.entry.value);
+    let text = match stated.is_of_tables() {
+        true => format!("block_based_table_factory={{{name}={value};}}"),
+        false => format!("{name}={value};"),
     };
     *options = options.get_options_from_string(text).map_err(|error| format!("{stated}: RocksDB says: {error}"))?;
     Ok(())

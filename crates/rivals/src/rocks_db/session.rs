@@ -1,9 +1,7 @@
 //! What one thread does with RocksDB.
 
-use crate::tally::SessionBytes;
 use rocksdb::{ColumnFamily, DB, DBRawIterator, ReadOptions, WriteBatch, WriteOptions};
 use sinter_lab::target::{Outcome, Scan, Session};
-use std::sync::Arc;
 
 /// A thread's handle to RocksDB.
 pub struct RocksSession<'a> {
@@ -13,17 +11,16 @@ pub struct RocksSession<'a> {
     write: WriteOptions,
     read: ReadOptions,
     batch: WriteBatch,
-    user: Arc<SessionBytes>,
 }
 
 impl<'a> RocksSession<'a> {
     /// A session over families, the first of which it begins with. A write that has to be durable goes to the log in any case.
-    pub(super) fn new(db: &'a DB, families: Vec<&'a ColumnFamily>, sync: bool, disable_wal: bool, user: Arc<SessionBytes>) -> Self {
+    pub(super) fn new(db: &'a DB, families: Vec<&'a ColumnFamily>, sync: bool, disable_wal: bool) -> Self {
         let mut write = WriteOptions::default();
         write.set_sync(sync);
         write.disable_wal(disable_wal && !sync);
         let family = families[0];
-        RocksSession { db, families, family, write, read: ReadOptions::default(), batch: WriteBatch::default(), user }
+        RocksSession { db, families, family, write, read: ReadOptions::default(), batch: WriteBatch::default() }
     }
 }
 
@@ -40,25 +37,21 @@ impl Session for RocksSession<'_> {
 
     #[inline]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
-        self.user.add(key, value);
         Ok(self.db.put_cf_opt(self.family, key, value, &self.write)?)
     }
 
     #[inline]
     fn delete(&mut self, key: &[u8]) -> Outcome<()> {
-        self.user.add(key, &[]);
         Ok(self.db.delete_cf_opt(self.family, key, &self.write)?)
     }
 
     #[inline]
     fn stage_put(&mut self, key: &[u8], value: &[u8]) {
-        self.user.add(key, value);
         self.batch.put_cf(self.family, key, value);
     }
 
     #[inline]
     fn stage_delete(&mut self, key: &[u8]) {
-        self.user.add(key, &[]);
         self.batch.delete_cf(self.family, key);
     }
 
