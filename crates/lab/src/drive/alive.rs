@@ -3,11 +3,28 @@
 
 use super::requests::{Key, Operation, Plan};
 use crate::workload::LiveKeys;
+use std::collections::HashSet;
 
 /// A family's keys.
 struct Family {
     loaded: LiveKeys,
     inserted: u64,
+    /// Numbers of inserted keys that were deleted again.
+    deleted: HashSet<u64>,
+}
+
+impl Family {
+    fn count(&self) -> u64 {
+        self.loaded.count() + self.inserted - self.deleted.len() as u64
+    }
+
+    fn set(&mut self, key: Key, present: bool) {
+        match key {
+            Key::Loaded(number) => self.loaded.set(number, present),
+            Key::Inserted { number, .. } if present => _ = self.deleted.remove(&number),
+            Key::Inserted { number, .. } => _ = self.deleted.insert(number),
+        }
+    }
 }
 
 /// The keys of all families; `None` for one of which it is not known.
@@ -22,7 +39,7 @@ pub(super) struct Alive {
 impl Alive {
     /// Nothing is there, of so many families and keys.
     pub fn new(families: usize, keys: u64) -> Self {
-        let family = || LiveKeys::new(keys).map(|loaded| Family { loaded, inserted: 0 });
+        let family = || LiveKeys::new(keys).map(|loaded| Family { loaded, inserted: 0, deleted: HashSet::new() });
         Alive { families: (0..families).map(|_| family()).collect(), keys, value_bytes: 0, values: 0 }
     }
 
@@ -50,13 +67,11 @@ impl Alive {
                     self.values += 1;
                 }
                 let Some(family) = &mut self.families[request.family] else { continue };
-                match (request.operation, request.key) {
-                    (Operation::Insert, _) => family.inserted += 1,
-                    (Operation::Put | Operation::ReadModifyWrite, Key::Loaded(number)) => family.loaded.set(number, true),
-                    (Operation::Delete, Key::Loaded(number)) => family.loaded.set(number, false),
-                    // What is inserted is only overwritten or deleted by `latest`, whose newest keys are its own.
-                    (Operation::Delete, Key::Inserted { .. }) => family.inserted = family.inserted.saturating_sub(1),
-                    _ => {}
+                match request.operation {
+                    Operation::Insert => family.inserted += 1,
+                    Operation::Put | Operation::ReadModifyWrite => family.set(request.key, true),
+                    Operation::Delete => family.set(request.key, false),
+                    Operation::Get | Operation::GetMissing | Operation::Scan => {}
                 }
             }
         }
@@ -64,7 +79,7 @@ impl Alive {
 
     /// Keys that exist in all families.
     pub fn keys(&self) -> Option<u64> {
-        self.families.iter().map(|family| family.as_ref().map(|family| family.loaded.count() + family.inserted)).sum()
+        self.families.iter().map(|family| family.as_ref().map(Family::count)).sum()
     }
 
     /// Bytes of these keys and their values: exact for values of one size, else with the mean of those written.

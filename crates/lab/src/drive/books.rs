@@ -13,18 +13,27 @@ pub(super) struct Books {
     pub source: Source,
     /// Directory of the store.
     pub directory: PathBuf,
-    /// `wchar` when the store was opened.
+    /// Bytes that the process had written when the store was opened.
     pub written_at_open: u64,
-    /// Key and value bytes that clients wrote in earlier phases.
-    pub user_bytes: u64,
+    /// Where the last phase ended. The next one begins there: what is written between two phases, by compactions that go on, belongs to
+    /// the next, so that no byte is lost.
+    pub figures: Figures,
+    /// Bytes that the process had written by then.
+    pub process_written: u64,
 }
 
 impl Books {
+    /// Of a store that is opened now in a directory.
+    pub fn open(source: Source, directory: &Path, written_at_open: u64) -> Self {
+        let (directory, figures) = (directory.to_owned(), Figures::default());
+        Books { source, directory, written_at_open, figures, process_written: written_at_open }
+    }
+
     /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directory, and where the engine
     /// has no account of its own, the process's writes are all there is.
-    pub fn figures<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
+    pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
         let mut figures = target.figures()?;
-        figures.user_bytes = self.user_bytes + gauge::written(gauges);
+        figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
         figures.store_bytes = directory_bytes(&self.directory);
         if self.source == Source::Process {
             figures.written = vec![("process".into(), process.written_bytes.saturating_sub(self.written_at_open))];
@@ -68,11 +77,12 @@ mod tests {
     fn an_engine_without_books_has_those_of_the_process() {
         let directory = tempfile::tempdir().unwrap();
         let target = ModelOpener::default().open(true).unwrap();
-        let mut books = Books { source: Source::Process, directory: directory.path().into(), written_at_open: 100, user_bytes: 7 };
+        let mut books = Books::open(Source::Process, directory.path(), 100);
+        books.figures.user_bytes = 7;
         let process = Process { written_bytes: 150, ..Process::default() };
-        let figures = books.figures(&target, &[], &process).unwrap();
+        let figures = books.read(&target, &[], &process).unwrap();
         assert_eq!((figures.user_bytes, figures.written), (7, vec![("process".into(), 50)]));
         books.source = Source::Engine;
-        assert_eq!(books.figures(&target, &[], &process).unwrap().written, [("wal".into(), 0)]);
+        assert_eq!(books.read(&target, &[], &process).unwrap().written, [("wal".into(), 0)]);
     }
 }

@@ -195,3 +195,46 @@ impl KeyBuffer {
         if request.operation == Operation::GetMissing { &self.bytes } else { &self.bytes[..self.bytes.len() - 1] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule<'a>(clock: &'a SystemClock, flag: &'a AtomicBool, pace: Pace) -> Schedule<'a> {
+        Schedule { clock, flags: [flag, flag], start_ns: 0, warm_until_ns: 0, deadline_ns: u64::MAX, pace, thread: 1, threads: 2 }
+    }
+
+    #[test]
+    fn an_open_loop_does_not_wait_for_the_engine() {
+        let (clock, flag) = (SystemClock::default(), AtomicBool::new(false));
+        let open = schedule(&clock, &flag, Pace::Open(1000.0));
+        // Far behind: operations begin when they were meant to, every second one of 1000 per second.
+        let late = 60_000_000_000;
+        let begin = [0, 1, 500].map(|nth| open.begin(nth, late));
+        assert_eq!(begin, [Some(1_000_000), Some(3_000_000), Some(1_001_000_000)]);
+        let closed = schedule(&clock, &flag, Pace::Closed);
+        assert_eq!(closed.begin(500, late), Some(late));
+    }
+
+    #[test]
+    fn a_phase_ends_while_it_waits() {
+        let (clock, flag) = (SystemClock::default(), AtomicBool::new(true));
+        assert_eq!(schedule(&clock, &flag, Pace::Open(0.001)).begin(1, 0), None, "stopped");
+        let running = AtomicBool::new(false);
+        let mut open = schedule(&clock, &running, Pace::Open(1000.0));
+        open.deadline_ns = 2_000_000;
+        assert!(open.begin(0, 0).is_some(), "a wait of a millisecond");
+        assert_eq!(open.begin(1, 0), None, "it would begin behind the end");
+        assert_eq!(open.begin(0, 2_000_000), None, "the engine was too slow");
+    }
+
+    #[test]
+    fn keys_of_all_kinds_take_turns() {
+        let mut key = KeyBuffer::new(KeyCoder::new(16));
+        let mut of = |operation, which| key.of(&Request { kind: 0, operation, family: 0, key: which, size: 0 }).to_vec();
+        assert_eq!(of(Operation::Get, Key::Loaded(7)), b"\0\0\0\0\0\0\0\x0700000000");
+        assert_eq!(of(Operation::Insert, Key::Inserted { neighbour: 7, number: 1 }), b"\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x01");
+        assert_eq!(of(Operation::GetMissing, Key::Loaded(7)), b"\0\0\0\0\0\0\0\x07000000000");
+        assert_eq!(of(Operation::Put, Key::Loaded(8)), b"\0\0\0\0\0\0\0\x0800000000");
+    }
+}

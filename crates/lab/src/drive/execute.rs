@@ -51,7 +51,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     let mut run = Run {
         spec,
         target: &opened.target,
-        books: Books { source: opened.source, directory: directory.path.clone(), written_at_open, user_bytes: 0 },
+        books: Books::open(opened.source, &directory.path, written_at_open),
         stop,
         clock,
         pool: ValuePool::new(sizes(spec.workload.value_size).most(), spec.workload.compression_ratio),
@@ -59,16 +59,11 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
         inserts: 0,
     };
     for (index, phase) in spec.workload.phases.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::from("interrupted"));
-        }
-        let in_phase = |failure: Failure| match failure.to_string() {
-            what if what == "interrupted" => failure,
-            what => Failure::from(format!("phase {}: {what}", phase.name)),
-        };
-        record.phases.push(run.phase(index).map_err(in_phase)?);
+        let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
+        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
+        record.phases.push(done.ok_or("interrupted")?);
     }
-    opened.target.close()
+    opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
 /// A directory of the run's own, removed with everything in it.

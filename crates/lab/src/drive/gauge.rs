@@ -137,15 +137,15 @@ pub(super) struct Latencies {
 impl Latencies {
     /// Of all kinds, those of the warm-up too.
     pub fn everything(gauges: &[Gauge]) -> Self {
-        Self::read(gauges.iter().flat_map(|gauge| &gauge.latencies))
+        Self::read(gauges.iter().flat_map(|gauge| gauge.latencies.iter().map(AsRef::as_ref)))
     }
 
     /// Of one kind.
     pub fn of_kind(gauges: &[Gauge], kind: usize) -> Self {
-        Self::read(gauges.iter().map(|gauge| &gauge.latencies[kind + 1]))
+        Self::read(gauges.iter().map(|gauge| gauge.latencies[kind + 1].as_ref()))
     }
 
-    fn read<'a>(parts: impl Iterator<Item = &'a Box<[AtomicU64]>>) -> Self {
+    fn read<'a>(parts: impl Iterator<Item = &'a [AtomicU64]>) -> Self {
         let mut counts = vec![0; BUCKETS];
         for part in parts {
             counts.iter_mut().zip(part).for_each(|(sum, count)| *sum += count.load(Relaxed));

@@ -11,7 +11,7 @@ mod gauge;
 mod limits;
 mod phase;
 mod replay;
-mod requests;
+pub(crate) mod requests;
 mod sampler;
 mod serve;
 mod sinter;

@@ -9,13 +9,13 @@ use super::requests::Plan;
 use super::sampler::{Amount, Sampler};
 use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
 use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
-use crate::target::{Failure, Figures, Outcome, Target};
+use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock};
-use std::thread;
+use std::thread::{self, Thread};
 
 /// A run between two phases.
 pub(super) struct Run<'a, T> {
@@ -44,39 +44,39 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 impl<'a, T: Target> Run<'a, T> {
-    /// Does phase `index`, which must be there.
+    /// Does phase `index`, which must be there; `None` if it was stopped.
     ///
     /// # Errors
-    /// The first failure of the target, a trace that cannot be read, and `interrupted`.
-    pub fn phase(&mut self, index: usize) -> Outcome<PhaseRecord> {
+    /// The first failure of the target, and a trace that cannot be read.
+    pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
         Process::forget_peak();
         let process = Process::now();
-        let before = self.books.figures(self.target, &[], &process)?;
         let start_ns = self.clock.monotonic_ns();
-        let (outcome, series) = self.observed(index, amount, &gauges, || self.perform(&work, &gauges));
+        let perform = || (self.perform(&work, &gauges), self.clock.monotonic_ns());
+        let ((outcome, end_ns), series) = self.observed(index, amount, &gauges, perform);
         let warm_ns = outcome?;
-        let end_ns = self.clock.monotonic_ns();
         let after_process = Process::now();
-        let after = self.books.figures(self.target, &gauges, &after_process)?;
+        let after = self.books.read(self.target, &gauges, &after_process)?;
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Failure::from("interrupted"));
+            return Ok(None);
         }
-        self.account(&work, &gauges, &after);
+        self.account(&work, &gauges);
         let mut record = self.record(&kinds, &gauges, series)?;
         record.name = self.spec.workload.phases[index].name.clone();
         let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(&gauges).end_ns) } else { (start_ns, end_ns) };
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
-        record.written = Written::between(&before, &after);
-        record.process_written_bytes = after_process.written_bytes.saturating_sub(process.written_bytes);
+        record.written = Written::between(&self.books.figures, &after);
+        record.process_written_bytes = after_process.written_bytes.saturating_sub(self.books.process_written);
         record.space = Space::of(&after, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
-        record.stalls = Stalls::between(&before, &after);
+        record.stalls = Stalls::between(&self.books.figures, &after);
         record.memory = Memory::of(&after_process, &after);
         record.proportional_bytes = after_process.proportional_bytes;
         record.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
-        Ok(record)
+        (self.books.figures, self.books.process_written) = (after, after_process.written_bytes);
+        Ok(Some(record))
     }
 
     /// What is to be done, the names of its kinds of requests, and how much it is.
@@ -111,11 +111,12 @@ impl<'a, T: Target> Run<'a, T> {
         let (target, books, clock) = (self.target, &self.books, &self.clock);
         let sampler = Sampler { phase: &self.spec.workload.phases[index].name, amount, target, books, gauges, clock };
         let ended = AtomicBool::new(false);
+        let start = sampler.begin();
         thread::scope(|scope| {
-            let sampling = scope.spawn(|| sampler.run(&ended));
+            let sampling = scope.spawn(|| sampler.run(start, &ended));
+            let ending = Ending { ended: &ended, sampling: sampling.thread().clone() };
             let result = work();
-            ended.store(true, Ordering::Release);
-            sampling.thread().unpark();
+            drop(ending);
             (result, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })
     }
@@ -183,8 +184,7 @@ impl<'a, T: Target> Run<'a, T> {
     }
 
     /// Carries over what later phases need to know of this one.
-    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge], after: &Figures) {
-        self.books.user_bytes = after.user_bytes;
+    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge]) {
         match work {
             Work::Requests { plan, .. } => {
                 let operations: Vec<u64> = gauges.iter().map(Gauge::operations).collect();
@@ -200,7 +200,7 @@ impl<'a, T: Target> Run<'a, T> {
     fn record(&self, kinds: &[String], gauges: &[Gauge], series: Vec<Second>) -> Outcome<PhaseRecord> {
         let totals = Totals::of(gauges);
         let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
-        let levels = self.spec.engine.families.iter().enumerate().map(|(index, family)| {
+        let levels = self.spec.engine.families.iter().enumerate().map(|(index, family)| -> Outcome<_> {
             let figures = self.target.levels(index)?;
             Ok((family.name.clone(), LevelResult::list(&figures)))
         });
@@ -215,6 +215,19 @@ impl<'a, T: Target> Run<'a, T> {
             tickers: self.target.counters()?.tickers,
             ..PhaseRecord::default()
         })
+    }
+}
+
+/// Ends the sampler, also while a panic passes: the scope would wait for it for ever.
+struct Ending<'a> {
+    ended: &'a AtomicBool,
+    sampling: Thread,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        self.sampling.unpark();
     }
 }
 

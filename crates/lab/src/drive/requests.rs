@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     Get,
     /// Asks for a key with a character more than those there are.
     GetMissing,
@@ -40,7 +40,7 @@ impl Operation {
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     /// One of the workload's.
     Loaded(u64),
     /// One that was not there at first, next to one of the workload's.
@@ -49,7 +49,7 @@ pub(super) enum Key {
 
 /// One thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Which of [`Plan::kinds`].
     pub kind: usize,
     pub operation: Operation,
@@ -88,7 +88,7 @@ enum Source {
 
 /// What all threads of a phase have in common.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     rows: Vec<Row>,
     places: Vec<Place>,
     sizes: ValueSizes,
@@ -225,7 +225,7 @@ enum Stream {
 }
 
 /// The requests of a thread.
-pub(super) struct Requests<'a> {
+pub(crate) struct Requests<'a> {
     plan: &'a Plan,
     thread: u64,
     random: Xoshiro256PlusPlus,

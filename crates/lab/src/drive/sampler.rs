@@ -35,7 +35,7 @@ pub(super) struct Sampler<'a, T> {
 }
 
 /// One look at everything.
-struct Reading {
+pub(super) struct Reading {
     at_ns: u64,
     latencies: Latencies,
     process: Process,
@@ -43,12 +43,16 @@ struct Reading {
 }
 
 impl<T: Target> Sampler<'_, T> {
+    /// The first look, before the work begins.
+    pub fn begin(&self) -> Reading {
+        let reading = self.read(None);
+        self.tell(reading.at_ns);
+        reading
+    }
+
     /// Reads until `ended`, at whose raising the thread should be unparked: one entry per second, the last one shorter.
-    pub fn run(&self, ended: &AtomicBool) -> Vec<Second> {
-        let start_ns = self.clock.monotonic_ns();
-        let mut series = Vec::new();
-        let mut before = self.read(None);
-        self.tell(start_ns);
+    pub fn run(&self, start: Reading, ended: &AtomicBool) -> Vec<Second> {
+        let (start_ns, mut before, mut series) = (start.at_ns, start, Vec::new());
         loop {
             let wake_ns = start_ns + (series.len() as u64 + 1) * SECOND_NS;
             let mut now = self.clock.monotonic_ns();
@@ -69,7 +73,7 @@ impl<T: Target> Sampler<'_, T> {
 
     fn read(&self, before: Option<&Reading>) -> Reading {
         let process = Process::now();
-        let figures = self.books.figures(self.target, self.gauges, &process);
+        let figures = self.books.read(self.target, self.gauges, &process);
         Reading {
             at_ns: self.clock.monotonic_ns(),
             latencies: Latencies::everything(self.gauges),

@@ -60,13 +60,12 @@ impl Process {
     pub fn now() -> Self {
         let mut all = Process::default();
         for process in processes() {
-            let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-            let status = read("status");
-            all.cpu_seconds += cpu_seconds(&read("stat"));
+            let status = read(process, "status");
+            all.cpu_seconds += cpu_seconds(&read(process, "stat"));
             all.resident_bytes += kib(&status, "VmRSS");
             all.peak_resident_bytes += kib(&status, "VmHWM");
-            all.proportional_bytes += kib(&read("smaps_rollup"), "Pss");
-            all.written_bytes += field(&read("io"), "wchar").and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+            all.proportional_bytes += kib(&read(process, "smaps_rollup"), "Pss");
+            all.written_bytes += field(&read(process, "io"), "wchar").and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
         }
         all
     }
@@ -77,18 +76,28 @@ impl Process {
     }
 }
 
-/// This process and all below it, as names in /proc. A child belongs to the thread that started it.
-fn processes() -> Vec<String> {
-    let mut all = vec!["self".to_string()];
+/// This process and all below it. (The list `children` in /proc would be shorter to read, but many kernels are built without it.)
+fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pairs: Vec<(u32, u32)> = numbers.filter_map(|process| Some((process, parent(&read(process, "stat"))?))).collect();
+    let mut all = vec![std::process::id()];
     let mut next = 0;
     while next < all.len() {
-        for thread in fs::read_dir(format!("/proc/{}/task", all[next])).into_iter().flatten().flatten() {
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            all.extend(children.split_ascii_whitespace().map(str::to_owned));
-        }
+        all.extend(pairs.iter().filter(|(_, parent)| *parent == all[next]).map(|(process, _)| *process).collect::<Vec<_>>());
         next += 1;
     }
     all
+}
+
+/// A file of a process; empty if it is gone.
+fn read(process: u32, file: &str) -> String {
+    fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default()
+}
+
+/// Field 4 of proc(5) `stat`.
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// User and system time: fields 14 and 15 of proc(5) `stat`, counted behind the name, which may hold anything.
@@ -128,6 +137,7 @@ mod tests {
         let stat = "77 (a) b ) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 1 2";
         assert_eq!(cpu_seconds(stat), 3.0);
         assert_eq!(cpu_seconds(""), 0.0);
+        assert_eq!((parent(stat), parent("")), (Some(1), None));
         assert_eq!(kib("VmPeak:\t  9 kB\nVmHWM:\t  12 kB\n", "VmHWM"), 12 << 10);
         assert_eq!(field("processor : 0\nmodel name\t: A CPU @ 2 GHz\n", "model name"), Some("A CPU @ 2 GHz"));
         let mounts =
@@ -151,7 +161,7 @@ mod tests {
         // Ends when its input does.
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let all = processes();
-        assert!(all.contains(&child.id().to_string()), "{all:?}");
+        assert!(all.contains(&child.id()) && !all.contains(&1), "{all:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -14,6 +14,7 @@ pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, S
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
 };
+pub use validate::OPERATIONS;
 
 #[cfg(test)]
 mod tests;

@@ -61,7 +61,7 @@ fn every_complaint_names_its_field() {
     );
     refused(&|spec| (spec.engine.wal, spec.engine.sync) = (false, true), &["engine.sync: needs the write-ahead log (wal)"]);
     let two_lines = |spec: &mut RunSpec| _ = spec.engine.database.insert("a".into(), "1\n[b]".into());
-    refused(&two_lines, &["engine: setting \"a\" must be a name and a value of one line"]);
+    refused(&two_lines, &["engine: setting \"a\" must be a name and a value of one line, without #"]);
     refused(
         &|spec| (spec.workload.keys, spec.workload.key_size) = (70_000, 2),
         &["workload.keys: keys of 2 bytes have room for 65536, not 70000"],

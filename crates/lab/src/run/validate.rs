@@ -58,8 +58,8 @@ impl Check {
         }
         // Settings become lines of an OPTIONS file.
         for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {
-            let plain = !name.is_empty() && !name.contains(['=', '[', '#']) && !(name.clone() + value).contains(['\n', '\r']);
-            self.that(plain, "engine", format_args!("setting {name:?} must be a name and a value of one line"));
+            let plain = !name.is_empty() && !name.contains(['=', '[']) && !(name.clone() + value).contains(['\n', '\r', '#']);
+            self.that(plain, "engine", format_args!("setting {name:?} must be a name and a value of one line, without #"));
         }
     }
 

@@ -100,9 +100,8 @@ impl KeyStream {
 /// The position, which then moves on around `0..num`.
 #[inline]
 fn step(position: &mut u64, stride: u64, num: u64) -> u64 {
-    let now = *position;
-    let next = now + stride;
-    *position = if next < num { next } else { next % num };
+    let (now, left) = (*position, num - *position);
+    *position = if stride < left { now + stride } else { (stride - left) % num };
     now
 }
 

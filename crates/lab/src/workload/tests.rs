@@ -13,6 +13,14 @@ fn streams_have_the_values_they_always_had() {
     assert_eq!(firsts(Distribution::Unique(permutation.clone())), [914870, 400196, 119305, 249290, 664314, 907322]);
     assert_eq!(firsts(Distribution::Zipf(Zipf::new(1_000_000, 0.99), permutation)), [914870, 515398, 400196, 46370, 310643, 488957]);
     assert_eq!(firsts(Distribution::Exponential(15.0)), [384339, 417385, 186063, 2664, 522936, 664241]);
+    let mut random = Xoshiro256PlusPlus::stream(42, 7);
+    let mut latest = Latest::new(1_000_000, 0.99);
+    (0..100).for_each(|_| latest.insert());
+    let recent: Vec<Recent> = (0..4).map(|_| latest.draw(&mut random)).collect();
+    assert_eq!(recent, [Recent::Loaded(0); 4]);
+    let mut sizes = |sizes: ValueSizes| std::array::from_fn::<usize, 4, _>(|_| sizes.draw(&mut random));
+    assert_eq!(sizes(ValueSizes::Uniform(10, 1000)), [0; 4]);
+    assert_eq!(sizes(ValueSizes::Pareto { scale: 25.45, shape: 0.2615, most: 1 << 20 }), [0; 4]);
 }
 
 #[test]

@@ -1,0 +1,159 @@
+use super::*;
+use crate::run::{FamilySpec, named};
+use std::collections::BTreeSet;
+
+fn engine() -> EngineSpec {
+    let family = |name: &str| FamilySpec { name: name.into(), settings: BTreeMap::new() };
+    EngineSpec {
+        name: "model".into(),
+        database: BTreeMap::new(),
+        families: vec![family("default"), family("cold")],
+        wal: true,
+        sync: false,
+    }
+}
+
+fn plan(workload: &Workload, phase: usize, seed: u64) -> Plan {
+    Plan::of(&workload.phases[phase].kind, workload, &engine(), seed, phase, 0).unwrap()
+}
+
+fn take(plan: &Plan, thread: usize, count: usize) -> Vec<Request> {
+    let mut requests = plan.requests(thread);
+    (0..count).map(|_| requests.next_request()).collect()
+}
+
+/// The mixes of the last phase.
+fn mixes(workload: &mut Workload) -> &mut Vec<Mix> {
+    let Some(PhaseKind::Run { mixes, .. }) = workload.phases.last_mut().map(|phase| &mut phase.kind) else { panic!("no run") };
+    mixes
+}
+
+#[test]
+fn the_same_thread_of_the_same_seed_asks_for_the_same() {
+    let workload = named("ycsb-e", 1000, 100, 2).unwrap();
+    let first = take(&plan(&workload, 2, 1), 0, 100);
+    assert_eq!(first, take(&plan(&workload, 2, 1), 0, 100));
+    assert_ne!(first, take(&plan(&workload, 2, 2), 0, 100), "another seed");
+    assert_ne!(first, take(&plan(&workload, 2, 1), 1, 100), "another thread");
+}
+
+#[test]
+fn requests_are_those_they_always_were() {
+    // Recorded once: results of different versions compare only as long as these stay.
+    let firsts = |name: &str| {
+        let workload = named(name, 1_000_000, 100, 2).unwrap();
+        let requests = take(&plan(&workload, 2, 42), 1, 5);
+        requests.iter().map(|request| (request.operation, number(request), request.size)).collect::<Vec<_>>()
+    };
+    use Operation::*;
+    assert_eq!(firsts("ycsb-a"), [(Get, 0, 0)]);
+    assert_eq!(firsts("ycsb-d"), [(Get, 0, 0)]);
+    assert_eq!(firsts("ycsb-e"), [(Get, 0, 0)]);
+    assert_eq!(firsts("mixed-lifetime"), [(Get, 0, 0)]);
+}
+
+#[test]
+fn shares_are_those_of_the_weights() {
+    let workload = named("mixed-lifetime", 10_000, 1, 1).unwrap();
+    let plan = plan(&workload, 2, 7);
+    let kinds: Vec<&str> = plan.kinds().collect();
+    assert_eq!(kinds, ["short delete", "short put", "middle put", "long put"]);
+    let requests = take(&plan, 0, 100_000);
+    for (kind, (share, keys)) in [(0.06, 0..200), (0.54, 0..200), (0.3, 200..2000), (0.1, 2000..10_000)].into_iter().enumerate() {
+        let of_kind = requests.iter().filter(|request| request.kind == kind);
+        let count = of_kind.clone().count() as f64 / 1e5;
+        assert!((count - share).abs() < 0.01, "{}: {count}", kinds[kind]);
+        assert!(of_kind.clone().all(|request| matches!(request.key, Key::Loaded(number) if keys.contains(&number))), "{}", kinds[kind]);
+    }
+}
+
+#[test]
+fn a_load_meets_each_key_once() {
+    for order in [Order::Sequential, Order::Random] {
+        let mut workload = named("ycsb-c", 1001, 1, 3).unwrap();
+        workload.phases[0].kind = PhaseKind::Load { order, threads: 3 };
+        let plan = plan(&workload, 0, 1);
+        let shares = [334, 334, 333];
+        let all: Vec<Request> = shares.iter().enumerate().flat_map(|(thread, share)| take(&plan, thread, *share)).collect();
+        let keys: BTreeSet<u64> = all.iter().map(|request| if let Key::Loaded(number) = request.key { number } else { panic!() }).collect();
+        assert_eq!((all.len(), keys.len()), (1001, 1001));
+        let ascending = take(&plan, 0, 334).windows(2).filter(|pair| matches!(pair, [a, b] if number(a) < number(b))).count();
+        assert_eq!(ascending == 333, order == Order::Sequential, "{ascending}");
+    }
+}
+
+fn number(request: &Request) -> u64 {
+    match request.key {
+        Key::Loaded(number) | Key::Inserted { number, .. } => number,
+    }
+}
+
+#[test]
+fn no_two_inserts_are_alike() {
+    let mut workload = named("ycsb-d", 1000, 1, 3).unwrap();
+    let mut second = mixes(&mut workload)[0].clone();
+    (second.name, second.range) = ("other".into(), (0.5, 1.0));
+    mixes(&mut workload).push(second);
+    let first = plan(&workload, 2, 1);
+    let mut seen = BTreeSet::new();
+    let mut insert_all = |plan: &Plan| {
+        for thread in 0..3 {
+            for request in take(plan, thread, 2000).iter().filter(|request| request.operation == Operation::Insert) {
+                assert!(seen.insert(number(request)), "{request:?}");
+                let Key::Inserted { neighbour, .. } = request.key else { panic!("{request:?}") };
+                let least = if plan.kinds().nth(request.kind) == Some("other insert") { 500 } else { 0 };
+                assert!((least..1000).contains(&neighbour), "{request:?}");
+            }
+        }
+    };
+    insert_all(&first);
+    let next = Plan::of(&workload.phases[2].kind, &workload, &engine(), 1, 3, first.next_insert(2000)).unwrap();
+    insert_all(&next);
+    assert!(seen.len() > 500, "{}", seen.len());
+}
+
+#[test]
+fn latest_asks_for_what_its_thread_inserted() {
+    let workload = named("ycsb-d", 1000, 1, 2).unwrap();
+    let plan = plan(&workload, 2, 1);
+    for thread in 0..2 {
+        let mut inserted = BTreeSet::new();
+        let mut hits = 0;
+        for request in take(&plan, thread, 20_000) {
+            match (request.operation, request.key) {
+                (Operation::Insert, _) => assert!(inserted.insert(number(&request))),
+                (_, Key::Inserted { number, .. }) => {
+                    assert!(inserted.contains(&number), "{request:?}");
+                    hits += 1;
+                }
+                (_, Key::Loaded(number)) => assert!(number < 1000),
+            }
+        }
+        // A thousand inserts are the younger half of all keys, and by Zipf's law they get most requests.
+        assert!(hits > 10_000, "{hits}");
+    }
+}
+
+#[test]
+fn a_mix_has_its_family_and_sizes() {
+    let mut workload = named("hot-cold", 1000, 1, 1).unwrap();
+    workload.value_size = ValueSize::Uniform(10, 20);
+    mixes(&mut workload)[1].family = Some("cold".into());
+    mixes(&mut workload)[1].operations = BTreeMap::from([("scan".into(), 1.0)]);
+    let plan = plan(&workload, 2, 1);
+    for request in take(&plan, 0, 1000) {
+        let (family, sizes) = match request.operation {
+            Operation::Scan => (1, 1..=100),
+            Operation::Put => (0, 10..=20),
+            _ => (0, 0..=0),
+        };
+        assert!(request.family == family && sizes.contains(&request.size), "{request:?}");
+    }
+    assert_eq!(plan.families(|operation| operation == Operation::Scan).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn every_operation_of_a_mix_is_one() {
+    let all: Vec<Operation> = crate::run::OPERATIONS.iter().filter_map(|name| Operation::named(name)).collect();
+    assert_eq!((all.len(), all[5]), (7, Operation::ReadModifyWrite));
+}
