@@ -3,7 +3,7 @@
 
 use sinter_lab::run::EngineSpec;
 use sinter_lab::target::Outcome;
-use sinterdb::settings::{DbSettings, FamilySettings, OptionEntry, OptionsFile};
+use sinterdb::settings::{DbSettings, FamilySettings, OptionEntry};
 use std::fmt;
 
 /// A spec's settings.
@@ -35,14 +35,12 @@ impl Asked {
     /// # Errors
     /// Everything that cannot be read, in one line that names each setting.
     pub fn read(spec: &EngineSpec) -> Outcome<Self> {
-        let file = OptionsFile::parse(&spec.options_text()).map_err(|complaints| complaints.join("; "))?;
-        let settings = |name: &str| file.families.iter().find(|(known, _)| known == name).map(|(_, family)| family.clone());
-        let families = spec.families.iter().map(|family| (family.name.clone(), settings(&family.name).unwrap_or_default())).collect();
+        let file = spec.options()?;
         let understood = file.used.iter().map(|entry| (entry, true));
         let others = file.without_effect.iter().map(|other| &other.entry).chain(&file.unknown).map(|entry| (entry, false));
         let stated = understood.chain(others).map(|(entry, understood)| Stated { entry: entry.clone(), understood });
         let stated = stated.filter(|stated| stated.entry.section != "Version").collect();
-        Ok(Asked { database: file.db, families, stated })
+        Ok(Asked { database: file.db, families: file.families, stated })
     }
 }
 
