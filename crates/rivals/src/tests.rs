@@ -22,8 +22,12 @@ fn spec(database: &[(&str, &str)], families: &[(&str, &[(&str, &str)])]) -> Engi
 
 /// Two families with memtables so small that everything happens.
 fn small() -> EngineSpec {
-    let pairs: &[(&str, &str)] =
-        &[("write_buffer_size", "65536"), ("target_file_size_base", "65536"), ("max_bytes_for_level_base", "262144"), ("block_size", "1024")];
+    let pairs: &[(&str, &str)] = &[
+        ("write_buffer_size", "65536"),
+        ("target_file_size_base", "65536"),
+        ("max_bytes_for_level_base", "262144"),
+        ("block_size", "1024"),
+    ];
     spec(&[], &[("default", pairs), ("second", pairs)])
 }
 
@@ -246,7 +250,8 @@ fn rocksdb_is_opened_with_what_the_spec_says() {
         ("cache_index_and_filter_blocks", "true"),
         ("filter_policy", "nullptr"),
     ];
-    let opened = Rocks.open(&spec(database, &[("hot", hot), ("default", &[("bottommost_compression", "kZSTD")])]), directory.path()).unwrap();
+    let opened =
+        Rocks.open(&spec(database, &[("hot", hot), ("default", &[("bottommost_compression", "kZSTD")])]), directory.path()).unwrap();
     assert_eq!(opened.ignored_settings, [""; 0]);
     assert!(opened.version.starts_with("rocksdb 11."), "{}", opened.version);
     let text = options_file(directory.path());

@@ -22,8 +22,7 @@ fn run_phase(name: &str, distribution: Distribution, operations: &[(&str, f64)],
         scan_length: 50,
     };
     let mixes = vec![mix("much", "default", 0.7), mix("little", "second", 0.3)];
-    let kind =
-        PhaseKind::Run { mixes, operations: Some(count), seconds: None, threads: 1, pace: Pace::Closed, warm_up_seconds: 0.0 };
+    let kind = PhaseKind::Run { mixes, operations: Some(count), seconds: None, threads: 1, pace: Pace::Closed, warm_up_seconds: 0.0 };
     Phase { name: name.into(), kind }
 }
 

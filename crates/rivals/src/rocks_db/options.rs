@@ -51,7 +51,9 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     chosen.database.enable_statistics();
     chosen.database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     if asked.database.max_background_jobs == 0 {
-        chosen.ignored.push("[DBOptions] max_background_jobs = 0: there are always threads, one for flushes and one for compactions".into());
+        chosen
+            .ignored
+            .push("[DBOptions] max_background_jobs = 0: there are always threads, one for flushes and one for compactions".into());
     }
     Ok(chosen)
 }
