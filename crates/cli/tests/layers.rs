@@ -63,6 +63,7 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/report", 136),
     ("lab/src/lib", 140),
     ("cli/src", 150),
+    ("rivals/src", 150),
 ];
 
 /// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.

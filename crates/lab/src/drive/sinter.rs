@@ -1,9 +1,8 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{EngineSpec, Source};
-use crate::target::{Failure, Opener, Outcome, SinterOpener, SinterTarget};
-use sinterdb::settings::OptionsFile;
+use crate::run::{EngineSpec, Source, without_lines};
+use crate::target::{Opener, Outcome, SinterOpener, SinterTarget};
 use std::path::Path;
 
 /// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
@@ -14,26 +13,16 @@ impl Engine for SinterEngine {
     type Target = SinterTarget;
 
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
-        let list = |lines: Vec<String>| lines.iter().map(|line| without_line(line).to_owned()).collect::<Vec<_>>();
-        let file = OptionsFile::parse(&spec.options_text()).map_err(|lines| format!("engine: {}", list(lines).join("; ")))?;
-        let settings = |name: &str| file.families.iter().find(|(known, _)| known == name).map(|(_, settings)| settings.clone());
-        let families = spec.families.iter().map(|family| Some((family.name.clone(), settings(&family.name)?)));
-        let families: Option<Vec<_>> = families.collect();
-        let families = families.ok_or_else(|| Failure::from("engine.families: a name that no OPTIONS file can hold"))?;
-        let opener = SinterOpener { path: directory.to_owned(), database: file.db.clone(), families, disable_wal: !spec.wal };
+        let file = spec.options()?;
+        let (database, families) = (file.db.clone(), file.families.clone());
+        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
         Ok(Opened {
             target: opener.open(true)?,
             version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
-            ignored_settings: list(file.report()),
+            ignored_settings: without_lines(file.report()),
             source: Source::Engine,
         })
     }
-}
-
-/// A complaint about a file that nobody has seen, without its line number.
-fn without_line(complaint: &str) -> &str {
-    let rest = complaint.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
-    rest.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit())).map_or(complaint, |(_, what)| what)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The settings of a spec as the text of an OPTIONS file: the one language in which all engines are told what to do.
 
 use super::spec::EngineSpec;
+use crate::target::Outcome;
+use sinterdb::settings::OptionsFile;
 use std::fmt::Write;
 
 /// Options that stand in the section of tables, not of families (include/rocksdb/table.h, `BlockBasedTableOptions`).
@@ -64,6 +66,30 @@ impl EngineSpec {
         }
         text
     }
+
+    /// What SinterDB's reader of OPTIONS files makes of that text. Its families are those of the spec, in the spec's order.
+    ///
+    /// # Errors
+    /// Everything that cannot be read, in one line.
+    pub fn options(&self) -> Outcome<OptionsFile> {
+        let mut file =
+            OptionsFile::parse(&self.options_text()).map_err(|complaints| format!("engine: {}", without_lines(complaints).join("; ")))?;
+        let settings = |name: &str| file.families.iter().find(|(known, _)| known == name).map(|(_, settings)| settings.clone());
+        let families: Option<Vec<_>> = self.families.iter().map(|f| Some((f.name.clone(), settings(&f.name)?))).collect();
+        file.families = families.ok_or("engine.families: a name that no OPTIONS file can hold")?;
+        Ok(file)
+    }
+}
+
+/// Complaints about a file that nobody has seen, without their line numbers.
+pub(crate) fn without_lines(mut complaints: Vec<String>) -> Vec<String> {
+    for complaint in &mut complaints {
+        let rest = complaint.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
+        if let Some((_, what)) = rest.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit())) {
+            *complaint = what.to_owned();
+        }
+    }
+    complaints
 }
 
 #[cfg(test)]
