@@ -10,7 +10,7 @@ use sinterdb::db::{Operation, log_operations};
 use sinterdb::key::{Kind, Seq};
 use sinterdb::manifest::{KeyRange, Loaded, State, TableInfo};
 use sinterdb::table::{Table, TableProperties};
-use sinterdb::wal::{LogEnd, read_log};
+use sinterdb::wal::{LogEnd, read_log, survey_log, walk_log};
 use std::fmt::Write as _;
 
 const MIB: f64 = 1_048_576.0;
@@ -125,31 +125,32 @@ pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> 
     if !store.list().map_err(sinterdb::Error::from)?.iter().any(|(file, _)| *file == id) {
         return Err(Ended::usage(format!("there is no log {number}; the manifest names {:?}", state.logs)));
     }
-    let log = read_log(store, Some(state.db), id)?;
+    let (log, file) = survey_log(store, Some(state.db), id)?;
     let mut text = String::new();
     let mut records = Vec::new();
-    let (mut all, mut shown, mut next) = (0u64, 0, None);
-    for (offset, payload) in log.records() {
-        all += 1;
+    let (mut shown, mut next) = (0, None);
+    walk_log(&*file, &log, id, u64::MAX, |offset, payload| {
         if offset < page.from || next.is_some() {
-            continue;
+            return Ok(());
         }
         if page.limit > 0 && shown >= page.limit {
             next = Some(offset);
-            continue;
+            return Ok(());
         }
         let Some(operations) = log_operations(payload) else {
             let start = escape_whole(&payload[..payload.len().min(PREVIEW)]);
             line!(text, "record at {offset}: {} bytes that are no operations: {start}", payload.len());
             records.push(json!({ "offset": offset, "bytes": payload.len(), "start": start, "operations": null }));
-            continue;
+            return Ok(());
         };
         shown += operations.len() as u64;
         line!(text, "record at {offset}: {} bytes, {} operations", payload.len(), operations.len());
         operations.iter().for_each(|(seq, operation)| line!(text, "  {}", operation_line(state, *seq, operation)));
         let operations: Vec<Value> = operations.iter().map(|(seq, operation)| operation_json(state, *seq, operation)).collect();
         records.push(json!({ "offset": offset, "bytes": payload.len(), "operations": operations }));
-    }
+        Ok(())
+    })?;
+    let all = log.records;
     line!(text, "{id}: {all} records, {}", end_text(&log.end));
     if page.from > 0 || next.is_some() {
         line!(text, "shown: {} records with {shown} operations", records.len());

@@ -14,6 +14,9 @@ pub struct Leveled;
 /// Fewest runs worth a merge within level 0 (RocksDB: `kMinFilesForIntraL0Compaction`).
 const MIN_INTRA_L0: usize = 4;
 
+/// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
+const MOST_MOVED: usize = 4;
+
 /// How large the levels should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
@@ -75,12 +78,10 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        let by_score = || {
-            scores(version, env, &targets).into_iter().find_map(|(_, level)| match level {
-                0 => pick_level0(version, env),
-                _ => pick_level(version, env, level),
-            })
-        };
+        let due = scores(version, env, &targets);
+        // What can be moved away now need not be rewritten by the next merge from above.
+        let by_move = || due.iter().filter_map(|(_, level)| pick_due(version, env, *level)).find(|c| matches!(c, Choice::Move(_)));
+        let by_score = || by_move().or_else(|| due.iter().find_map(|(_, level)| pick_due(version, env, *level)));
         unify(version, env)
             .or_else(|| aging::drop_expired(version, env))
             .or_else(by_score)
@@ -142,6 +143,10 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         let is_free = env.busy_output.iter().all(|(l, _)| *l != level) && !collides(env, &inputs, level);
         is_free.then(|| Choice::Merge(plan(version, env.settings, Reason::StyleChange, inputs, (level, 0))))
     })
+}
+
+fn pick_due(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
+    if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) }
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
@@ -243,7 +248,8 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     is_worth.then(|| Choice::Merge(plan(version, env.settings, Reason::RunCount, inputs, (0, runs[0].number))))
 }
 
-/// The table of a level whose overlap below is smallest for its size.
+/// The table of a level whose overlap below is smallest for its size. If it can move, so do those behind it that can: it costs nothing, and
+/// what has moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
 fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
     let [run] = version.levels[level].as_slice() else { return None };
     let overlap = |t: &TableInfo| bytes_of(below(version, level, &t.range));
@@ -256,8 +262,17 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
     order.into_iter().find_map(|(_, _, i)| {
-        let input = Input { level, run: run.number, tables: vec![Arc::clone(&run.tables[i])] };
-        push_tables(version, env, input, Reason::LevelSize)
+        let push =
+            |end| push_tables(version, env, Input { level, run: run.number, tables: run.tables[i..end].to_vec() }, Reason::LevelSize);
+        let mut choice = push(i + 1)?;
+        for end in i + 2..=run.tables.len().min(i + MOST_MOVED) {
+            let is_free = matches!(choice, Choice::Move(_)) && !env.is_taken(&run.tables[end - 1]);
+            match push(end).filter(|_| is_free) {
+                Some(longer @ Choice::Move(_)) => choice = longer,
+                _ => break,
+            }
+        }
+        Some(choice)
     })
 }
 

@@ -58,7 +58,7 @@ impl Inner {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
     }
 
-    /// Starts a new segment and retires the active one. On an error the active one stays.
+    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too.
     pub(super) fn start_log(&self, state: &mut WriteState) -> Result<()> {
         let (previous, previous_len) = match &state.log {
             Some(log) => (log.id().number, log.records_len()),
@@ -69,8 +69,11 @@ impl Inner {
         let log = match LogWriter::create(&*self.store, self.db, id, &Self::log_hint(), &chain.encode()) {
             Ok(log) => log,
             Err(error) => {
-                // What was created holds no record; recovery skips it, so a failure to delete it does no harm.
-                let _ = self.store.delete(id);
+                // What was created holds no record, but perhaps a whole header, and a crash may bring it back. It says how long the active
+                // one was, and recovery would believe it: so that has to stay true.
+                if !self.store.delete(id).is_err_and(|error| error.is_not_found()) {
+                    self.retire_log(state, previous_len);
+                }
                 return Err(error);
             }
         };
@@ -90,8 +93,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The active segment could not take a record, or must not keep its last one: no more is written to it, and what stands behind `good`
-    /// bytes does not count.
+    /// The active segment could not take a record, must not keep its last one, or is taken for ended: no more is written to it, and what
+    /// stands behind `good` bytes does not count.
     pub(super) fn retire_log(&self, state: &mut WriteState, good: u64) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
@@ -107,7 +110,8 @@ impl Inner {
         loop {
             let mut retired = self.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
-            let Some((log, mut writer)) = next else { return Ok(()) };
+            // Whoever had the turn before may have failed, and took the segment that is not synced off the list.
+            let Some((log, mut writer)) = next else { return self.check_writable() };
             log.syncing = true;
             let number = log.number;
             drop(retired);

@@ -149,6 +149,8 @@ struct Shared {
     flushing: HashSet<u32>,
     /// Families whose writers are not free, and how slow they may be.
     slow: BTreeMap<u32, Pace>,
+    /// The family whose turn for a compaction is next: one that always has something to do must not keep the others waiting.
+    turn: u32,
     /// Jobs that run.
     running: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -175,6 +177,7 @@ impl Shared {
             busy_output: Vec::new(),
             flushing: HashSet::new(),
             slow: BTreeMap::new(),
+            turn: 0,
             running: 0,
             manual: Vec::new(),
             blocked: None,

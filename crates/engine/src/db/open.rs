@@ -9,7 +9,8 @@
 use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
 use super::publish::new_tables;
-use super::recover::{Room, Survey, survey};
+use super::read_only::check_log;
+use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
 use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
@@ -153,9 +154,14 @@ impl Builder {
             None if !self.create_if_missing || self.read_only => return Err(Error::invalid("there is no database here")),
             None => State::new(self.new_identity()?),
         };
+        let needed_log = state.needed_log();
         self.merge_settings(&mut state)?;
         let pool = Arc::new(ChunkPool::default());
-        let mut survey = survey(&*meter, &state)?;
+        let log = open_log(&*meter, &state)?;
+        if self.read_only {
+            check_log(&*meter, needed_log)?;
+        }
+        let mut survey = survey(log, &state)?;
         survey.report.cut_bytes += loaded.end.cut_bytes;
         survey.report.cut_records += loaded.end.cut_records;
         self.assemble((meter, lock, pool), state, survey, &loaded)

@@ -101,10 +101,9 @@ impl Db {
         Ok(family.core.view.load().tree.version.clone())
     }
 
-    /// A property of a family under RocksDB's name; `None` for a name that is not known, and for
-    /// another database's family. `sinterdb.damaged-tables` has a line for each
-    /// damaged table that compactions have met and leave alone ([`Db::damaged_tables`]); `rocksdb.background-errors` counts them, of all
-    /// families, too.
+    /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
+    /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
+    /// `rocksdb.background-errors` counts them, of all families, too.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;

@@ -2,9 +2,13 @@
 //! deleted before they are opened. The writer deletes a file only after an edit that does without it, so whoever misses one finds a
 //! changed manifest and starts again from that. Only what is missing from, or wrong with, a manifest that did not change meanwhile is
 //! damage.
+//!
+//! Segments of the log are not named one by one, so nobody misses those that are deleted before the log is listed; what is left may look
+//! like a whole log. Therefore the manifest is read again once all segments are open.
 
 use super::{Builder, Db};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::manifest;
 use sinter_storage::store::{FileId, FileKind, Store};
 use std::sync::Arc;
 
@@ -20,6 +24,14 @@ fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>> {
 
 fn is_whole(db: &Db) -> bool {
     db.families().iter().all(|family| family.core.view.load().tree.tables().all(|table| !table.is_broken()))
+}
+
+/// After the log was opened: whatever of it was needed was there. `needed` is [`manifest::State::needed_log`] of before.
+pub(super) fn check_log(store: &dyn Store, needed: u64) -> Result<()> {
+    match manifest::load(store)?.state {
+        Some(state) if state.needed_log() == needed => Ok(()),
+        _ => Err(Error::Busy("the log was flushed while it was opened".into())),
+    }
 }
 
 impl Builder {
@@ -45,13 +57,19 @@ mod tests {
     use sinter_storage::store::{Appender, FileId, FileKind, Hint, MemoryStore, ReadAt, Result, Store, StoreLock};
     use std::sync::Arc;
 
-    /// What a reader sees of a store: before each of its calls that opens a file of one kind, a writer does some work.
+    /// What a reader sees of a store: before some of its calls something happens beside it.
     struct Beside {
         store: Arc<MemoryStore>,
-        writer: Mutex<Db>,
-        kind: FileKind,
-        /// How often it still does so.
+        at: At,
+        /// Is told how often it will still be called.
+        work: Box<dyn Fn(usize) + Send + Sync>,
         times: Mutex<usize>,
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum At {
+        Open(FileKind),
+        List,
     }
 
     impl std::fmt::Debug for Beside {
@@ -60,22 +78,29 @@ mod tests {
         }
     }
 
+    impl Beside {
+        fn meet(&self, at: At) {
+            let mut times = self.times.lock();
+            if at == self.at && *times > 0 {
+                *times -= 1;
+                (self.work)(*times);
+            }
+        }
+    }
+
     impl Store for Beside {
         fn create(&self, _: FileId, _: &Hint) -> Result<Box<dyn Appender>> {
             panic!("a reader writes")
         }
         fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
-            let mut times = self.times.lock();
-            if id.kind == self.kind && *times > 0 {
-                *times -= 1;
-                work(&self.writer.lock(), *times);
-            }
+            self.meet(At::Open(id.kind));
             self.store.open(id)
         }
         fn delete(&self, _: FileId) -> Result<()> {
             panic!("a reader deletes")
         }
         fn list(&self) -> Result<Vec<(FileId, u64)>> {
+            self.meet(At::List);
             self.store.list()
         }
         fn sync_names(&self) -> Result<()> {
@@ -89,22 +114,30 @@ mod tests {
         }
     }
 
-    /// Every table and log segment is replaced.
-    fn work(db: &Db, round: usize) {
+    fn writer(store: &Arc<MemoryStore>) -> Db {
+        let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+        let family = FamilySettings { write_buffer_size: 8 << 10, ..FamilySettings::default() };
+        Builder::default().settings(settings).family("default", family).open_store(store.clone()).unwrap()
+    }
+
+    fn put_all(db: &Db, round: usize) {
         for n in 0..50u32 {
             db.put(&n.to_be_bytes(), &[round as u8; 50]).unwrap();
         }
+    }
+
+    /// Every table and log segment is replaced.
+    fn work(db: &Db, round: usize) {
+        put_all(db, round);
         db.compact_range(&db.default_family(), None, None).unwrap();
         db.put(b"z", &[round as u8; 50]).unwrap();
     }
 
     fn beside(kind: FileKind, times: usize) -> Arc<Beside> {
         let store = Arc::new(MemoryStore::new());
-        let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
-        let family = FamilySettings { write_buffer_size: 8 << 10, ..FamilySettings::default() };
-        let db = Builder::default().settings(settings).family("default", family).open_store(store.clone()).unwrap();
+        let db = writer(&store);
         work(&db, times);
-        Arc::new(Beside { store, writer: Mutex::new(db), kind, times: Mutex::new(times) })
+        Arc::new(Beside { store, at: At::Open(kind), work: Box::new(move |round| work(&db, round)), times: Mutex::new(times) })
     }
 
     #[test]
@@ -117,6 +150,45 @@ mod tests {
                 assert_eq!(entries.len(), 51, "{kind:?}, {times}");
                 assert!(entries.iter().all(|e| e.1 == entries[0].1), "{kind:?}, {times}: one moment");
             }
+        }
+    }
+
+    /// No table is replaced, and nothing names the segments that go.
+    #[test]
+    fn a_log_that_is_flushed_while_it_is_listed_is_not_taken_for_a_shorter_one() {
+        for times in 0..8 {
+            let store = Arc::new(MemoryStore::new());
+            let db = writer(&store);
+            put_all(&db, times);
+            let flush = move |round| {
+                db.flush().unwrap();
+                put_all(&db, round);
+            };
+            let store = Arc::new(Beside { store, at: At::List, work: Box::new(flush), times: Mutex::new(times) });
+            let db = Builder::default().read_only().open_store(store).unwrap_or_else(|e| panic!("{times}: {e}"));
+            let entries: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
+            assert_eq!(entries.len(), 50, "{times}: what was written before the open is there");
+            assert!(entries.iter().all(|e| e.1 == entries[0].1), "{times}: one moment");
+        }
+    }
+
+    /// The log of a process that died is replayed and deleted by the next writer, whose own log continues none.
+    #[test]
+    fn a_log_that_is_recovered_while_it_is_listed_is_not_taken_for_a_new_one() {
+        for times in 1..5 {
+            let store = Arc::new(MemoryStore::new());
+            let db = writer(&store);
+            put_all(&db, 1);
+            let image = Arc::new(store.clone_image());
+            let (shared, next) = (image.clone(), Mutex::new(None));
+            let recover = move |left| {
+                if left == 0 {
+                    *next.lock() = Some(writer(&shared));
+                }
+            };
+            let store = Arc::new(Beside { store: image, at: At::List, work: Box::new(recover), times: Mutex::new(times) });
+            let db = Builder::default().read_only().open_store(store).unwrap_or_else(|e| panic!("{times}: {e}"));
+            assert_eq!(db.iter().collect::<crate::error::Result<Vec<_>>>().unwrap().len(), 50, "{times}");
         }
     }
 

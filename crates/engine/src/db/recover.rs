@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::State;
 use crate::memtable::ChunkPool;
-use crate::wal::{LogSurvey, survey_log, walk_log};
+use crate::wal::{LogSurvey, survey_file, walk_log};
 use sinter_storage::store::{FileId, FileKind, ReadAt, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,15 +51,20 @@ struct Segment {
     file: Arc<dyn ReadAt>,
 }
 
-/// Reads the log and finds out what of it counts.
-pub(super) fn survey(store: &dyn Store, state: &State) -> Result<Survey> {
+/// The segments of the log that may count, open, oldest first.
+pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc<dyn ReadAt>)>> {
     let mut logs: Vec<u64> = store.list()?.into_iter().filter(|(id, _)| id.kind == FileKind::Log).map(|(id, _)| id.number).collect();
     logs.sort_unstable();
     let needed = state.needed_log();
     if let Some(lost) = state.logs.iter().find(|n| !logs.contains(n)) {
         return Err(Error::corrupt(FileId::log(*lost), 0, "the log segment is missing"));
     }
-    let segments = survey_segments(store, state.db, logs.iter().copied().filter(|n| *n >= needed))?;
+    logs.into_iter().filter(|number| *number >= needed).map(|number| Ok((number, store.open(FileId::log(number))?))).collect()
+}
+
+/// Reads the log and finds out what of it counts.
+pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<Survey> {
+    let segments = survey_segments(state.db, log)?;
     for (number, length) in &state.log_lengths {
         let good = segments.iter().find(|s| s.number == *number).map_or(0, |s| s.log.end.good);
         if good < *length {
@@ -68,15 +73,15 @@ pub(super) fn survey(store: &dyn Store, state: &State) -> Result<Survey> {
         }
     }
     let mut report = RecoveryReport::default();
-    let usable = check_chain(&segments, needed, &mut report)?;
+    let usable = check_chain(&segments, state.needed_log(), &mut report)?;
     Ok(Survey { segments, usable, report })
 }
 
-fn survey_segments(store: &dyn Store, db: DbId, numbers: impl Iterator<Item = u64>) -> Result<Vec<Segment>> {
+fn survey_segments(db: DbId, files: Vec<(u64, Arc<dyn ReadAt>)>) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    for number in numbers {
+    for (number, file) in files {
         let id = FileId::log(number);
-        let (log, file) = survey_log(store, Some(db), id)?;
+        let log = survey_file(&*file, Some(db), id)?;
         let chain = match &log.extra {
             None => None,
             Some(extra) => Some(Chain::decode(extra).ok_or_else(|| Error::corrupt(id, 0, "the header's chain cannot be read"))?),

@@ -71,12 +71,14 @@ impl Inner {
 
     fn next_compaction(&self, shared: &mut Shared) -> Option<Job> {
         let (core, work, plan) = self.pick_compaction(shared)?;
+        shared.turn = core.id.wrapping_add(1);
         self.mark(shared, &core, &plan);
         Some(Job::Compact { core, work, plan })
     }
 
     fn pick_compaction(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
-        shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
+        let in_turn = shared.families.range(shared.turn..).chain(shared.families.range(..shared.turn));
+        in_turn.map(|(_, core)| core).filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
             let settings = core.settings.load_full();
             let version = core.view.load().tree.version.clone();
             let choice = self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, env));

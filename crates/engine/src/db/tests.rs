@@ -2,9 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
+use super::schedule::{Job, Takes};
 use super::*;
 use crate::settings::{FamilySettings, Style};
-use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
+use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
 use std::sync::mpsc;
 
 /// A store in which a flush stops at its first call of one kind, until it is let go.
@@ -188,6 +189,30 @@ fn a_stop_that_no_compaction_can_end_does_not_hold_writers() {
 }
 
 #[test]
+fn families_take_turns_in_being_compacted() {
+    let db = inline(Arc::new(MemoryStore::new()));
+    let settings = |trigger| FamilySettings { level0_file_num_compaction_trigger: trigger, ..FamilySettings::default() };
+    let families: Vec<Family> = ["a", "b", "c"].map(|name| db.create_family(name, settings(20)).unwrap()).into();
+    for family in families.iter().cycle().take(6) {
+        put(&db, family, b"key").unwrap();
+        db.flush().unwrap();
+    }
+    let ids: Vec<u32> = families.iter().map(Family::id).collect();
+    // Nothing runs while all are reserved.
+    db.inner.shared.lock().manual.extend(&ids);
+    families.iter().for_each(|family| db.change_family_settings(family, settings(2)).unwrap());
+    let mut shared = db.inner.shared.lock();
+    shared.manual.clear();
+    // Each has work to do at any time, as if writers never paused.
+    let mut served = || {
+        let Some(Job::Compact { core, plan, .. }) = db.inner.next_job(&mut shared, Takes::Compactions) else { panic!("all are due") };
+        db.inner.unmark(&mut shared, &core, &plan);
+        core.id
+    };
+    assert_eq!([served(), served(), served(), served()], [ids[0], ids[1], ids[2], ids[0]]);
+}
+
+#[test]
 fn a_read_only_open_reads_what_is_whole() {
     let memory = Arc::new(MemoryStore::new());
     let db = inline(memory.clone());
@@ -312,5 +337,48 @@ fn a_failed_sync_of_names_ends_the_handle() {
         assert!(matches!(db.put(b"l", b"v"), Err(Error::Closed(_))));
         drop(db);
         assert_eq!(inline(memory).get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    }
+}
+
+/// Whoever comes after a failed sync must not take what it was about for synced.
+#[test]
+fn a_failed_sync_of_an_old_segment_is_not_forgotten() {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let db = inline(store.clone());
+    db.put(b"k", b"v").unwrap();
+    store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC));
+    assert!(matches!(db.put(b"l", b"v"), Err(Error::NoSpace(_))));
+    store.inject(Fault::once(Calls::Only(Operation::Sync), store.count(Operation::Sync), EIO));
+    assert!(matches!(db.inner.sync_retired(), Err(Error::Io(_))));
+    assert!(matches!(db.inner.sync_retired(), Err(Error::Closed(_))));
+}
+
+/// A segment whose creation failed may be there all the same, whole header and all, and names the length that the active one had then.
+#[test]
+fn a_segment_that_was_not_to_be_does_not_shorten_the_one_before() {
+    for (torn, deleted) in [(0, true), (5, true), (u64::MAX, true), (0, false), (5, false), (u64::MAX, false)] {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(FaultStore::new(memory.clone()));
+        let db = inline(store.clone());
+        let durable = WriteOptions { durability: Durability::Sync };
+        db.put_with(&db.default_family(), b"1", b"v", &durable).unwrap();
+        store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC).torn(torn));
+        if !deleted {
+            store.inject(Fault::once(Calls::Only(Operation::Delete), store.count(Operation::Delete), EIO));
+        }
+        assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
+        db.put_with(&db.default_family(), b"2", b"v", &durable).unwrap();
+        let check = |wanted: usize| {
+            for seed in 0..8u64 {
+                let found = inline(Arc::new(memory.crash_with(seed))).iter().count();
+                assert_eq!(found, wanted, "torn {torn}, deleted {deleted}, seed {seed}");
+            }
+        };
+        check(2);
+        // A segment that is to be.
+        db.inner.queue.lead();
+        db.inner.lead(|state| db.inner.start_log(state)).unwrap();
+        db.put_with(&db.default_family(), b"3", b"v", &durable).unwrap();
+        check(3);
     }
 }

@@ -53,9 +53,9 @@ pub(super) struct FamilyWriter {
 pub(super) struct WriteState {
     /// By family id; ids are small and never used again.
     pub families: Vec<Option<FamilyWriter>>,
-    /// The active segment; `None` after an append failed for lack of space, until a new segment can be started.
+    /// The active segment; `None` after an append to it or the start of its successor failed, until a new segment can be started.
     pub log: Option<LogWriter>,
-    /// Number and good length of the segment whose append failed, until its successor is started.
+    /// Number and good length of the segment that was active before that.
     pub broken_log: Option<(u64, u64)>,
     /// Families whose memtable is full.
     pub full: Vec<u32>,

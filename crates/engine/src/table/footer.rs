@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0    8 bytes  magic "SinterTb"
-//! 8    u32      format version, 1
+//! 8    u32      format version, 2
 //! 12   16 bytes database id
 //! 28   u64      file number
 //! 36   u64      length of the data blocks, which start the file

@@ -18,5 +18,5 @@ mod writer;
 
 pub use frame::RECORD_HEADER;
 pub use header::{MAX_EXTRA, VERSION};
-pub use read::{Log, LogEnd, LogSurvey, parse_log, read_log, survey_log, walk_log};
+pub use read::{Log, LogEnd, LogSurvey, parse_log, read_log, survey_file, survey_log, walk_log};
 pub use writer::{LogWriter, MAX_LOG};

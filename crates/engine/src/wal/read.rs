@@ -84,7 +84,7 @@ pub fn read_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Log> 
 /// [`read_log`] of the content of a file.
 pub fn parse_log(bytes: Vec<u8>, db: Option<DbId>, id: FileId) -> Result<Log> {
     let content = Content(bytes);
-    let LogSurvey { db, extra, end, start, .. } = survey(&content, db, id)?;
+    let LogSurvey { db, extra, end, start, .. } = survey_file(&content, db, id)?;
     let mut bytes = content.0;
     bytes.truncate(usize::try_from(end.good).unwrap_or(usize::MAX));
     Ok(Log { db, extra, end, bytes, start })
@@ -94,7 +94,7 @@ pub fn parse_log(bytes: Vec<u8>, db: Option<DbId>, id: FileId) -> Result<Log> {
 /// The open file comes along: [`walk_log`] reads it again, even if it was deleted meanwhile.
 pub fn survey_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<(LogSurvey, Arc<dyn ReadAt>)> {
     let file = store.open(id)?;
-    Ok((survey(&*file, db, id)?, file))
+    Ok((survey_file(&*file, db, id)?, file))
 }
 
 /// Calls `visit` with offset and payload of each record that starts before `end`, in order, of the log that `survey` is about. Each is
@@ -140,7 +140,8 @@ impl ReadAt for Content {
     }
 }
 
-fn survey(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
+/// [`survey_log`] of a file that is open.
+pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let mut window = Window::new(file, id)?;
     let most = window.len().min(header::FIXED + MAX_EXTRA);
     let head = window.get(0, most)?.unwrap_or_default();

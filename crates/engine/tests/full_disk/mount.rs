@@ -18,12 +18,12 @@ fn run(program: &str, args: &[&OsStr]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{program}: {}", text())) }
 }
 
-/// Runs the test of this name again, with `variable` set, in a process that may mount; false (and a line that says so) where none may. Root
-/// gets a mount namespace; anyone else a user namespace too, in which a tmpfs can be mounted.
+/// Runs the test of this name again, with `variable` set, in a process that may mount, or says that none may. Root gets a mount namespace;
+/// anyone else a user namespace too, in which a tmpfs can be mounted.
 ///
 /// # Panics
-/// If the test fails there.
-pub fn run_where_mounting_is_allowed(test: &str, variable: &str) -> bool {
+/// If the test fails there, or if there is none of that name.
+pub fn run_where_mounting_is_allowed(test: &str, variable: &str) {
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     let words = |way: &[&'static str], rest: &[&'static str]| [way, rest].concat().into_iter().map(OsStr::new).collect::<Vec<_>>();
     let mut reason = String::new();
@@ -32,21 +32,21 @@ pub fn run_where_mounting_is_allowed(test: &str, variable: &str) -> bool {
             Err(error) => reason = error,
             Ok(()) => {
                 let itself = std::env::current_exe().expect("the path of the test");
-                let status = Command::new("unshare")
+                let ended = Command::new("unshare")
                     .args(way)
                     .arg(itself)
                     .args(["--exact", test, "--nocapture"])
                     .env(variable, "1")
-                    .stdout(Stdio::null())
-                    .status()
+                    .stderr(Stdio::inherit())
+                    .output()
                     .expect("unshare just ran");
-                assert!(status.success(), "{test} failed in its namespace: {status}");
-                return true;
+                let report = String::from_utf8_lossy(&ended.stdout);
+                assert!(ended.status.success() && report.contains(" 1 passed"), "{test} in its namespace: {}\n{report}", ended.status);
+                return;
             }
         }
     }
     say(&format!("SKIPPED {test}: no mount namespace is to be had here ({reason})"));
-    false
 }
 
 /// A mounted file system; unmounted when dropped.

@@ -22,8 +22,8 @@ enum Output {
 }
 
 /// Keeps the offset, and refuses further use after a failure: after a failed append the file's end is not known (but what was written
-/// through the page cache before is there, and can be synced), after a failed
-/// fdatasync the kernel may have dropped the dirty pages and would call the next one a success (PostgreSQL's "fsyncgate", 2018).
+/// through the page cache before is there, and can be synced), after a failed fdatasync the kernel may have dropped the dirty pages and
+/// would call the next one a success (PostgreSQL's "fsyncgate", 2018).
 pub(super) struct DirAppender {
     id: FileId,
     output: Output,
