@@ -116,7 +116,7 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
         let data = lines.map(|(place, cell, (spans, _))| line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(of(spans))));
         let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
         Some(Chart {
-            id: format!("{id}-{}", quantity.id),
+            id: format!("{id}-series-{}", quantity.id),
             title: quantity.title.into(),
             note: format!("the repeat with the median throughput{several}"),
             data: data.collect(),
