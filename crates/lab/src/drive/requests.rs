@@ -2,7 +2,9 @@
 //! requests can be made once more after the measurement, to count what is alive.
 
 use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload};
-use crate::workload::{Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble};
+use crate::workload::{
+    Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
+};
 use std::collections::BTreeMap;
 
 /// What a request does.
@@ -168,9 +170,7 @@ impl Plan {
             Source::Drawn(draw) => {
                 Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(thread, self.threads))
             }
-            Source::Latest(alpha) => {
-                Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1)))
-            }
+            Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
         });
         Requests {
             plan: self,

@@ -105,7 +105,7 @@ fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
 /// The quantities of a phase second by second, a line per cell. Quantities that are 0 throughout have no chart.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
-    let cells: Vec<(usize, &Cell<'_>, (Vec<Span>, usize))> = workload.cells.iter().enumerate().filter_map(median).collect();
+    let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
     let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
