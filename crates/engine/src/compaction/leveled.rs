@@ -150,11 +150,11 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
     if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
 }
 
-/// Under a load, level 0 waits for more runs (up to twice the trigger) while it is smaller than the level that a merge would rewrite:
-/// each byte of that level is then rewritten half as often.
+/// Under a load, level 0 waits for more runs (fewer than twice the trigger) while it is smaller than the level that a merge would rewrite:
+/// each byte of that level is then rewritten nearly half as often.
 fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
     let settings = env.settings;
-    let most = (2 * settings.level0_file_num_compaction_trigger).min(settings.level0_slowdown_writes_trigger);
+    let most = (2 * settings.level0_file_num_compaction_trigger - 1).min(settings.level0_slowdown_writes_trigger);
     let level0 = version.level_bytes(0);
     let base = version.level_bytes(Targets::of(version, settings).base);
     env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base)
