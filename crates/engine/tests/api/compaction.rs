@@ -197,9 +197,9 @@ fn level_0_waits_for_more_under_a_load_and_no_longer() {
 
     add_runs();
     clock.advance_ns(3_000_000_000);
-    let start = std::time::Instant::now();
-    while runs() >= 4 {
-        assert!(start.elapsed().as_secs() < 60, "after a load, compactions go on by themselves");
+    let fewer_soon = || {
         std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+        runs() < 4
+    };
+    assert!((0..6000).any(|_| fewer_soon()), "after a load, compactions go on by themselves");
 }
