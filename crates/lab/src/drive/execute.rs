@@ -6,6 +6,7 @@ use super::books::Books;
 use super::limits::confine;
 use super::phase::Run;
 use super::requests::sizes;
+use super::together::caught;
 use crate::result::{Machine, Process};
 use crate::run::{Confinement, RECORD_VERSION, RunRecord, RunSpec, Source};
 use crate::target::{Failure, Outcome, Target};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
-/// failure of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says once a
+/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says once a
 /// second on stderr how far it is: `phase NAME done/total`.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
     let clock = SystemClock::default();
@@ -34,8 +35,11 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
         failure: None,
     };
     let complaints = spec.validate();
-    let outcome =
-        if complaints.is_empty() { run(engine, spec, stop, clock, &mut record) } else { Err(Failure::from(complaints.join("; "))) };
+    let outcome = if complaints.is_empty() {
+        caught(|| run(engine, spec, stop, clock, &mut record))
+    } else {
+        Err(Failure::from(complaints.join("; ")))
+    };
     record.failure = outcome.err().map(|failure| failure.to_string());
     record
 }

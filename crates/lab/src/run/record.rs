@@ -63,6 +63,9 @@ pub struct Phase {
     pub name: String,
     /// Operations, warm-up left out.
     pub operations: u64,
+    /// Requests of an open loop that were due before the end of the phase and never started, because the engine was too slow.
+    #[serde(default)]
+    pub not_started: u64,
     /// Seconds, warm-up left out.
     pub seconds: f64,
     /// `operations / seconds`.
@@ -71,7 +74,7 @@ pub struct Phase {
     pub bytes: u64,
     /// Keys that were there, of those asked for.
     pub found: Option<Found>,
-    /// Latency of all operations.
+    /// Latency of all operations, and of the requests that never started, how long they had waited when their thread ended.
     pub latency: Option<Latency>,
     /// Latency by operation, such as `hot get`.
     pub latency_by_operation: BTreeMap<String, Latency>,
@@ -104,8 +107,9 @@ pub struct Second {
     pub at: f64,
     /// Operations that ended in it.
     pub operations: u64,
-    /// Latency percentiles of those, nanoseconds: 50, 99, 99.9, greatest.
-    pub latency_ns: [u64; 4],
+    /// Latency percentiles of those, nanoseconds: 50, 99, 99.9, greatest; `None` if there are none. In the last second also of
+    /// [`Phase::not_started`].
+    pub latency_ns: [Option<u64>; 4],
     /// Bytes written, by cause.
     pub written: BTreeMap<String, u64>,
     /// Time writers waited, nanoseconds.

@@ -31,14 +31,19 @@ struct Span {
 struct Quantity {
     id: &'static str,
     title: &'static str,
-    /// How several seconds become one point.
+    /// How several seconds become one point. What is not a number is a gap.
     note: &'static str,
     of: fn(&Span) -> f64,
 }
 
 const QUANTITIES: &[Quantity] = &[
     Quantity { id: "operations", title: "Operations per second", note: "mean", of: |s| s.sum(|x| x.operations as f64) / s.length },
-    Quantity { id: "p99", title: "99th percentile of latency, µs", note: "greatest", of: |s| s.most(|x| x.latency_ns[1] as f64 / 1000.0) },
+    Quantity {
+        id: "p99",
+        title: "99th percentile of latency, µs",
+        note: "greatest",
+        of: |s| s.most(|x| x.latency_ns[1].map_or(f64::NAN, |p99| p99 as f64 / 1000.0)),
+    },
     Quantity {
         id: "written",
         title: "Bytes written, MiB/s",
@@ -61,7 +66,8 @@ impl Span {
     }
 
     fn most(&self, of: fn(&Second) -> f64) -> f64 {
-        self.seconds.iter().map(of).fold(0.0, f64::max)
+        // A number is greater than none.
+        self.seconds.iter().map(of).fold(f64::NAN, f64::max)
     }
 }
 
@@ -109,11 +115,19 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
-        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0)) {
+        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0 || y.is_nan())) {
             return None;
         }
         let lines = cells.iter().filter(|(.., (spans, _))| !spans.is_empty());
-        let data = lines.map(|(place, cell, (spans, _))| line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(of(spans))));
+        let data = lines.map(|(place, cell, (spans, _))| {
+            let y = of(spans);
+            let mut trace = line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(y.iter().copied()));
+            if y.iter().any(|y| y.is_nan()) {
+                // A point between two gaps has no line.
+                trace["mode"] = json!("lines+markers");
+            }
+            trace
+        });
         let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
         Some(Chart {
             id: format!("{id}-series-{}", quantity.id),
