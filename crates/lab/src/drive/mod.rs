@@ -16,7 +16,7 @@ mod sampler;
 mod serve;
 mod sinter;
 
-pub use execute::execute;
+pub use execute::{execute, remove_left};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 
