@@ -49,6 +49,10 @@ fn the_documented_example_runs() {
     assert_eq!(record.failure, None);
     assert!(record.engine_version.starts_with("sinterdb "));
     assert_eq!(record.ignored_settings, Vec::<String>::new());
+    // Outside of a repository there is none to tell.
+    let head = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
+    let head = head.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_string());
+    assert_eq!(record.commit.map(|commit| commit.trim_end_matches("-dirty").to_string()), head);
     let run = &record.phases[2];
     assert!(run.seconds >= 1.4 && run.operations > 0 && run.series.len() >= 2, "{} s", run.seconds);
     let progress = String::from_utf8(output.stderr).unwrap();

@@ -60,7 +60,7 @@ fn a_study_is_interrupted_and_goes_on() {
     assert_eq!(files(&out), ["index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let verdicts = verdicts.as_array().unwrap();
-    assert_eq!(verdicts.len(), 10);
+    assert_eq!(verdicts.len(), 11);
     // One repeat has no interval, so nothing is decided, and every comparison has a ratio.
     for verdict in verdicts {
         assert_eq!(verdict["verdict"], "undecided", "{verdict}");

@@ -17,7 +17,7 @@ mod serve;
 mod sinter;
 mod together;
 
-pub use execute::execute;
+pub use execute::{execute, remove_left};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 

@@ -17,7 +17,7 @@ pub struct RunRecord {
     pub spec: RunSpec,
     /// What was measured, such as `sinterdb 0.1.0` or `rocksdb 11.1.1`.
     pub engine_version: String,
-    /// Commit of the laboratory (and of sinterdb), where known.
+    /// Commit of the laboratory (and of sinterdb), where known; with `-dirty` where sources differed from it.
     pub commit: Option<String>,
     /// Settings of the spec that the engine has no counterpart for.
     pub ignored_settings: Vec<String>,

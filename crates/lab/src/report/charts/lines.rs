@@ -103,15 +103,22 @@ fn look(place: usize, cell: &Cell<'_>) -> Value {
 
 fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
     let mut trace = look(place, cell);
+    if x.as_array().is_some_and(|points| points.len() < 2) {
+        trace["mode"] = json!("markers");
+    }
     trace["x"] = x;
     trace["y"] = y;
     trace
 }
 
-/// The quantities of a phase second by second, a line per cell. Quantities that are 0 throughout have no chart.
+/// The quantities of a phase second by second, a line per cell, or a mark where it took no longer than one. Quantities that are 0
+/// throughout have no chart, nor have phases that are over in a second everywhere.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
     let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
+    if cells.iter().all(|(.., (spans, _))| spans.len() < 2) {
+        return Vec::new();
+    }
     let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
