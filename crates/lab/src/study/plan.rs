@@ -229,9 +229,9 @@ impl Hypothesis {
     pub fn rule(&self) -> String {
         let groups: Vec<String> = self.groups.iter().map(Group::rule).collect();
         format!(
-            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole interval \
-             lies where it should, and is refuted if none of it does. Accepted if these hold, of alternatives at least one: {}. Rejected if \
-             one is refuted, of alternatives all. Undecided otherwise.",
+            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole \
+             interval lies where it should, and is refuted if none of it does. Accepted if these hold, of alternatives at least one: {}. \
+             Rejected if one is refuted, of alternatives all. Undecided otherwise.",
             self.metric.name(),
             self.comparisons(),
             groups.join("; ")

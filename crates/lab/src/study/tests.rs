@@ -524,7 +524,8 @@ fn a_workload_of_ones_own_meets_many_settings() {
 #[test]
 fn debts_of_a_workload_of_ones_own_are_paid() {
     let load = r#"{"name": "load", "kind": {"load": {"order": "random", "threads": 1}}}"#;
-    let work = r#"{"name": "work", "kind": {"run": {"operations": 100, "seconds": null, "threads": 1, "pace": "closed", "warm_up_seconds": 0,
+    let work = r#"{"name": "work", "kind": {"run": {
+        "operations": 100, "seconds": null, "threads": 1, "pace": "closed", "warm_up_seconds": 0,
         "mixes": [{"name": "a", "weight": 1, "range": [0, 1], "distribution": "uniform", "operations": {"put": 1}, "scan_length": 1}]}}}"#;
     let compact = r#"{"name": "merged", "kind": "compact"}"#;
     let phases = |list: &[&str]| -> (Vec<String>, Vec<String>) {
