@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
-/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says once a
-/// second on stderr how far it is: `phase NAME done/total`.
+/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says
+/// once a second on stderr how far it is: `phase NAME done/total`.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
     let clock = SystemClock::default();
     let mut record = RunRecord {
