@@ -11,18 +11,16 @@ use crate::store::require_database;
 use anyhow::{Context, anyhow};
 use progress::Line;
 use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
+use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
 use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinterdb::clock::{Clock, SystemClock};
+use sinterdb::db::DEFAULT_FAMILY;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What the shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+use std::sync::atomic::Ordering;
 
 /// Runs the command.
 ///
@@ -39,7 +37,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         path: place.path.clone(),
         disable_wal: flags.switches.disable_wal,
         database: chosen.database.clone(),
-        family: chosen.family.clone(),
+        families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
     };
     let mut report = Report {
         version: RESULT_VERSION,
@@ -74,7 +72,7 @@ fn measure(
     report: &mut Report,
     out: &mut Box<dyn Write>,
 ) -> Result<ExitCode, Ended> {
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
     let progress = Progress::new(config.threads);
     let line = Line::new();
     let bench = Bench { config, opener, stop: &stop, progress: &progress };
@@ -101,19 +99,6 @@ fn measure(
     }
     printer.end(report, out)?;
     Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
-}
-
-/// Raises a flag at the first Ctrl-C; ends the process at the second, for a call that does not return.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Ended> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let handler = move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-    };
-    ctrlc::set_handler(handler).context("Ctrl-C cannot be handled").map_err(Ended::Failed)?;
-    Ok(stop)
 }
 
 /// What is printed of the results.

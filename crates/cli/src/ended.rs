@@ -46,6 +46,15 @@ impl From<sinterdb::Error> for Ended {
     }
 }
 
+impl From<sinter_lab::study::Error> for Ended {
+    fn from(error: sinter_lab::study::Error) -> Self {
+        match error {
+            sinter_lab::study::Error::Request(what) => Ended::Usage(what),
+            failed => Ended::Failed(failed.into()),
+        }
+    }
+}
+
 impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Self {
         Ended::Failed(error.into())

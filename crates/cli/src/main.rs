@@ -1,12 +1,16 @@
 //! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
 //! request was wrong, 130 ended by Ctrl-C.
 
+mod advise;
 mod bench;
 mod check;
 mod ended;
 mod flags;
 mod inspect;
+mod report;
+mod run;
 mod store;
+mod study;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
@@ -28,16 +32,24 @@ enum Command {
     Inspect(inspect::InspectFlags),
     /// Read and verify everything; name any damage.
     Check(check::CheckFlags),
+    /// Say which compaction settings would write least for a workload, before running it.
+    Advise(advise::AdviseFlags),
+    /// Run a study: many settings, repeats in random order, verdicts.
+    Study(study::StudyFlags),
+    /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
+    Run,
+    /// Draw the results of studies as a page, or compare several.
+    Report(report::ReportFlags),
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match dispatch() {
         Ok(code) => code,
         Err(ended) => ended.report(),
     }
 }
 
-fn run() -> Result<ExitCode, Ended> {
+fn dispatch() -> Result<ExitCode, Ended> {
     let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
@@ -46,5 +58,9 @@ fn run() -> Result<ExitCode, Ended> {
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),
+        Command::Advise(flags) => advise::run(&flags),
+        Command::Study(flags) => study::run(&flags),
+        Command::Run => Ok(run::run()),
+        Command::Report(flags) => report::run(&flags),
     }
 }

@@ -55,9 +55,16 @@ const RANKS: &[(&str, u32)] = &[
     // Plain data that a result carries: what was run.
     ("lab/src/bench/config", 115),
     ("lab/src/result", 120),
+    ("lab/src/run", 125),
+    ("lab/src/statistics", 126),
     ("lab/src/bench", 130),
+    ("lab/src/drive", 130),
+    ("lab/src/study", 135),
+    ("lab/src/advise", 136),
+    ("lab/src/report", 136),
     ("lab/src/lib", 140),
     ("cli/src", 150),
+    ("rivals/src", 150),
 ];
 
 /// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.

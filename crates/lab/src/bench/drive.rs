@@ -1,14 +1,13 @@
 //! The driver: opens the target, starts the threads of one workload after the other, and turns their tallies into results.
 
 use super::config::BenchConfig;
-use super::live::LiveKeys;
 use super::operations::Worker;
 use super::pacer::Pacer;
-use super::probe::{Limit, Probe, Progress, Tally, histogram};
+use super::probe::{Limit, Probe, Progress, Tally};
 use super::workloads::Workload;
-use crate::result::{BackgroundWriter, CauseBytes, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
+use crate::result::{BackgroundWriter, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
 use crate::target::{Failure, Figures, Opener, Outcome, Target};
-use crate::workload::{KeyCoder, KeyStream, ValuePool};
+use crate::workload::{KeyCoder, KeyStream, LiveKeys, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,21 +119,14 @@ impl<O: Opener + Sync> One<'_, O> {
             self.replay(&threads, live);
         }
         let mut result = self.summarise(&threads);
-        result.written = written(&before, &after);
-        result.space = self.space(&after, live.as_ref());
-        result.stalls = Stalls {
-            count: after.stalls.saturating_sub(before.stalls),
-            seconds: after.stall_ns.saturating_sub(before.stall_ns) as f64 / 1e9,
-            longest_seconds_since_open: after.longest_stall_ns as f64 / 1e9,
-        };
-        result.memory = Memory {
-            peak_resident_bytes: after_process.peak_resident_bytes,
-            resident_bytes: after_process.resident_bytes,
-            memtable_bytes: after.memtable_bytes,
-            cache_bytes: after.cache_bytes,
-        };
+        result.written = Written::between(&before, &after);
+        let live_keys = live.as_ref().map(LiveKeys::count);
+        let entry = (self.bench.config.key_size + self.bench.config.value_size) as u64;
+        result.space = Space::of(&after, live_keys, live_keys.map(|keys| keys * entry));
+        result.stalls = Stalls::between(&before, &after);
+        result.memory = Memory::of(&after_process, &after);
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
-        result.levels = LevelResult::list(&target.levels()?);
+        result.levels = LevelResult::list(&target.levels(0)?);
         result.counters = target.counters()?;
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);
@@ -153,7 +145,7 @@ impl<O: Opener + Sync> One<'_, O> {
         };
         let end_ns = self.clock.monotonic_ns();
         let operations = u64::from(outcome.is_ok());
-        let tally = Tally { operations, bytes: 0, found: 0, asked: 0, start_ns, end_ns, latency: histogram() };
+        let tally = Tally { operations, bytes: 0, found: 0, asked: 0, start_ns, end_ns, latency: Latency::histogram() };
         Threads { workers: vec![tally], writer: None, failure: outcome.err() }
     }
 
@@ -250,7 +242,7 @@ impl<O: Opener + Sync> One<'_, O> {
         let end = workers.iter().map(|t| t.end_ns).max().unwrap_or(0);
         let elapsed_seconds = (end - start) as f64 / 1e9;
         let operations = sum(|t| t.operations);
-        let mut latency = histogram();
+        let mut latency = Latency::histogram();
         for tally in workers {
             // Same bounds everywhere, so nothing can fail to fit.
             let _ = latency.add(&tally.latency);
@@ -272,36 +264,5 @@ impl<O: Opener + Sync> One<'_, O> {
             }),
             ..WorkloadResult::default()
         }
-    }
-
-    fn space(&self, now: &Figures, live: Option<&LiveKeys>) -> Space {
-        let entry = (self.bench.config.key_size + self.bench.config.value_size) as u64;
-        let live_user_bytes = live.map(|live| live.count() * entry);
-        let ratio = |bytes: u64| live_user_bytes.filter(|user| *user > 0).map(|user| bytes as f64 / user as f64);
-        Space {
-            store_bytes: now.store_bytes,
-            live_table_bytes: now.live_table_bytes,
-            live_keys: live.map(LiveKeys::count),
-            live_user_bytes,
-            space_amplification: ratio(now.store_bytes),
-            table_space_amplification: ratio(now.live_table_bytes),
-        }
-    }
-}
-
-/// The ledger's change between two moments.
-fn written(before: &Figures, after: &Figures) -> Written {
-    let earlier = |cause: &str| before.written.iter().find(|(name, _)| name == cause).map_or(0, |(_, bytes)| *bytes);
-    let lines = after.written.iter().map(|(cause, bytes)| CauseBytes { cause: cause.clone(), bytes: bytes.saturating_sub(earlier(cause)) });
-    let by_cause: Vec<CauseBytes> = lines.filter(|line| line.bytes > 0).collect();
-    let ratio = |total: u64, user: u64| (user > 0).then(|| total as f64 / user as f64);
-    let total_bytes = by_cause.iter().map(|line| line.bytes).sum();
-    let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
-    Written {
-        user_bytes,
-        total_bytes,
-        write_amplification: ratio(total_bytes, user_bytes),
-        write_amplification_since_open: ratio(after.written.iter().map(|(_, bytes)| bytes).sum(), after.user_bytes),
-        by_cause,
     }
 }

@@ -3,7 +3,6 @@
 
 mod config;
 mod drive;
-mod live;
 mod operations;
 mod pacer;
 mod probe;

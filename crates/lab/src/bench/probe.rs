@@ -3,20 +3,14 @@
 
 use super::config::BenchConfig;
 use super::pacer::Pacer;
+use crate::result::Latency;
 use hdrhistogram::Histogram;
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Longest latency that is told from longer ones: an hour.
-const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 /// Without timing, operations between two looks at the clock for `duration` (db_bench: `ops_between_duration_checks`).
 const OPS_BETWEEN_CLOCKS: u64 = 1000;
-
-/// An empty latency histogram, nanoseconds, three significant digits; never grows.
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds"))
-}
 
 /// A counter with a cache line of its own, so that threads do not slow each other.
 #[derive(Debug, Default)]
@@ -91,7 +85,7 @@ pub(super) struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     pub fn new(config: &BenchConfig, clock: &'a SystemClock, flags: [&'a AtomicBool; 2], limit: Limit) -> Self {
-        let tally = Tally { operations: 0, bytes: 0, found: 0, asked: 0, start_ns: 0, end_ns: 0, latency: histogram() };
+        let tally = Tally { operations: 0, bytes: 0, found: 0, asked: 0, start_ns: 0, end_ns: 0, latency: Latency::histogram() };
         Probe { clock, flags, slot: None, limit, pacer: None, timed: config.time_operations, deadline_ns: u64::MAX, last_ns: 0, tally }
     }
 

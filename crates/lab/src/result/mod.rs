@@ -10,7 +10,8 @@ pub use machine::{Machine, Process};
 pub use text::{header, print_levels, print_statistics, print_workload};
 
 use crate::bench::BenchConfig;
-use crate::target::{Counters, LevelFigures};
+use crate::target::{Counters, Figures, LevelFigures};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -122,9 +123,17 @@ pub struct Latency {
     pub buckets: Vec<(u64, u64)>,
 }
 
+/// Longest latency that is told from longer ones: an hour.
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
+
 impl Latency {
+    /// An empty histogram, nanoseconds, three significant digits; never grows.
+    pub fn histogram() -> Histogram<u64> {
+        Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds"))
+    }
+
     /// Reads a histogram of nanoseconds. Buckets grow by about a fifth.
-    pub fn of(histogram: &hdrhistogram::Histogram<u64>) -> Self {
+    pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile);
         let buckets = histogram.iter_log(64, 1.2).map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
         Latency {
@@ -152,6 +161,10 @@ pub struct BackgroundWriter {
     pub operations_per_second: f64,
 }
 
+/// Causes that are told and not part of write amplification, which is log, flushes, compactions and blobs over the user's bytes: not all
+/// engines account for them.
+const BOOKKEEPING: [&str; 2] = ["manifest", "checkpoint"];
+
 /// The write ledger's change during a workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
@@ -159,12 +172,34 @@ pub struct Written {
     pub user_bytes: u64,
     /// Bytes that the store wrote, by cause.
     pub by_cause: Vec<CauseBytes>,
-    /// Their sum.
+    /// Their sum, without manifests and checkpoints.
     pub total_bytes: u64,
     /// `total_bytes / user_bytes`; `None` without user writes.
     pub write_amplification: Option<f64>,
     /// The same since the database was opened: debts that later workloads pay are in here.
     pub write_amplification_since_open: Option<f64>,
+}
+
+impl Written {
+    /// The ledger's change between two moments.
+    pub fn between(before: &Figures, after: &Figures) -> Self {
+        let earlier = |cause: &str| before.written.iter().find(|(name, _)| name == cause).map_or(0, |(_, bytes)| *bytes);
+        let lines =
+            after.written.iter().map(|(cause, bytes)| CauseBytes { cause: cause.clone(), bytes: bytes.saturating_sub(earlier(cause)) });
+        let by_cause: Vec<CauseBytes> = lines.filter(|line| line.bytes > 0).collect();
+        let ratio = |total: u64, user: u64| (user > 0).then(|| total as f64 / user as f64);
+        let counts = |cause: &str| !BOOKKEEPING.contains(&cause);
+        let total_bytes = by_cause.iter().filter(|line| counts(&line.cause)).map(|line| line.bytes).sum();
+        let since_open = after.written.iter().filter(|(cause, _)| counts(cause)).map(|(_, bytes)| bytes).sum();
+        let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
+        Written {
+            user_bytes,
+            total_bytes,
+            write_amplification: ratio(total_bytes, user_bytes),
+            write_amplification_since_open: ratio(since_open, after.user_bytes),
+            by_cause,
+        }
+    }
 }
 
 /// One line of the ledger.
@@ -193,6 +228,21 @@ pub struct Space {
     pub table_space_amplification: Option<f64>,
 }
 
+impl Space {
+    /// What the store takes now, for the keys and user bytes that are alive.
+    pub fn of(now: &Figures, live_keys: Option<u64>, live_user_bytes: Option<u64>) -> Self {
+        let ratio = |bytes: u64| live_user_bytes.filter(|user| *user > 0).map(|user| bytes as f64 / user as f64);
+        Space {
+            store_bytes: now.store_bytes,
+            live_table_bytes: now.live_table_bytes,
+            live_keys,
+            live_user_bytes,
+            space_amplification: ratio(now.store_bytes),
+            table_space_amplification: ratio(now.live_table_bytes),
+        }
+    }
+}
+
 /// Waiting of writers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
@@ -202,6 +252,17 @@ pub struct Stalls {
     pub seconds: f64,
     /// The longest since the database was opened, seconds.
     pub longest_seconds_since_open: f64,
+}
+
+impl Stalls {
+    /// What came to pass between two moments.
+    pub fn between(before: &Figures, after: &Figures) -> Self {
+        Stalls {
+            count: after.stalls.saturating_sub(before.stalls),
+            seconds: after.stall_ns.saturating_sub(before.stall_ns) as f64 / 1e9,
+            longest_seconds_since_open: after.longest_stall_ns as f64 / 1e9,
+        }
+    }
 }
 
 /// Memory, bytes.
@@ -215,6 +276,18 @@ pub struct Memory {
     pub memtable_bytes: u64,
     /// Block cache.
     pub cache_bytes: u64,
+}
+
+impl Memory {
+    /// Of the process, and of the store in it.
+    pub fn of(process: &Process, figures: &Figures) -> Self {
+        Memory {
+            peak_resident_bytes: process.peak_resident_bytes,
+            resident_bytes: process.resident_bytes,
+            memtable_bytes: figures.memtable_bytes,
+            cache_bytes: figures.cache_bytes,
+        }
+    }
 }
 
 /// One level.

@@ -42,8 +42,8 @@ pub trait Target: Sync + Sized {
     fn wait_for_compactions(&self) -> Outcome<()>;
     /// Counters now.
     fn figures(&self) -> Outcome<Figures>;
-    /// Files and bytes of each level.
-    fn levels(&self) -> Outcome<Vec<LevelFigures>>;
+    /// Files and bytes of each level of a family (index into the list that it was opened with; 0 is the only one of many targets).
+    fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>>;
     /// Named counters and distributions.
     fn counters(&self) -> Outcome<Counters>;
     /// Ends background work and reports what failed in it.
@@ -57,6 +57,8 @@ pub trait Session {
     where
         Self: 'a;
 
+    /// The family (index into the list that the target was opened with) that the following calls are about; 0 at first.
+    fn choose(&mut self, family: usize);
     /// Writes one entry.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()>;
     /// Removes one key.

@@ -10,7 +10,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The map, and what was asked of it.
 #[derive(Debug, Default)]
 pub struct Model {
-    map: RwLock<Map>,
+    families: [RwLock<Map>; 2],
     user_bytes: AtomicU64,
     /// Sessions opened with `sync`.
     pub synced_sessions: AtomicU64,
@@ -18,23 +18,35 @@ pub struct Model {
     pub commits: AtomicU64,
     /// Writes after which every write fails; 0: never.
     pub fail_after: AtomicU64,
+    /// Writes after which every write panics; 0: never.
+    pub panic_after: AtomicU64,
     writes: AtomicU64,
 }
 
 impl Model {
-    /// Everything in it.
+    /// Everything in its first family.
     pub fn read(&self) -> RwLockReadGuard<'_, Map> {
-        self.map.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.family(0)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Map> {
-        self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Everything in a family; there are two.
+    pub fn family(&self, family: usize) -> RwLockReadGuard<'_, Map> {
+        self.families[family].read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self, family: usize) -> RwLockWriteGuard<'_, Map> {
+        self.families[family].write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn bytes(&self, family: usize) -> u64 {
+        self.family(family).iter().map(|(k, v)| (k.len() + v.len()) as u64).sum()
     }
 
     fn count(&self, bytes: usize) -> Outcome<()> {
         let writes = self.writes.fetch_add(1, Ordering::Relaxed);
-        let limit = self.fail_after.load(Ordering::Relaxed);
-        if limit > 0 && writes >= limit {
+        let is_told = |limit: &AtomicU64| (1..=writes).contains(&limit.load(Ordering::Relaxed));
+        assert!(!is_told(&self.panic_after), "the model was told to panic");
+        if is_told(&self.fail_after) {
             return Err(Failure::from("the model was told to fail"));
         }
         self.user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -51,7 +63,7 @@ impl Opener for ModelOpener {
 
     fn open(&self, fresh: bool) -> Outcome<ModelTarget> {
         if fresh {
-            self.0.write().clear();
+            (0..2).for_each(|family| self.0.write(family).clear());
         }
         Ok(ModelTarget(Arc::clone(&self.0)))
     }
@@ -66,7 +78,7 @@ impl Target for ModelTarget {
 
     fn session(&self, sync: bool) -> ModelSession<'_> {
         self.0.synced_sessions.fetch_add(u64::from(sync), Ordering::Relaxed);
-        ModelSession { model: &self.0, batch: Vec::new() }
+        ModelSession { model: &self.0, family: 0, batch: Vec::new() }
     }
 
     fn flush(&self) -> Outcome<()> {
@@ -83,7 +95,7 @@ impl Target for ModelTarget {
 
     fn figures(&self) -> Outcome<Figures> {
         let user_bytes = self.0.user_bytes.load(Ordering::Relaxed);
-        let bytes = self.0.read().iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
+        let bytes = self.0.bytes(0) + self.0.bytes(1);
         Ok(Figures {
             user_bytes,
             written: vec![("wal".into(), 2 * user_bytes)],
@@ -93,8 +105,8 @@ impl Target for ModelTarget {
         })
     }
 
-    fn levels(&self) -> Outcome<Vec<LevelFigures>> {
-        Ok(vec![LevelFigures { runs: 1, files: 1, bytes: self.figures()?.live_table_bytes }])
+    fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>> {
+        Ok(vec![LevelFigures { runs: 1, files: 1, bytes: self.0.bytes(family) }])
     }
 
     fn counters(&self) -> Outcome<Counters> {
@@ -110,6 +122,7 @@ impl Target for ModelTarget {
 #[derive(Debug)]
 pub struct ModelSession<'a> {
     model: &'a Model,
+    family: usize,
     batch: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
@@ -119,15 +132,19 @@ impl Session for ModelSession<'_> {
     where
         Self: 'a;
 
+    fn choose(&mut self, family: usize) {
+        self.family = family;
+    }
+
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
         self.model.count(key.len() + value.len())?;
-        self.model.write().insert(key.to_vec(), value.to_vec());
+        self.model.write(self.family).insert(key.to_vec(), value.to_vec());
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Outcome<()> {
         self.model.count(key.len())?;
-        self.model.write().remove(key);
+        self.model.write(self.family).remove(key);
         Ok(())
     }
 
@@ -151,7 +168,7 @@ impl Session for ModelSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool> {
-        let map = self.model.read();
+        let map = self.model.family(self.family);
         let value = map.get(key);
         if let Some(value) = value {
             out.clone_from(value);
@@ -160,13 +177,13 @@ impl Session for ModelSession<'_> {
     }
 
     fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()> {
-        let map = self.model.read();
+        let map = self.model.family(self.family);
         keys.iter().filter_map(|&key| map.get(key)).map(Vec::as_slice).for_each(found);
         Ok(())
     }
 
     fn scan(&mut self) -> Outcome<ModelScan> {
-        let entries = self.model.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        let entries = self.model.family(self.family).iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         Ok(ModelScan { entries, position: None })
     }
 }

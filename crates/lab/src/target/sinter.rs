@@ -2,20 +2,20 @@
 
 use super::{Counters, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
 use sinter_storage::store::{Cause, DirStore, Store};
-use sinterdb::db::{DEFAULT_FAMILY, Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
+use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How to open SinterDB for a bench: one family, `default`.
+/// How to open SinterDB.
 #[derive(Debug, Clone)]
 pub struct SinterOpener {
     /// Directory of the database.
     pub path: PathBuf,
     /// Settings of the database.
     pub database: DbSettings,
-    /// Settings of the default family.
-    pub family: FamilySettings,
+    /// The families by name, with their settings; sessions choose among them by their place here.
+    pub families: Vec<(String, FamilySettings)>,
     /// Write without a log.
     pub disable_wal: bool,
 }
@@ -27,18 +27,26 @@ impl Opener for SinterOpener {
         if fresh {
             remove_database(&self.path)?;
         }
-        let settings = Db::builder().settings(self.database.clone()).family(DEFAULT_FAMILY, self.family.clone());
-        let db = settings.create_if_missing(fresh).open(&self.path)?;
-        let family = db.default_family();
-        Ok(SinterTarget { db, family, disable_wal: self.disable_wal })
+        let builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
+        let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));
+        let db = builder.open(&self.path)?;
+        let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
+        Ok(SinterTarget { db, families, disable_wal: self.disable_wal })
     }
 }
 
 /// An open SinterDB.
 pub struct SinterTarget {
     db: Db,
-    family: Family,
+    families: Vec<Family>,
     disable_wal: bool,
+}
+
+impl SinterTarget {
+    /// The database itself.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl Target for SinterTarget {
@@ -50,7 +58,14 @@ impl Target for SinterTarget {
             (false, true) => Durability::NoWal,
             (false, false) => Durability::Buffered,
         };
-        SinterSession { target: self, write: WriteOptions { durability }, read: ReadOptions::default(), batch: WriteBatch::new() }
+        SinterSession {
+            db: &self.db,
+            families: &self.families,
+            family: &self.families[0],
+            write: WriteOptions { durability },
+            read: ReadOptions::default(),
+            batch: WriteBatch::new(),
+        }
     }
 
     fn flush(&self) -> Outcome<()> {
@@ -58,7 +73,7 @@ impl Target for SinterTarget {
     }
 
     fn compact(&self) -> Outcome<()> {
-        Ok(self.db.compact_range(&self.family, None, None)?)
+        self.families.iter().try_for_each(|family| Ok(self.db.compact_range(family, None, None)?))
     }
 
     fn wait_for_compactions(&self) -> Outcome<()> {
@@ -84,8 +99,8 @@ impl Target for SinterTarget {
         })
     }
 
-    fn levels(&self) -> Outcome<Vec<LevelFigures>> {
-        let version = self.db.version(&self.family)?;
+    fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>> {
+        let version = self.db.version(&self.families[family])?;
         let figures = version.levels.iter().enumerate().map(|(level, runs)| LevelFigures {
             runs: runs.len(),
             files: runs.iter().map(|run| run.tables.len()).sum(),
@@ -118,7 +133,9 @@ pub fn cause_name(cause: Cause) -> String {
 
 /// A thread's handle to SinterDB.
 pub struct SinterSession<'a> {
-    target: &'a SinterTarget,
+    db: &'a Db,
+    families: &'a [Family],
+    family: &'a Family,
     write: WriteOptions,
     read: ReadOptions,
     batch: WriteBatch,
@@ -131,43 +148,48 @@ impl Session for SinterSession<'_> {
         Self: 'a;
 
     #[inline]
+    fn choose(&mut self, family: usize) {
+        self.family = &self.families[family];
+    }
+
+    #[inline]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
-        Ok(self.target.db.put_with(&self.target.family, key, value, &self.write)?)
+        Ok(self.db.put_with(self.family, key, value, &self.write)?)
     }
 
     #[inline]
     fn delete(&mut self, key: &[u8]) -> Outcome<()> {
-        Ok(self.target.db.delete_with(&self.target.family, key, &self.write)?)
+        Ok(self.db.delete_with(self.family, key, &self.write)?)
     }
 
     #[inline]
     fn stage_put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.put(key, value);
+        self.batch.put_in(self.family, key, value);
     }
 
     #[inline]
     fn stage_delete(&mut self, key: &[u8]) {
-        self.batch.delete(key);
+        self.batch.delete_in(self.family, key);
     }
 
     #[inline]
     fn commit(&mut self) -> Outcome<()> {
-        Ok(self.target.db.write(&mut self.batch, &self.write)?)
+        Ok(self.db.write(&mut self.batch, &self.write)?)
     }
 
     #[inline]
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool> {
-        Ok(self.target.db.get_into(&self.target.family, key, &self.read, out)?)
+        Ok(self.db.get_into(self.family, key, &self.read, out)?)
     }
 
     fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()> {
-        let values = self.target.db.multi_get(&self.target.family, keys, &self.read)?;
+        let values = self.db.multi_get(self.family, keys, &self.read)?;
         values.iter().flatten().map(Vec::as_slice).for_each(found);
         Ok(())
     }
 
     fn scan(&mut self) -> Outcome<DbIterator> {
-        Ok(self.target.db.iter_with(&self.target.family, self.read.clone())?)
+        Ok(self.db.iter_with(self.family, self.read.clone())?)
     }
 }
 
@@ -216,6 +238,7 @@ mod tests {
     use super::*;
     use crate::bench::{Bench, BenchConfig, Progress, parse_workloads};
     use crate::result::print_statistics;
+    use sinterdb::db::DEFAULT_FAMILY;
     use std::collections::BTreeSet;
     use std::sync::atomic::AtomicBool;
 
@@ -225,7 +248,7 @@ mod tests {
         let opener = SinterOpener {
             path: directory.path().join("db"),
             database: DbSettings::default(),
-            family: FamilySettings::default(),
+            families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,
         };
         let (stop, progress) = (AtomicBool::new(false), Progress::new(1));

@@ -22,6 +22,21 @@ impl KeyCoder {
         vec![b'0'; self.size]
     }
 
+    /// Writes key `number` of those that were inserted behind the loaded ones: it lies next to the loaded key `neighbour`, so that inserts
+    /// are spread over the key space as YCSB's hashed ones are. Keys need 16 bytes; the next [`KeyCoder::write`] wants
+    /// [`KeyCoder::pad`] first.
+    #[inline]
+    pub fn write_inserted(&self, neighbour: u64, number: u64, buffer: &mut [u8]) {
+        self.write(neighbour, buffer);
+        buffer[8..16].copy_from_slice(&number.to_be_bytes());
+    }
+
+    /// Writes the padding again.
+    #[inline]
+    pub fn pad(&self, buffer: &mut [u8]) {
+        buffer[8..16].fill(b'0');
+    }
+
     /// Writes key `number` into a buffer of [`KeyCoder::buffer`]; the padding stays as it is.
     #[inline]
     pub fn write(&self, number: u64, buffer: &mut [u8]) {
@@ -53,12 +68,20 @@ pub struct KeyStream {
     distribution: Distribution,
     random: Xoshiro256PlusPlus,
     position: u64,
+    stride: u64,
 }
 
 impl KeyStream {
     /// The stream of one thread over keys `0..num` (`num` at least 1).
     pub fn new(num: u64, distribution: Distribution, seed: u64, stream: u64) -> Self {
-        KeyStream { num: num.max(1), distribution, random: Xoshiro256PlusPlus::stream(seed, stream), position: 0 }
+        KeyStream { num: num.max(1), distribution, random: Xoshiro256PlusPlus::stream(seed, stream), position: 0, stride: 1 }
+    }
+
+    /// The share of one of `threads` threads (numbered from 0) that walk together: of `Sequential` and `Unique` each gets every
+    /// `threads`-th key, so that together they meet each key once. Draws of the others are independent anyway.
+    pub fn share(mut self, thread: u64, threads: u64) -> Self {
+        (self.position, self.stride) = (thread % self.num, threads);
+        self
     }
 
     /// The next key number.
@@ -66,8 +89,8 @@ impl KeyStream {
     pub fn next_key(&mut self) -> u64 {
         match &self.distribution {
             Distribution::Uniform => self.random.below(self.num),
-            Distribution::Sequential => step(&mut self.position, self.num),
-            Distribution::Unique(permutation) => permutation.apply(step(&mut self.position, self.num)),
+            Distribution::Sequential => step(&mut self.position, self.stride, self.num),
+            Distribution::Unique(permutation) => permutation.apply(step(&mut self.position, self.stride, self.num)),
             Distribution::Zipf(zipf, permutation) => permutation.apply(zipf.draw(&mut self.random)),
             Distribution::Exponential(range) => exponential(self.random.next_u64(), *range, self.num),
         }
@@ -76,9 +99,9 @@ impl KeyStream {
 
 /// The position, which then moves on around `0..num`.
 #[inline]
-fn step(position: &mut u64, num: u64) -> u64 {
-    let now = *position;
-    *position = if now + 1 == num { 0 } else { now + 1 };
+fn step(position: &mut u64, stride: u64, num: u64) -> u64 {
+    let (now, left) = (*position, num - *position);
+    *position = if stride < left { now + stride } else { (stride - left) % num };
     now
 }
 

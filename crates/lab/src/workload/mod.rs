@@ -2,14 +2,21 @@
 //! a stream can also be played again after a measurement (to count what is alive) instead of being watched during it.
 
 mod keys;
+mod latest;
+mod live;
 mod permutation;
 mod random;
+mod sizes;
+pub mod trace;
 mod values;
 mod zipf;
 
 pub use keys::{Distribution, KeyCoder, KeyStream};
+pub use latest::{Latest, Recent};
+pub use live::LiveKeys;
 pub use permutation::Permutation;
 pub use random::{Xoshiro256PlusPlus, mix};
+pub use sizes::ValueSizes;
 pub use values::{ValuePool, Values};
 pub use zipf::Zipf;
 

@@ -123,3 +123,72 @@ fn values_of_any_size_come_from_the_pool() {
         assert!((0..20).all(|_| values.next_value().len() == size), "size {size}");
     }
 }
+
+#[test]
+fn threads_share_a_walk() {
+    for (num, threads) in [(1u64, 1u64), (1, 3), (10, 1), (10, 3), (11, 4), (5, 7)] {
+        for distribution in [Distribution::Sequential, Distribution::Unique(Permutation::new(num, 3))] {
+            let mut seen = vec![0; num as usize];
+            for thread in 0..threads {
+                let mut stream = KeyStream::new(num, distribution.clone(), 1, thread).share(thread, threads);
+                let share = num / threads + u64::from(thread < num % threads);
+                (0..share).for_each(|_| seen[stream.next_key() as usize] += 1);
+            }
+            assert!(seen.iter().all(|count| *count == 1), "{num} keys, {threads} threads: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn latest_is_zipf_over_ages() {
+    let mut random = Xoshiro256PlusPlus::new(9);
+    let mut latest = Latest::new(6, 0.99);
+    assert!((0..100).all(|_| matches!(latest.draw(&mut random), Recent::Loaded(0..6))));
+    (0..4).for_each(|_| latest.insert());
+    const DRAWS: usize = 100_000;
+    let mut ages = [0.0; 10];
+    for _ in 0..DRAWS {
+        match latest.draw(&mut random) {
+            Recent::Inserted(number) => ages[3 - number as usize] += 1.0,
+            Recent::Loaded(number) => ages[9 - number as usize] += 1.0,
+        }
+    }
+    let sum: f64 = (1..=10).map(|age| f64::from(age).powf(-0.99)).sum();
+    let chi = |(age, count): (usize, &f64)| {
+        let expected = DRAWS as f64 * (age as f64 + 1.0).powf(-0.99) / sum;
+        (count - expected).powi(2) / expected
+    };
+    let chi: f64 = ages.iter().enumerate().map(chi).sum();
+    // Chi-square with 9 degrees of freedom exceeds 35 with probability 6e-5; the seed is fixed.
+    assert!(chi < 35.0, "chi-square {chi}, {ages:?}");
+}
+
+#[test]
+fn sizes_follow_their_laws() {
+    let mean = |sizes: ValueSizes| {
+        let mut random = Xoshiro256PlusPlus::new(4);
+        let draws: Vec<usize> = (0..100_000).map(|_| sizes.draw(&mut random)).collect();
+        assert!(draws.iter().all(|size| *size <= sizes.most()));
+        draws.iter().sum::<usize>() as f64 / 1e5
+    };
+    assert_eq!(mean(ValueSizes::Fixed(100)), 100.0);
+    assert!((mean(ValueSizes::Uniform(10, 30)) - 20.0).abs() < 0.1);
+    assert_eq!(mean(ValueSizes::Uniform(7, 7)), 7.0);
+    // The mean is scale / (1 - shape), and rounding up adds a half.
+    let pareto = mean(ValueSizes::Pareto { scale: 25.45, shape: 0.2615, most: 1 << 20 });
+    assert!((pareto - (25.45 / (1.0 - 0.2615) + 0.5)).abs() < 0.5, "{pareto}");
+    let exponential = mean(ValueSizes::Pareto { scale: 50.0, shape: 0.0, most: 1 << 20 });
+    assert!((exponential - 50.5).abs() < 0.6, "{exponential}");
+    assert!(mean(ValueSizes::Pareto { scale: 50.0, shape: 0.0, most: 60 }) < 40.0, "cut");
+}
+
+#[test]
+fn inserted_keys_are_none_of_the_loaded() {
+    let coder = KeyCoder::new(18);
+    let mut key = coder.buffer();
+    coder.write_inserted(5, 1, &mut key);
+    assert_eq!(key, b"\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x0100");
+    coder.pad(&mut key);
+    coder.write(5, &mut key);
+    assert_eq!(key, b"\0\0\0\0\0\0\0\x050000000000");
+}

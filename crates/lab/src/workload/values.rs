@@ -16,8 +16,8 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// A pool for values of `value_size` bytes that compress to about `ratio` of their size (1: not at all). It does not depend on
-    /// the seed of a run, as in db_bench.
+    /// A pool for values of `value_size` bytes that compress to about `ratio` of their size (1: not at all; values below two pieces
+    /// less well, because the string that repeats is `ratio` of a piece long). It does not depend on the seed of a run, as in db_bench.
     pub fn new(value_size: usize, ratio: f64) -> Self {
         let mut random = Xoshiro256PlusPlus::new(301);
         let unique = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
@@ -30,6 +30,11 @@ impl ValuePool {
             }
         }
         ValuePool { bytes, value_size }
+    }
+
+    /// The size of values that it was made for, bytes.
+    pub fn value_size(&self) -> usize {
+        self.value_size
     }
 
     /// The values one thread writes, from the start of the pool.
@@ -49,7 +54,12 @@ impl<'a> Values<'a> {
     /// The next value: a slice of the pool, nothing is copied.
     #[inline]
     pub fn next_value(&mut self) -> &'a [u8] {
-        let size = self.pool.value_size;
+        self.of_size(self.pool.value_size)
+    }
+
+    /// The next value of `size` bytes, at most those that the pool was made for.
+    #[inline]
+    pub fn of_size(&mut self, size: usize) -> &'a [u8] {
         if self.position + size > self.pool.bytes.len() {
             self.position = 0;
         }

@@ -27,6 +27,12 @@ impl Zipf {
         }
     }
 
+    /// The same law over `0..n`.
+    pub fn resize(&mut self, n: u64) {
+        self.n = n.max(1) as f64;
+        self.h_last = integral(self.n + 0.5, self.alpha);
+    }
+
     /// The next rank.
     #[inline]
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {

@@ -1,11 +1,11 @@
 //! Which keys exist, as the workloads know it: the denominator of space amplification. Streams are pure, so the keys of a workload are
 //! drawn again after it instead of being watched during it.
 
-use crate::workload::KeyStream;
+use super::keys::KeyStream;
 
 /// A set of key numbers, one bit each.
 #[derive(Debug)]
-pub(super) struct LiveKeys {
+pub struct LiveKeys {
     words: Vec<u64>,
     count: u64,
 }
@@ -41,7 +41,9 @@ impl LiveKeys {
         }
     }
 
-    fn set(&mut self, key: u64, present: bool) {
+    /// Key number `key`, below the `num` of [`LiveKeys::new`], was written (`present`) or deleted.
+    #[inline]
+    pub fn set(&mut self, key: u64, present: bool) {
         let (word, bit) = (&mut self.words[(key / 64) as usize], 1u64 << (key % 64));
         if (*word & bit != 0) == present {
             return;

@@ -1,0 +1,190 @@
+//! `sinter study`: runs a study, or goes on with one, and says what came out.
+
+mod print;
+
+use crate::ended::Ended;
+use anyhow::anyhow;
+use clap::Args;
+use print::Watch;
+use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
+use sinter_lab::report;
+use sinter_lab::run::{Limits, Workload};
+use sinter_lab::study::catalogue;
+use sinter_lab::study::conduct::{Conducted, Runner, conduct};
+use sinter_lab::study::folder::{Folder, read};
+use sinter_lab::study::judge::{Results, judge, table};
+use sinter_lab::study::plan::{Request, Scale, Study};
+use sinterdb::settings::parse_bytes;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The engine that this program runs itself; all others are the rivals program's.
+const OWN_ENGINE: &str = "sinter";
+/// The program with the other engines.
+const RIVALS: &str = "sinter-rivals";
+
+/// What to study. `sinter study list` lists the studies.
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub struct StudyFlags {
+    /// The study, or `list`.
+    #[arg(required_unless_present_any = ["workload", "resume"])]
+    name: Option<String>,
+    /// Instead of a study: a named workload (ycsb-a to ycsb-f, mixed-lifetime, hot-cold) or one of your own (a JSON file), under many
+    /// settings.
+    #[arg(long, conflicts_with = "name")]
+    workload: Option<PathBuf>,
+    /// How large: ci (under a minute), small (minutes; the default), paper (the original's sizes).
+    #[arg(long)]
+    scale: Option<String>,
+    /// Engines side by side: sinter, rocksdb, fjall.
+    #[arg(long, value_delimiter = ',')]
+    engine: Vec<String>,
+    /// Repeats of everything; the study's own number if not given.
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Seed of the order of runs and of all keys.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Folder of the results; by default named after the study, here.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Where the data of the runs lie meanwhile; by default `sinter-study-data` in $TMPDIR, or else here.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Go on with the study in the output folder.
+    #[arg(long)]
+    resume: bool,
+    /// The program with the other engines; by default `sinter-rivals` beside this one.
+    #[arg(long)]
+    rivals: Option<PathBuf>,
+    /// Processors that a run may use.
+    #[arg(long)]
+    cpus: Option<usize>,
+    /// Memory that a run may use, page cache included.
+    #[arg(long, value_parser = parse_bytes)]
+    memory: Option<u64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong names, flags and files; a folder that cannot be written.
+pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
+    if flags.name.as_deref() == Some("list") {
+        print::list(catalogue::STUDIES)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (begun, study) = flags.asked()?;
+    let (own, rivals) = (Runner::of(std::env::current_exe()?), Runner::of(flags.rivals_program()?));
+    let runner = |engine: &str| if engine == OWN_ENGINE { own.clone() } else { rivals.clone() };
+    if study.engines.iter().any(|engine| engine != OWN_ENGINE) && !rivals.program.is_file() {
+        let program = rivals.program.display();
+        return Err(Ended::usage(format!(
+            "{program}: no such program; other engines are in {RIVALS} (build crates/rivals, or give --rivals)"
+        )));
+    }
+    let folder = begun.map_or_else(|| Folder::create(&flags.output(&study), &study), Ok)?;
+    fs::create_dir_all(&study.medium.directory)
+        .map_err(|error| Ended::usage(format!("--directory {}: {error}", study.medium.directory.display())))?;
+    let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
+    let mut watch = Watch::new(&study);
+    let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
+    watch.end();
+    let results = Results::read(&study, &folder)?;
+    let findings = judge(&study, &results);
+    folder.conclude(&findings)?;
+    print::findings(&findings)?;
+    if study.hypotheses.is_empty() {
+        print::table(&table(&study, &results))?;
+    }
+    let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
+    print::end(&conducted, study.runs().len(), &page, folder.path())?;
+    Ok(match conducted {
+        Conducted { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
+        Conducted { failed: 0, .. } => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+impl StudyFlags {
+    /// The study, with its folder if it was begun.
+    fn asked(&self) -> Result<(Option<Folder>, Study), Ended> {
+        if self.resume { self.go_on().map(|(folder, study)| (Some(folder), study)) } else { Ok((None, self.study()?)) }
+    }
+
+    fn output(&self, study: &Study) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| default_output(&study.name, study.scale))
+    }
+
+    /// What was begun decides; flags that say otherwise are wrong, not ignored.
+    fn go_on(&self) -> Result<(Folder, Study), Ended> {
+        let scale = self.scale()?;
+        let named = self.name.as_ref().map(|name| default_output(name, Some(scale.unwrap_or(Scale::Small))));
+        let path = self.output.clone().or(named).ok_or_else(|| Ended::usage("--resume needs a study's name or --output"))?;
+        let (folder, study) = Folder::open(&path)?;
+        let limits = (self.cpus.is_some() || self.memory.is_some()).then(|| self.limits());
+        let conflicts = [
+            ("name", self.name.as_ref().is_some_and(|name| *name != study.name)),
+            ("--scale", scale.is_some_and(|scale| Some(scale) != study.scale)),
+            ("--engine", !self.engine.is_empty() && self.engine != study.engines),
+            ("--repeats", self.repeats.is_some_and(|repeats| repeats != study.repeats)),
+            ("--seed", self.seed.is_some_and(|seed| seed != study.seed)),
+            ("--directory", self.directory.as_ref().is_some_and(|directory| *directory != study.medium.directory)),
+            ("--cpus or --memory", limits.is_some_and(|limits| limits != study.limits)),
+            ("--workload", self.workload.is_some()),
+        ];
+        match conflicts.iter().find(|(_, differs)| *differs) {
+            Some((flag, _)) => Err(Ended::usage(format!("{}: was begun with another {flag}; leave it out to go on", path.display()))),
+            None => Ok((folder, study)),
+        }
+    }
+
+    fn study(&self) -> Result<Study, Ended> {
+        let usual = || std::env::var_os("TMPDIR").map_or_else(PathBuf::new, PathBuf::from).join("sinter-study-data");
+        let request = Request {
+            engines: if self.engine.is_empty() { vec![OWN_ENGINE.to_string()] } else { self.engine.clone() },
+            repeats: self.repeats,
+            seed: self.seed.unwrap_or(1),
+            directory: self.directory.clone().unwrap_or_else(usual),
+            limits: self.limits(),
+        };
+        let scale = self.scale()?;
+        if let Some(workload) = &self.workload {
+            return Ok(catalogue::own_workload(named_or_read(workload, scale)?, &request)?);
+        }
+        let name = self.name.as_deref().unwrap_or_default();
+        Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?)
+    }
+
+    fn scale(&self) -> Result<Option<Scale>, Ended> {
+        let Some(name) = &self.scale else { return Ok(None) };
+        let known = Scale::ALL.map(Scale::name).join(", ");
+        let found = Scale::ALL.into_iter().find(|scale| scale.name() == name);
+        found.map(Some).ok_or_else(|| Ended::usage(format!("--scale: there is no {name:?}; there are: {known}")))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { cpus: self.cpus, memory_bytes: self.memory }
+    }
+
+    fn rivals_program(&self) -> Result<PathBuf, Ended> {
+        let beside = || std::env::current_exe().map(|own| own.with_file_name(RIVALS));
+        Ok(self.rivals.clone().map_or_else(beside, Ok)?)
+    }
+}
+
+/// The workload of a name, or else of a file. A file has its size.
+fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ended> {
+    let named = workload.to_str().and_then(|name| catalogue::named_workload(name, scale.unwrap_or(Scale::Small)));
+    match (named, scale) {
+        (Some(workload), _) => Ok(workload),
+        (None, None) => Ok(read(workload)?),
+        (None, Some(_)) => Err(Ended::usage(format!("--scale: {} is no named workload, and a file has its own size", workload.display()))),
+    }
+}
+
+fn default_output(name: &str, scale: Option<Scale>) -> PathBuf {
+    scale.map_or_else(|| name.to_string(), |scale| format!("{name}-{}", scale.name())).into()
+}

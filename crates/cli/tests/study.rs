@@ -1,0 +1,142 @@
+//! Studies from outside: one that is interrupted, goes on and ends with verdicts and a report, and requests that are wrong.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn command(directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sinter"));
+    command.args(args).current_dir(directory).env("TMPDIR", directory);
+    command
+}
+
+#[track_caller]
+fn assert_refused(directory: &Path, args: &[&str], part: &str) {
+    let Output { status, stdout, stderr } = command(directory, args).output().unwrap();
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.code(), Some(2), "{args:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    assert!(stderr.starts_with("sinter: ") && stderr.contains(part), "{part:?} not in {stderr:?}");
+    assert!(stdout.is_empty());
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The whole way at the scale `ci`, interrupted by Ctrl-C on it.
+#[test]
+fn a_study_is_interrupted_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "compaction-wal-waf", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch"];
+    let mut child = command(directory.path(), &ask).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    for number in 1..=2 {
+        let line = lines.next().unwrap();
+        assert!(line.trim_start().starts_with(&format!("{number}/30 sinter")) && line.contains("write amplification: "), "{line}");
+        assert!(line.contains("; space amplification: "), "{line}");
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), stderr.as_ref()), (Some(130), ""), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("--resume --output out goes on")), "{rest:?}");
+    let kept = files(&directory.path().join("out/runs"));
+    assert!((2..30).contains(&kept.len()), "{kept:?}");
+    assert_eq!(files(&directory.path().join("scratch")), [""; 0], "an interrupted run removes its data");
+
+    let done = command(directory.path(), &["study", "--resume", "--output=out", "--directory=scratch"]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("30 of 30 runs finished"), "{stdout}");
+    assert!(stdout.contains("sinter: A: profile perf"), "{stdout}");
+    let out = directory.path().join("out");
+    assert_eq!(files(&out.join("runs")).len(), 30);
+    assert_eq!(files(&out), ["index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
+    let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
+    let verdicts = verdicts.as_array().unwrap();
+    assert_eq!(verdicts.len(), 11);
+    // One repeat has no interval, so nothing is decided, and every comparison has a ratio.
+    for verdict in verdicts {
+        assert_eq!(verdict["verdict"], "undecided", "{verdict}");
+        let comparisons = verdict["comparisons"].as_array().unwrap();
+        assert!(comparisons.iter().all(|comparison| comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0)), "{verdict}");
+    }
+    // The log is all that profile perf leaves out, and it is seen. Segments have headers even if nothing is logged.
+    let wal = verdicts[0]["comparisons"][0]["causes"].as_array().unwrap().iter().find(|change| change["cause"] == "wal").unwrap();
+    assert!(wal["above"].as_f64().unwrap() < 0.01 && wal["below"].as_f64().unwrap() > 0.9, "{wal}");
+}
+
+#[test]
+fn wrong_requests_are_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str], part: &str| assert_refused(directory.path(), args, part);
+    refused(&["study"], "<NAME>");
+    refused(&["study", "compaction"], "there is no study \"compaction\"; there are: compaction-wal-waf");
+    refused(&["study", "compaction-wal-waf", "--scale=huge"], "there are: ci, small, paper");
+    refused(&["study", "compaction-wal-waf", "--engine=leveldb"], "engine: there is no \"leveldb\"");
+    refused(&["study", "compaction-wal-waf", "--repeats=0"], "repeats must be 1 to 1000");
+    refused(&["study", "compaction-wal-waf", "--cpus=0"], "limits.cpus");
+    refused(&["study", "compaction-wal-waf", "--engine=rocksdb", "--rivals=nowhere", "--output=a"], "nowhere: no such program");
+    refused(&["study", "--workload=missing.json"], "missing.json");
+    refused(&["study", "--workload=missing.json", "--scale=ci"], "--scale: missing.json is no named workload");
+    refused(&["study", "--workload=ycsb-z"], "ycsb-z");
+    refused(&["study", "compaction-wal-waf", "--workload=ycsb-a"], "cannot be used with");
+    refused(&["study", "--resume"], "--resume needs");
+    refused(&["study", "--resume", "--output=nowhere"], "nowhere: no study was begun there");
+    std::fs::write(directory.path().join("broken.json"), "{\"name\": 1}").unwrap();
+    refused(&["study", "--workload=broken.json"], "broken.json");
+    refused(&["advise", "--workload=broken.json"], "broken.json");
+    refused(&["advise"], "--workload");
+    refused(&["advise", "--from-db=nowhere"], "nowhere: no such directory");
+    refused(&["advise", "--from-db=.", "--memory=lots"], "--memory");
+    refused(&["advise", "--from-db=.", "--space-amplification=0.5"], "space_amplification");
+    assert_eq!(files(directory.path()), ["broken.json"], "a refused request leaves nothing behind");
+}
+
+#[test]
+fn a_named_workload_needs_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    // A program that fails at once: what was asked is all there is to see.
+    let ask = ["study", "--workload=ycsb-a", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
+    let begun = command(directory.path(), &ask).output().unwrap();
+    assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
+    let study: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out/study.json")).unwrap()).unwrap();
+    let workloads = study["cells"].as_array().unwrap().iter().map(|cell| &cell["workload"]);
+    assert!(workloads.clone().count() > 5 && workloads.clone().all(|workload| workload["name"] == "ycsb-a" && workload["keys"] == 10_000));
+}
+
+#[test]
+fn results_are_not_overwritten_nor_mixed() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let ask = ["study", "compaction-wal-waf", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
+    // A program that fails at once: a study that was begun, with nothing in it.
+    let begun = command(directory.path(), &ask).output().unwrap();
+    assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
+    assert!(String::from_utf8_lossy(&begun.stdout).contains("30 failed; --resume --output out tries them again"));
+    assert_eq!(files(&out.join("runs")), [""; 0]);
+    assert_refused(directory.path(), &ask, "out has results; --resume goes on");
+    for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--cpus=1", "--directory=other"] {
+        assert_refused(directory.path(), &["study", "--resume", "--output=out", other], "was begun with another");
+    }
+}
+
+#[test]
+fn a_list_and_advice() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = command(directory.path(), &["study", "list"]).output().unwrap();
+    assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).starts_with("compaction-wal-waf: "));
+    let bench = ["bench", "--db=db", "--benchmarks=fillrandom,flush", "--num=3000"];
+    assert!(command(directory.path(), &bench).output().unwrap().status.success());
+    let advise = ["advise", "--from-db=db", "--memory=1MiB", "--space-amplification=1.5"];
+    let advice = command(directory.path(), &advise).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&advice.stdout), String::from_utf8_lossy(&advice.stderr));
+    assert!(advice.status.success(), "{stderr}");
+    assert!(stdout.contains("universal, 4 runs") && stdout.contains("leveled, dynamic") && stdout.contains("Assumed:"), "{stdout}");
+}

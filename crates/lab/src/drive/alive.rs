@@ -1,0 +1,98 @@
+//! Which keys exist, by family. The requests of a phase are made once more behind it instead of being watched during it. With one thread
+//! the count is exact; of several, puts and deletes of one key may have come in another order.
+
+use super::requests::{Key, Operation, Plan};
+use crate::workload::LiveKeys;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Requests between two looks at whether to stop, less one.
+const LOOK_MASK: u64 = (1 << 16) - 1;
+
+/// A family's keys.
+struct Family {
+    loaded: LiveKeys,
+    inserted: u64,
+    /// Numbers of inserted keys that were deleted again.
+    deleted: HashSet<u64>,
+}
+
+impl Family {
+    fn count(&self) -> u64 {
+        self.loaded.count() + self.inserted - self.deleted.len() as u64
+    }
+
+    fn set(&mut self, key: Key, present: bool) {
+        match key {
+            Key::Loaded(number) => self.loaded.set(number, present),
+            Key::Inserted { number, .. } if present => _ = self.deleted.remove(&number),
+            Key::Inserted { number, .. } => _ = self.deleted.insert(number),
+        }
+    }
+}
+
+/// The keys of all families; `None` for one of which it is not known.
+pub(super) struct Alive {
+    families: Vec<Option<Family>>,
+    keys: u64,
+    /// Bytes and number of the values drawn so far: as sizes do not depend on keys, their mean is that of those alive.
+    value_bytes: u64,
+    values: u64,
+}
+
+impl Alive {
+    /// Nothing is there, of so many families and keys.
+    pub fn new(families: usize, keys: u64) -> Self {
+        let family = || LiveKeys::new(keys).map(|loaded| Family { loaded, inserted: 0, deleted: HashSet::new() });
+        Alive { families: (0..families).map(|_| family()).collect(), keys, value_bytes: 0, values: 0 }
+    }
+
+    /// Nobody knows any more what a family holds.
+    pub fn forget(&mut self) {
+        self.families.fill_with(|| None);
+    }
+
+    /// Each thread of a plan made so many requests. False if `stop` was raised before they were all made again.
+    pub fn replay(&mut self, plan: &Plan, operations: &[u64], stop: &AtomicBool) -> bool {
+        let full = |family: &Option<Family>| family.as_ref().is_none_or(|family| family.loaded.count() == self.keys);
+        let deletes_or_inserts = |operation| matches!(operation, Operation::Delete | Operation::Insert);
+        // Where all keys exist, puts change nothing.
+        let changed = plan.families(deletes_or_inserts).next().is_some()
+            || plan.families(Operation::writes_value).any(|family| !full(&self.families[family]));
+        if !changed {
+            return true;
+        }
+        for (thread, &count) in operations.iter().enumerate() {
+            let mut requests = plan.requests(thread);
+            for nth in 0..count {
+                if nth & LOOK_MASK == 0 && stop.load(Ordering::Relaxed) {
+                    return false;
+                }
+                let request = requests.next_request();
+                if request.operation.writes_value() {
+                    self.value_bytes += request.size as u64;
+                    self.values += 1;
+                }
+                let Some(family) = &mut self.families[request.family] else { continue };
+                match request.operation {
+                    Operation::Insert => family.inserted += 1,
+                    Operation::Put | Operation::ReadModifyWrite => family.set(request.key, true),
+                    Operation::Delete => family.set(request.key, false),
+                    Operation::Get | Operation::GetMissing | Operation::Scan => {}
+                }
+            }
+        }
+        true
+    }
+
+    /// Keys that exist in all families.
+    pub fn keys(&self) -> Option<u64> {
+        self.families.iter().map(|family| family.as_ref().map(Family::count)).sum()
+    }
+
+    /// Bytes of these keys and their values: exact for values of one size, else with the mean of those written.
+    pub fn bytes(&self, key_size: usize) -> Option<u64> {
+        let mean = if self.values == 0 { 0.0 } else { self.value_bytes as f64 / self.values as f64 };
+        self.keys().map(|keys| (keys as f64 * (key_size as f64 + mean)).round() as u64)
+    }
+}

@@ -1,0 +1,88 @@
+//! The books of a run: what its clients wrote, beside what the store says of itself.
+
+use super::gauge::{self, Gauge};
+use crate::result::Process;
+use crate::run::Source;
+use crate::target::{Figures, Outcome, Target};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What figures of a target are completed with, so that those of all engines mean the same.
+pub(super) struct Books {
+    pub source: Source,
+    /// Directory of the store.
+    pub directory: PathBuf,
+    /// Bytes that the process had written when the store was opened.
+    pub written_at_open: u64,
+    /// Where the last phase ended. The next one begins there: what is written between two phases, by compactions that go on, belongs to
+    /// the next, so that no byte is lost.
+    pub figures: Figures,
+    /// Bytes that the process had written by then.
+    pub process_written: u64,
+}
+
+impl Books {
+    /// Of a store that is opened now in a directory.
+    pub fn open(source: Source, directory: &Path, written_at_open: u64) -> Self {
+        let (directory, figures) = (directory.to_owned(), Figures::default());
+        Books { source, directory, written_at_open, figures, process_written: written_at_open }
+    }
+
+    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directory, and where the engine
+    /// has no account of its own, the process's writes are all there is.
+    pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
+        let mut figures = target.figures()?;
+        figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
+        figures.store_bytes = directory_bytes(&self.directory);
+        if self.source == Source::Process {
+            figures.written = vec![("process".into(), process.written_bytes.saturating_sub(self.written_at_open))];
+        }
+        Ok(figures)
+    }
+}
+
+/// Bytes of all files below a directory. Of a file that is longer than its blocks (sparse) or shorter (preallocated) the smaller counts:
+/// what is there and takes space. Files may vanish meanwhile.
+pub(super) fn directory_bytes(directory: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { directory_bytes(&entry.path()) } else { metadata.len().min(metadata.blocks() * 512) };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Opener;
+    use crate::target::model::ModelOpener;
+
+    #[test]
+    fn a_directory_is_as_large_as_what_is_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("below")).unwrap();
+        fs::write(directory.path().join("a"), vec![1; 10_000]).unwrap();
+        fs::write(directory.path().join("below/b"), vec![1; 5000]).unwrap();
+        fs::File::create(directory.path().join("sparse")).unwrap().set_len(1 << 30).unwrap();
+        // Blocks of new files may be given later.
+        fs::File::open(directory.path().join("a")).unwrap().sync_all().unwrap();
+        fs::File::open(directory.path().join("below/b")).unwrap().sync_all().unwrap();
+        assert_eq!(directory_bytes(directory.path()), 15_000);
+        assert_eq!(directory_bytes(Path::new("/nonexistent")), 0);
+    }
+
+    #[test]
+    fn an_engine_without_books_has_those_of_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = ModelOpener::default().open(true).unwrap();
+        let mut books = Books::open(Source::Process, directory.path(), 100);
+        books.figures.user_bytes = 7;
+        let process = Process { written_bytes: 150, ..Process::default() };
+        let figures = books.read(&target, &[], &process).unwrap();
+        assert_eq!((figures.user_bytes, figures.written), (7, vec![("process".into(), 50)]));
+        books.source = Source::Engine;
+        assert_eq!(books.read(&target, &[], &process).unwrap().written, [("wal".into(), 0)]);
+    }
+}

@@ -1,0 +1,113 @@
+//! A run from its directory to its record.
+
+use super::Engine;
+use super::alive::Alive;
+use super::books::Books;
+use super::limits::confine;
+use super::phase::Run;
+use super::requests::sizes;
+use super::together::caught;
+use crate::result::{Machine, Process};
+use crate::run::{Confinement, RECORD_VERSION, RunRecord, RunSpec, Source};
+use crate::target::{Failure, Outcome, Target};
+use crate::workload::ValuePool;
+use sinterdb::clock::{Clock, SystemClock};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
+/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says
+/// once a second on stderr how far it is: `phase NAME done/total`.
+pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
+    let clock = SystemClock::default();
+    let mut record = RunRecord {
+        version: RECORD_VERSION,
+        spec: spec.clone(),
+        engine_version: String::new(),
+        commit: option_env!("SINTER_COMMIT").map(str::to_string),
+        ignored_settings: Vec::new(),
+        started_unix: clock.unix_seconds(),
+        machine: Machine::default(),
+        confinement: Confinement::default(),
+        written_source: Source::Engine,
+        phases: Vec::new(),
+        failure: None,
+    };
+    let complaints = spec.validate();
+    let outcome = if complaints.is_empty() {
+        caught(|| run(engine, spec, stop, clock, &mut record))
+    } else {
+        Err(Failure::from(complaints.join("; ")))
+    };
+    record.failure = outcome.err().map(|failure| failure.to_string());
+    record
+}
+
+fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemClock, record: &mut RunRecord) -> Outcome<()> {
+    let directory = Directory::below(&spec.medium.directory)?;
+    record.machine = Machine::here(&directory.path);
+    let confined = confine(&spec.limits);
+    record.confinement = confined.confinement.clone();
+    let written_at_open = Process::now().written_bytes;
+    let opened = engine.open(&spec.engine, &directory.path)?;
+    (record.engine_version, record.ignored_settings, record.written_source) = (opened.version, opened.ignored_settings, opened.source);
+    let mut run = Run {
+        spec,
+        target: &opened.target,
+        books: Books::open(opened.source, &directory.path, written_at_open),
+        stop,
+        clock,
+        pool: ValuePool::new(sizes(spec.workload.value_size).most(), spec.workload.compression_ratio),
+        alive: Alive::new(spec.engine.families.len(), spec.workload.keys),
+        inserts: 0,
+    };
+    for (index, phase) in spec.workload.phases.iter().enumerate() {
+        let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
+        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
+        record.phases.push(done.ok_or("interrupted")?);
+    }
+    opened.target.close().map_err(|failure| format!("closing: {failure}").into())
+}
+
+/// Removes what a process of this number that is gone, killed perhaps, left below a medium's directory.
+pub fn remove_left(parent: &Path, process: u32) {
+    let own = |name: &str| name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) == Some(process.to_string().as_str());
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(own) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// How the directories of runs begin; the number of the process follows, and a number.
+const PREFIX: &str = "sinter-run-";
+
+/// A directory of the run's own, removed with everything in it.
+struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    fn below(parent: &Path) -> Outcome<Self> {
+        let wrong = |error: std::io::Error| Failure::from(format!("medium.directory: {}: {error}", parent.display()));
+        let process = std::process::id();
+        for number in 0.. {
+            let path = parent.join(format!("{PREFIX}{process}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Directory { path }),
+                // Of a process of the same number that was killed, or another run of this one.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+        Err(Failure::from("no name is free"))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // The record is worth more than the complaint.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

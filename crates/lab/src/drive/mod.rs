@@ -1,0 +1,54 @@
+//! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
+//! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
+//! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
+//! `limits` confines the process, and `serve` is the program around it.
+
+mod alive;
+mod books;
+mod client;
+mod execute;
+mod gauge;
+mod limits;
+mod phase;
+mod replay;
+pub(crate) mod requests;
+mod sampler;
+mod serve;
+mod sinter;
+mod together;
+
+pub use execute::{execute, remove_left};
+pub use serve::{INTERRUPTED, serve, stop_on_signal};
+pub use sinter::SinterEngine;
+
+use crate::run::{EngineSpec, Source};
+use crate::target::{Outcome, Target};
+use std::path::Path;
+
+/// A kind of store that specs can name: SinterDB here, others in crates of their own.
+pub trait Engine {
+    /// What it opens.
+    type Target: Target;
+
+    /// Opens an empty store with all families of the spec (in the spec's order) in `directory`, which exists and is empty.
+    ///
+    /// # Errors
+    /// Settings that cannot be read, one line that names each, and failures of the engine.
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<Self::Target>>;
+}
+
+/// An open store, and what a record says of it.
+pub struct Opened<T> {
+    /// The store.
+    pub target: T,
+    /// Name and version, such as `sinterdb 0.1.0`.
+    pub version: String,
+    /// Settings of the spec that have no effect in this engine, each with the reason where one is known.
+    pub ignored_settings: Vec<String>,
+    /// Where its [`Figures::written`](crate::target::Figures::written) come from. For [`Source::Process`] the driver fills them in (one
+    /// cause, `process`), so that the target may leave them empty.
+    pub source: Source,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! What the clients of a phase ask for, one request after the other: a pure function of workload, phase, seed and thread, so that the
+//! requests can be made once more after the measurement, to count what is alive.
+
+use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload};
+use crate::workload::{
+    Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
+};
+use std::collections::BTreeMap;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Get,
+    /// Asks for a key with a character more than those there are.
+    GetMissing,
+    Put,
+    Insert,
+    Delete,
+    ReadModifyWrite,
+    Scan,
+}
+
+impl Operation {
+    /// By its name in a mix; `None` if there is none.
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "get" => Operation::Get,
+            "get_missing" => Operation::GetMissing,
+            "put" => Operation::Put,
+            "insert" => Operation::Insert,
+            "delete" => Operation::Delete,
+            "read_modify_write" => Operation::ReadModifyWrite,
+            "scan" => Operation::Scan,
+            _ => return None,
+        })
+    }
+
+    pub fn writes_value(self) -> bool {
+        matches!(self, Operation::Put | Operation::Insert | Operation::ReadModifyWrite)
+    }
+}
+
+/// A key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// One of the workload's.
+    Loaded(u64),
+    /// One that was not there at first, next to one of the workload's.
+    Inserted { neighbour: u64, number: u64 },
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Which of [`Plan::kinds`].
+    pub kind: usize,
+    pub operation: Operation,
+    /// Index into the spec's families.
+    pub family: usize,
+    pub key: Key,
+    /// Bytes of the value, or entries of the scan.
+    pub size: usize,
+}
+
+/// An operation of a mix.
+#[derive(Debug)]
+struct Row {
+    /// The sum of the weights up to here.
+    upto: f64,
+    mix: usize,
+    operation: Operation,
+    name: String,
+}
+
+/// The keys of a mix.
+#[derive(Debug)]
+struct Place {
+    family: usize,
+    first: u64,
+    count: u64,
+    source: Source,
+    scan_length: usize,
+}
+
+#[derive(Debug)]
+enum Source {
+    Drawn(Draw),
+    Latest(f64),
+}
+
+/// What all threads of a phase have in common.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    rows: Vec<Row>,
+    places: Vec<Place>,
+    sizes: ValueSizes,
+    seed: u64,
+    phase: u64,
+    threads: u64,
+    /// Numbers below it belong to inserts of earlier phases.
+    first_insert: u64,
+}
+
+impl Plan {
+    /// The plan of a phase; `None` if it is none of requests.
+    pub fn of(kind: &PhaseKind, workload: &Workload, engine: &EngineSpec, seed: u64, phase: usize, first_insert: u64) -> Option<Plan> {
+        let load;
+        let (mixes, threads) = match kind {
+            PhaseKind::Load { order, threads } => {
+                load = [load_mix(*order)];
+                (&load[..], *threads)
+            }
+            PhaseKind::Run { mixes, threads, .. } => (&mixes[..], *threads),
+            PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Replay { .. } => return None,
+        };
+        let (mut rows, mut upto) = (Vec::new(), 0.0);
+        for (index, mix) in mixes.iter().enumerate() {
+            let sum: f64 = mix.operations.values().sum();
+            for (name, weight) in &mix.operations {
+                let Some(operation) = Operation::named(name) else { continue };
+                upto += mix.weight * weight / sum;
+                rows.push(Row { upto, mix: index, operation, name: format!("{} {name}", mix.name) });
+            }
+        }
+        let family = |mix: &Mix| engine.families.iter().position(|family| Some(&family.name) == mix.family.as_ref()).unwrap_or(0);
+        let place = |(index, mix): (usize, &Mix)| {
+            let keys = mix.keys(workload.keys);
+            let count = keys.end - keys.start;
+            let source = source(mix.distribution, count, [seed, phase as u64, index as u64]);
+            Place { family: family(mix), first: keys.start, count, source, scan_length: mix.scan_length }
+        };
+        let sizes = sizes(workload.value_size);
+        Some(Plan {
+            rows,
+            places: mixes.iter().enumerate().map(place).collect(),
+            sizes,
+            seed,
+            phase: phase as u64,
+            threads: threads as u64,
+            first_insert,
+        })
+    }
+
+    /// How many threads make requests.
+    pub fn threads(&self) -> usize {
+        self.threads as usize
+    }
+
+    /// Names of the kinds of requests, such as `hot get`.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|row| row.name.as_str())
+    }
+
+    /// The families that an operation is done to for which `wanted` is true.
+    pub fn families(&self, wanted: impl Fn(Operation) -> bool) -> impl Iterator<Item = usize> {
+        self.rows.iter().filter(move |row| wanted(row.operation)).map(|row| self.places[row.mix].family)
+    }
+
+    /// Where inserts of the next phase begin, if no thread of this one did more than `operations`.
+    pub fn next_insert(&self, operations: u64) -> u64 {
+        self.first_insert.saturating_add(operations.saturating_mul(self.threads * self.places.len() as u64))
+    }
+
+    /// The requests of one thread, from the first.
+    pub fn requests(&self, thread: usize) -> Requests<'_> {
+        let thread = thread as u64;
+        // Room for 2^20 mixes and threads each; stream 0 chooses operations and sizes, the others keys.
+        let stream = |number: usize| self.phase << 40 | (number as u64) << 20 | thread;
+        let streams = self.places.iter().enumerate().map(|(i, place)| match &place.source {
+            Source::Drawn(draw) => {
+                Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(thread, self.threads))
+            }
+            Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
+        });
+        Requests {
+            plan: self,
+            thread,
+            random: Xoshiro256PlusPlus::stream(self.seed, stream(0)),
+            inserts: vec![0; self.places.len()],
+            streams: streams.collect(),
+        }
+    }
+}
+
+/// A load as a mix.
+fn load_mix(order: Order) -> Mix {
+    Mix {
+        name: "load".into(),
+        weight: 1.0,
+        family: None,
+        range: (0.0, 1.0),
+        distribution: match order {
+            Order::Sequential => Distribution::Sequential,
+            Order::Random => Distribution::Unique,
+        },
+        operations: BTreeMap::from([("put".into(), 1.0)]),
+        scan_length: 1,
+    }
+}
+
+/// Draws from `count` keys, for the mix of a seed, phase and index.
+fn source(distribution: Distribution, count: u64, of: [u64; 3]) -> Source {
+    Source::Drawn(match distribution {
+        Distribution::Sequential => Draw::Sequential,
+        Distribution::Uniform => Draw::Uniform,
+        // One hash after the other: repeats have neighbouring seeds, and in a sum the next phase of one would be that of the next.
+        Distribution::Unique => Draw::Unique(Permutation::new(count, of.into_iter().fold(1, |key, part| scramble(key ^ scramble(part))))),
+        // The same permutation in all phases: what is popular stays popular.
+        Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!of[0]))),
+        Distribution::Exponential(0.0) => Draw::Uniform,
+        Distribution::Exponential(range) => Draw::Exponential(range),
+        Distribution::Latest(alpha) => return Source::Latest(alpha),
+    })
+}
+
+pub(super) fn sizes(size: ValueSize) -> ValueSizes {
+    match size {
+        ValueSize::Fixed(size) => ValueSizes::Fixed(size),
+        ValueSize::Uniform(least, most) => ValueSizes::Uniform(least, most),
+        ValueSize::Pareto { scale, shape, most } => ValueSizes::Pareto { scale, shape, most },
+    }
+}
+
+/// How a thread draws the keys of a mix.
+enum Stream {
+    Drawn(KeyStream),
+    Latest(Latest, Xoshiro256PlusPlus),
+}
+
+/// The requests of a thread.
+pub(crate) struct Requests<'a> {
+    plan: &'a Plan,
+    thread: u64,
+    random: Xoshiro256PlusPlus,
+    streams: Vec<Stream>,
+    /// Inserts so far, by mix.
+    inserts: Vec<u64>,
+}
+
+impl Requests<'_> {
+    /// The next request.
+    #[inline]
+    pub fn next_request(&mut self) -> Request {
+        let plan = self.plan;
+        let rows = plan.rows.as_slice();
+        let kind = match rows {
+            [_] => 0,
+            _ => {
+                let draw = self.random.unit() * rows.last().map_or(0.0, |row| row.upto);
+                rows.iter().position(|row| draw < row.upto).unwrap_or(rows.len() - 1)
+            }
+        };
+        let (mix, operation) = (rows[kind].mix, rows[kind].operation);
+        let place = &plan.places[mix];
+        let key = if operation == Operation::Insert { self.insert(mix) } else { self.draw(mix) };
+        let size = match operation {
+            Operation::Scan => 1 + self.random.below(place.scan_length as u64) as usize,
+            operation if operation.writes_value() => plan.sizes.draw(&mut self.random),
+            _ => 0,
+        };
+        Request { kind, operation, family: place.family, key, size }
+    }
+
+    #[inline]
+    fn draw(&mut self, mix: usize) -> Key {
+        let first = self.plan.places[mix].first;
+        match &mut self.streams[mix] {
+            Stream::Drawn(keys) => Key::Loaded(first + keys.next_key()),
+            Stream::Latest(latest, random) => match latest.draw(random) {
+                Recent::Loaded(number) => Key::Loaded(first + number),
+                Recent::Inserted(nth) => self.inserted(mix, nth),
+            },
+        }
+    }
+
+    fn insert(&mut self, mix: usize) -> Key {
+        let nth = self.inserts[mix];
+        self.inserts[mix] += 1;
+        if let Stream::Latest(latest, _) = &mut self.streams[mix] {
+            latest.insert();
+        }
+        self.inserted(mix, nth)
+    }
+
+    /// The nth key that this thread inserts for a mix. No other thread, mix or phase has its number.
+    fn inserted(&self, mix: usize, nth: u64) -> Key {
+        let Plan { places, threads, first_insert, seed, .. } = self.plan;
+        let number = first_insert + (nth * threads + self.thread) * places.len() as u64 + mix as u64;
+        let Place { first, count, .. } = places[mix];
+        let hash = scramble(number.wrapping_add(scramble(*seed)));
+        Key::Inserted { neighbour: first + ((u128::from(hash) * u128::from(count)) >> 64) as u64, number }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Reads everything once a second, on a thread of its own, and says on stderr how far the phase is.
+
+use super::books::Books;
+use super::gauge::{self, Gauge, Latencies};
+use crate::result::{Process, Stalls, Written};
+use crate::run::Second;
+use crate::target::{Figures, Target};
+use sinterdb::clock::{Clock, SystemClock};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How much there is to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Amount {
+    /// Operations of all threads.
+    Operations(u64),
+    /// Seconds.
+    Seconds(f64),
+    /// One call that says nothing before it returns.
+    Call,
+}
+
+/// A phase under observation.
+pub(super) struct Sampler<'a, T> {
+    pub phase: &'a str,
+    pub amount: Amount,
+    pub target: &'a T,
+    pub books: &'a Books,
+    pub gauges: &'a [Gauge],
+    pub clock: &'a SystemClock,
+}
+
+/// One look at everything.
+pub(super) struct Reading {
+    at_ns: u64,
+    operations: u64,
+    latencies: Latencies,
+    process: Process,
+    figures: Figures,
+}
+
+impl<T: Target> Sampler<'_, T> {
+    /// The first look, before the work begins.
+    pub fn begin(&self) -> Reading {
+        let reading = self.read(None);
+        self.tell(reading.at_ns);
+        reading
+    }
+
+    /// Reads until `ended`, at whose raising the thread should be unparked: one entry per second, the last one shorter.
+    pub fn run(&self, start: Reading, ended: &AtomicBool) -> Vec<Second> {
+        let (start_ns, mut before, mut series) = (start.at_ns, start, Vec::new());
+        loop {
+            let wake_ns = start_ns + (series.len() as u64 + 1) * SECOND_NS;
+            let mut now = self.clock.monotonic_ns();
+            while now < wake_ns && !ended.load(Ordering::Acquire) {
+                thread::park_timeout(Duration::from_nanos(wake_ns - now));
+                now = self.clock.monotonic_ns();
+            }
+            let last = ended.load(Ordering::Acquire);
+            let after = self.read(Some(&before));
+            series.push(second(&before, &after, start_ns));
+            self.tell(start_ns);
+            if last {
+                return series;
+            }
+            before = after;
+        }
+    }
+
+    fn read(&self, before: Option<&Reading>) -> Reading {
+        let process = Process::now();
+        let figures = self.books.read(self.target, self.gauges, &process);
+        Reading {
+            at_ns: self.clock.monotonic_ns(),
+            operations: gauge::operations(self.gauges),
+            latencies: Latencies::everything(self.gauges),
+            process,
+            // A target that fails says so at the end of the phase; the series is not worth ending it for.
+            figures: figures.unwrap_or_else(|_| before.map_or_else(Figures::default, |before| before.figures.clone())),
+        }
+    }
+
+    fn tell(&self, start_ns: u64) {
+        let done = gauge::operations(self.gauges);
+        let (done, total) = match self.amount {
+            Amount::Operations(total) => (done, total),
+            Amount::Seconds(total) => ((self.clock.monotonic_ns() - start_ns) / SECOND_NS, total.ceil() as u64),
+            Amount::Call => (0, 1),
+        };
+        // Nobody listens, perhaps.
+        let _ = writeln!(std::io::stderr(), "phase {} {}/{total}", self.phase, done.min(total));
+    }
+}
+
+fn second(before: &Reading, after: &Reading, start_ns: u64) -> Second {
+    let latencies = after.latencies.since(&before.latencies);
+    let written = Written::between(&before.figures, &after.figures);
+    let stalls = Stalls::between(&before.figures, &after.figures);
+    Second {
+        at: (after.at_ns - start_ns) as f64 / 1e9,
+        operations: after.operations - before.operations,
+        latency_ns: [0.5, 0.99, 0.999, 1.0].map(|quantile| latencies.at(quantile)),
+        written: written.by_cause.into_iter().map(|line| (line.cause, line.bytes)).collect(),
+        stall_ns: (stalls.seconds * 1e9) as u64,
+        resident_bytes: after.process.resident_bytes,
+        proportional_bytes: after.process.proportional_bytes,
+        cpu_seconds: after.process.cpu_seconds - before.process.cpu_seconds,
+        disk_bytes: after.figures.store_bytes,
+    }
+}

@@ -1,0 +1,64 @@
+//! SinterDB as an engine.
+
+use super::{Engine, Opened};
+use crate::run::{EngineSpec, Source, without_lines};
+use crate::target::{Opener, Outcome, SinterOpener, SinterTarget};
+use std::path::Path;
+
+/// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
+#[derive(Debug, Clone, Copy)]
+pub struct SinterEngine;
+
+impl Engine for SinterEngine {
+    type Target = SinterTarget;
+
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
+        let file = spec.options()?;
+        let (database, families) = (file.db.clone(), file.families.clone());
+        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
+        Ok(Opened {
+            target: opener.open(true)?,
+            version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
+            ignored_settings: without_lines(file.report()),
+            source: Source::Engine,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::FamilySpec;
+    use crate::target::Target;
+    use std::collections::BTreeMap;
+
+    fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
+        let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<BTreeMap<String, String>>();
+        let directory = tempfile::tempdir()?;
+        let families = [("hot", settings(hot)), ("cold", BTreeMap::new())];
+        let families = families.into_iter().map(|(name, settings)| FamilySpec { name: name.into(), settings }).collect();
+        let spec = EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, sync: false };
+        SinterEngine.open(&spec, directory.path())
+    }
+
+    #[test]
+    fn settings_are_rocksdb_options() {
+        let universal = [("compaction_style", "kCompactionStyleUniversal"), ("block_size", "8192"), ("num_levels", "5")];
+        let opened = open(&[("max_background_jobs", "3"), ("db_log_dir", "/x"), ("nonsense", "1")], &universal).unwrap();
+        assert_eq!(opened.ignored_settings.len(), 2, "{:?}", opened.ignored_settings);
+        assert!(opened.ignored_settings.iter().all(|line| line.starts_with("[DBOptions] ")), "{:?}", opened.ignored_settings);
+        let db = opened.target.db();
+        assert_eq!(db.settings().max_background_jobs, 3);
+        let family = |name: &str| db.family_settings(&db.family(name).unwrap()).unwrap();
+        assert_eq!((family("hot").style, family("hot").block_size), (sinterdb::settings::Style::Universal, 8192));
+        assert_eq!((family("cold").style, family("cold").num_levels), (sinterdb::settings::Style::Leveled, 7));
+        assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
+    }
+
+    #[test]
+    fn wrong_settings_are_named() {
+        let failure = open(&[("max_background_jobs", "many")], &[("num_levels", "99")]).err().unwrap().to_string();
+        assert!(failure.contains("max_background_jobs") && failure.contains("CFOptions \"hot\": num_levels"), "{failure}");
+        assert!(!failure.contains("line "), "{failure}");
+    }
+}

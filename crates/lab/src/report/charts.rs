@@ -1,0 +1,47 @@
+//! Charts as data for plotly.js: traces and a layout each, as its reference has them. Colours are numbers here (`color`, a place in the
+//! page's palette), because the palette depends on the reader's light or dark scheme; the page's script puts them in.
+
+mod bars;
+mod lines;
+mod sweeps;
+
+pub use bars::{bars, causes};
+pub use lines::{over_time, percentiles};
+pub use sweeps::sweeps;
+
+use serde_json::{Number, Value, json};
+
+/// Characters of a line of a label: leaves half of a narrow screen to what is drawn.
+const LABEL_WIDTH: usize = 22;
+
+/// A chart.
+pub struct Chart {
+    /// Its element on the page.
+    pub id: String,
+    /// What it shows, with the unit.
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    /// plotly.js's traces.
+    pub data: Vec<Value>,
+    /// plotly.js's layout.
+    pub layout: Value,
+}
+
+impl Chart {
+    /// What the page's script draws.
+    pub fn figure(&self) -> Value {
+        json!({ "id": self.id, "data": self.data, "layout": self.layout })
+    }
+}
+
+/// Six digits: more than a chart can show, and pages stay small. What is not a number is a gap.
+fn number(x: f64) -> Value {
+    let rounded = format!("{x:.5e}").parse::<f64>().unwrap_or(x);
+    let whole = rounded.fract() == 0.0 && rounded.abs() < 1e15;
+    if whole { json!(rounded as i64) } else { Number::from_f64(rounded).map_or(Value::Null, Value::Number) }
+}
+
+fn numbers(values: impl IntoIterator<Item = f64>) -> Value {
+    values.into_iter().map(number).collect()
+}

@@ -1,0 +1,89 @@
+//! Charts of one figure per cell.
+
+use super::{Chart, LABEL_WIDTH, numbers};
+use crate::report::cells::{Cell, Workload};
+use crate::report::text::{escape, wrap};
+use crate::statistics::{CONFIDENCE, Summary, summarise};
+use crate::study::metric::by_cause;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pixels.
+const BAR: usize = 22;
+const LINE: usize = 15;
+const AXES: usize = 70;
+
+/// One lying bar per cell: the mean of its repeats and the interval of that mean; a colour per engine.
+pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, values: impl Fn(&Cell<'_>) -> Vec<f64>) -> Option<Chart> {
+    let plain = workload.cells.iter().all(|cell| cell.label.is_empty());
+    let place = |cell: &Cell<'_>| wrap(if plain { &cell.engine } else { &cell.label }, LABEL_WIDTH);
+    let mut data = Vec::new();
+    for (color, engine) in workload.engines.iter().enumerate() {
+        let found: Vec<(String, Summary)> =
+            workload.of(engine).filter_map(|cell| Some((place(cell), summarise(&values(cell), CONFIDENCE)?))).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let up = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| i.high - s.mean));
+        // None of the figures can be below 0, whatever an interval of few values says.
+        let down = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| s.mean - i.low.max(0.0)));
+        data.push(json!({
+            "type": "bar", "orientation": "h", "name": escape(engine), "color": color,
+            "y": found.iter().map(|(place, _)| place).collect::<Vec<_>>(),
+            "x": numbers(found.iter().map(|(_, s)| s.mean)),
+            "error_x": {
+                "type": "data", "symmetric": false, "thickness": 1.5, "width": 4,
+                "array": numbers(up), "arrayminus": numbers(down),
+            },
+        }));
+    }
+    let places: BTreeSet<String> = workload.cells.iter().map(place).collect();
+    let thick = if plain { BAR } else { BAR * workload.engines.len() };
+    let layout = json!({
+        "barmode": if plain { "overlay" } else { "group" },
+        "height": height(places.iter(), thick),
+        "showlegend": !plain && workload.engines.len() > 1,
+        "xaxis": { "rangemode": "tozero" },
+        "yaxis": { "autorange": "reversed", "type": "category" },
+    });
+    let note = format!("{meaning}; mean of repeats, with its 95 % interval");
+    (!data.is_empty()).then(|| Chart { id, title: title.into(), note, data, layout })
+}
+
+/// Pixels of a chart with these labels and at least so much for each.
+pub fn height<'a>(labels: impl Iterator<Item = &'a String>, thick: usize) -> usize {
+    AXES + labels.map(|label| (label.matches("<br>").count() + 1) * LINE).map(|lines| lines.max(thick) + 10).sum::<usize>()
+}
+
+/// Write amplification by cause, stacked: the mean of each cause, so that a stack is as long as the mean of its repeats. Compactions are
+/// told apart by the level they go to.
+pub fn causes(id: String, workload: &Workload<'_>, part: &str) -> Option<Chart> {
+    let ledgers: Vec<(String, BTreeMap<String, f64>)> =
+        workload.cells.iter().filter_map(|cell| Some((cell.name(), ledger(cell, part)?))).collect();
+    let mut names: Vec<&String> = ledgers.iter().flat_map(|(_, ledger)| ledger.keys()).collect::<BTreeSet<_>>().into_iter().collect();
+    names.sort_by_key(|name| ["wal", "flush"].iter().position(|first| first == name).unwrap_or(2));
+    let places: Vec<String> = ledgers.iter().map(|(name, _)| wrap(name, LABEL_WIDTH)).collect();
+    let bars = |(color, name): (usize, &&String)| {
+        let parts = ledgers.iter().map(|(_, ledger)| ledger.get(*name).copied().unwrap_or(0.0));
+        json!({ "type": "bar", "orientation": "h", "name": escape(name), "color": color, "y": places, "x": numbers(parts) })
+    };
+    let layout = json!({
+        "barmode": "stack",
+        "height": height(places.iter(), BAR),
+        "showlegend": true,
+        "yaxis": { "autorange": "reversed", "type": "category" },
+    });
+    let data: Vec<Value> = names.iter().enumerate().map(bars).collect();
+    let note = "bytes written per user byte; mean of repeats".into();
+    (!data.is_empty()).then(|| Chart { id, title: "write amplification by cause".into(), note, data, layout })
+}
+
+/// Mean write amplification of each cause.
+fn ledger(cell: &Cell<'_>, part: &str) -> Option<BTreeMap<String, f64>> {
+    let repeats: Vec<BTreeMap<String, f64>> = cell.parts(part).filter_map(|part| by_cause(part.run, part.phases)).collect();
+    let mut means = BTreeMap::new();
+    for (cause, share) in repeats.iter().flatten() {
+        *means.entry(cause.clone()).or_default() += share / repeats.len() as f64;
+    }
+    (!means.is_empty()).then_some(means)
+}

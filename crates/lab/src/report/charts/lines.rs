@@ -1,0 +1,189 @@
+//! Charts of many points per cell.
+
+use super::{Chart, number, numbers};
+use crate::report::cells::{Cell, Workload};
+use crate::report::text::wrap;
+use crate::run::{PhaseRecord, Second};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Colours of the page's palette; lines beyond them are dashed.
+const COLORS: usize = 8;
+/// Lines that are shown at first; the others wait in the legend.
+const SHOWN: usize = 8;
+/// Points of a line; longer series have several seconds in one point.
+const POINTS: usize = 200;
+/// Pixels, legend left out.
+const HEIGHT: usize = 300;
+/// Characters of a line of a legend.
+const LEGEND_WIDTH: usize = 44;
+
+const MIB: f64 = 1_048_576.0;
+
+/// Several seconds of a series as one.
+struct Span {
+    at: f64,
+    length: f64,
+    seconds: Vec<Second>,
+}
+
+/// A quantity of a series.
+struct Quantity {
+    id: &'static str,
+    title: &'static str,
+    /// How several seconds become one point. What is not a number is a gap.
+    note: &'static str,
+    of: fn(&Span) -> f64,
+}
+
+const QUANTITIES: &[Quantity] = &[
+    Quantity { id: "operations", title: "Operations per second", note: "mean", of: |s| s.sum(|x| x.operations as f64) / s.length },
+    Quantity {
+        id: "p99",
+        title: "99th percentile of latency, µs",
+        note: "greatest",
+        of: |s| s.most(|x| x.latency_ns[1].map_or(f64::NAN, |p99| p99 as f64 / 1000.0)),
+    },
+    Quantity {
+        id: "written",
+        title: "Bytes written, MiB/s",
+        note: "mean",
+        of: |s| s.sum(|x| x.written.values().sum::<u64>() as f64) / s.length / MIB,
+    },
+    Quantity { id: "disk", title: "Bytes of the store, MiB", note: "greatest", of: |s| s.most(|x| x.disk_bytes as f64 / MIB) },
+    Quantity {
+        id: "memory",
+        title: "Memory, proportional set size, MiB",
+        note: "greatest",
+        of: |s| s.most(|x| x.proportional_bytes as f64 / MIB),
+    },
+    Quantity { id: "stalls", title: "Writers stalled, s/s", note: "mean", of: |s| s.sum(|x| x.stall_ns as f64 / 1e9) / s.length },
+];
+
+impl Span {
+    fn sum(&self, of: fn(&Second) -> f64) -> f64 {
+        self.seconds.iter().map(of).sum()
+    }
+
+    fn most(&self, of: fn(&Second) -> f64) -> f64 {
+        // A number is greater than none.
+        self.seconds.iter().map(of).fold(f64::NAN, f64::max)
+    }
+}
+
+/// The series in at most [`POINTS`] spans, and how many seconds are in one.
+fn spans(series: &[Second]) -> (Vec<Span>, usize) {
+    let each = series.len().div_ceil(POINTS).max(1);
+    let mut before = 0.0;
+    let span = |seconds: &[Second]| {
+        let at = seconds.last().map_or(before, |second| second.at);
+        let length = at - before;
+        before = at;
+        Span { at, length, seconds: seconds.to_vec() }
+    };
+    let mut spans: Vec<Span> = series.chunks(each).map(span).collect();
+    spans.retain(|span| span.length > 0.0);
+    (spans, each)
+}
+
+/// The repeat whose throughput is the median (the lower one of two): a mean of series would smooth away what lines are drawn for.
+fn median_run<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a PhaseRecord> {
+    let mut phases: Vec<&PhaseRecord> = cell.phases(name).collect();
+    phases.sort_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second));
+    phases.get(phases.len().saturating_sub(1) / 2).copied()
+}
+
+fn look(place: usize, cell: &Cell<'_>) -> Value {
+    let dash = ["solid", "dash", "dot", "dashdot"][place / COLORS % 4];
+    json!({
+        "type": "scatter", "mode": "lines", "name": wrap(&cell.name(), LEGEND_WIDTH), "color": place % COLORS,
+        "line": { "dash": dash, "width": 1.5 }, "visible": if place < SHOWN { json!(true) } else { json!("legendonly") },
+    })
+}
+
+fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
+    let mut trace = look(place, cell);
+    if x.as_array().is_some_and(|points| points.len() < 2) {
+        trace["mode"] = json!("markers");
+    }
+    trace["x"] = x;
+    trace["y"] = y;
+    trace
+}
+
+/// The quantities of a phase second by second, a line per cell, or a mark where it took no longer than one. Quantities that are 0
+/// throughout have no chart, nor have phases that are over in a second everywhere.
+pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
+    let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
+    let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
+    if cells.iter().all(|(.., (spans, _))| spans.len() < 2) {
+        return Vec::new();
+    }
+    let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
+    let draw = |quantity: &Quantity| {
+        let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
+        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0 || y.is_nan())) {
+            return None;
+        }
+        let lines = cells.iter().filter(|(.., (spans, _))| !spans.is_empty());
+        let data = lines.map(|(place, cell, (spans, _))| {
+            let y = of(spans);
+            let mut trace = line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(y.iter().copied()));
+            if y.iter().any(|y| y.is_nan()) {
+                // A point between two gaps has no line.
+                trace["mode"] = json!("lines+markers");
+            }
+            trace
+        });
+        let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
+        Some(Chart {
+            id: format!("{id}-series-{}", quantity.id),
+            title: quantity.title.into(),
+            note: format!("the repeat with the median throughput{several}"),
+            data: data.collect(),
+            layout: json!({
+                "height": HEIGHT, "showlegend": cells.len() > 1,
+                "xaxis": { "title": { "text": "seconds since the phase began" } }, "yaxis": { "rangemode": "tozero" },
+            }),
+        })
+    };
+    QUANTITIES.iter().filter_map(draw).collect()
+}
+
+/// Latency by percentile, all repeats together. The axis is one over the share that took longer, so that the tail has as much room as it
+/// deserves (as HdrHistogram's plots; Tene 2013).
+pub fn percentiles(id: String, workload: &Workload<'_>, name: &str) -> Option<Chart> {
+    let curves = workload.cells.iter().enumerate().filter_map(|(place, cell)| Some((place, cell, curve(cell, name)?)));
+    let data: Vec<Value> = curves
+        .map(|(place, cell, curve)| line(place, cell, numbers(curve.iter().map(|point| point.0)), numbers(curve.iter().map(|p| p.1))))
+        .collect();
+    let ticks = ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
+    let layout = json!({
+        "height": HEIGHT, "showlegend": data.len() > 1,
+        "xaxis": {
+            "type": "log", "title": { "text": "percentile" }, "ticktext": ticks,
+            "tickvals": (0..ticks.len()).map(|nines| number(10f64.powi(nines as i32))).collect::<Vec<_>>(),
+        },
+        "yaxis": { "type": "log", "title": { "text": "µs" } },
+    });
+    let note = "calls that took no longer; all repeats together".into();
+    (!data.is_empty()).then(|| Chart { id, title: "Latency by percentile".into(), note, data, layout })
+}
+
+/// Points of a curve: one over the share of longer calls, and microseconds. Behind the longest call that would be infinite; it stands
+/// where its own share is.
+fn curve(cell: &Cell<'_>, name: &str) -> Option<Vec<(f64, f64)>> {
+    let latencies = cell.phases(name).filter_map(|phase| phase.latency.as_ref());
+    let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
+    for (upper, count) in latencies.flat_map(|latency| &latency.buckets) {
+        *buckets.entry(*upper).or_default() += count;
+    }
+    let all: u64 = buckets.values().sum();
+    let mut left = all;
+    let points = buckets.iter().map(|(upper, count)| {
+        left -= count;
+        (all as f64 / left.max(1) as f64, *upper as f64 / 1000.0)
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    (!points.is_empty()).then_some(points)
+}

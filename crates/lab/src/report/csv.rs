@@ -1,0 +1,77 @@
+//! The export for other programs: one line per run and phase, every parameter a column. The records beside it have everything else.
+//!
+//! `measure` names what the phase counts for together with others, and `measure_write_amplification` is that of all of them, which
+//! verdicts are about; it stands in the line of the last of these phases alone, so that a mean over lines is one over runs.
+
+use super::cells::{Parameters, parameters};
+use super::load::{Folder, Run};
+use super::measures::PHASE;
+use crate::run::PhaseRecord;
+use crate::study::metric::Metric;
+use std::collections::BTreeSet;
+
+type Count = fn(&PhaseRecord) -> Option<u64>;
+
+/// Counts that charts show only as ratios.
+const COUNTS: &[(&str, Count)] = &[
+    ("operations", |p| Some(p.operations)),
+    ("user_bytes", |p| Some(p.written.user_bytes)),
+    ("written_bytes", |p| Some(p.written.total_bytes)),
+    ("process_written_bytes", |p| Some(p.process_written_bytes)),
+    ("store_bytes", |p| Some(p.space.store_bytes)),
+    ("live_user_bytes", |p| p.space.live_user_bytes),
+];
+
+/// The table of all folders.
+pub fn csv(folders: &[Folder]) -> String {
+    let runs = parameters(folders);
+    let names: BTreeSet<&String> = runs.iter().flat_map(|(.., parameters)| parameters.keys()).collect();
+    let head = ["run", "cell", "repeat", "engine", "workload", "seed", "started_unix", "failure", "phase"].into_iter();
+    let head = head.chain(["measure", "measure_write_amplification"]).map(str::to_owned);
+    let measured = PHASE.iter().map(|m| m.column).chain(COUNTS.iter().map(|(name, _)| *name)).map(str::to_owned);
+    let mut out = line(head.chain(measured).chain(names.iter().map(|name| (*name).clone())));
+    for (folder, run, parameters) in &runs {
+        let none = PhaseRecord::default();
+        // A run that failed before its first phase is still a line.
+        let phases = if run.record.phases.is_empty() { std::slice::from_ref(&none) } else { &run.record.phases[..] };
+        for phase in phases {
+            out += &line(fields(folder, run, phase).chain(values(&names, parameters)));
+        }
+    }
+    out
+}
+
+fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item = String> {
+    let (record, spec) = (&run.record, &run.record.spec);
+    let cell = folder.planned(run).map(|(_, cell)| cell);
+    let measure = cell.and_then(|cell| cell.measures.iter().find(|(_, phases)| phases.contains(&phase.name)));
+    let together = measure.filter(|(_, phases)| phases.last() == Some(&phase.name));
+    let together = together.and_then(|(_, phases)| Metric::WriteAmplification.of(record, phases));
+    let run = [
+        run.file.clone(),
+        cell.map_or(String::new(), |cell| cell.name.clone()),
+        folder.repeat(run).map_or(String::new(), |repeat| repeat.to_string()),
+        spec.engine.name.clone(),
+        spec.workload.name.clone(),
+        spec.seed.to_string(),
+        record.started_unix.to_string(),
+        record.failure.clone().unwrap_or_default(),
+        phase.name.clone(),
+        measure.map_or(String::new(), |(name, _)| name.clone()),
+        together.map_or(String::new(), |x| x.to_string()),
+    ];
+    let measures: Vec<String> = PHASE.iter().map(|m| (m.of)(phase).map_or(String::new(), |x| x.to_string())).collect();
+    let counts: Vec<String> = COUNTS.iter().map(|(_, of)| of(phase).map_or(String::new(), |x| x.to_string())).collect();
+    run.into_iter().chain(measures).chain(counts)
+}
+
+fn values(names: &BTreeSet<&String>, parameters: &Parameters) -> Vec<String> {
+    names.iter().map(|name| parameters.get(*name).cloned().unwrap_or_default()).collect()
+}
+
+/// A line by RFC 4180.
+fn line(fields: impl Iterator<Item = String>) -> String {
+    let quoted =
+        fields.map(|field| if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field });
+    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+}

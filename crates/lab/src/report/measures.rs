@@ -1,0 +1,201 @@
+//! The figures of a run that tables and charts show, as a list of functions: adding one is adding a line.
+
+use super::cells::{Cell, Workload};
+use crate::result::{CauseBytes, Latency};
+use crate::run::{PhaseRecord, RunRecord};
+use crate::study::metric::Metric;
+use std::collections::BTreeSet;
+
+const MIB: f64 = 1_048_576.0;
+
+/// A figure of one phase.
+pub type OfPhase = fn(&PhaseRecord) -> Option<f64>;
+/// A figure of phases that count together.
+pub type OfPart = fn(&Part<'_>) -> Option<f64>;
+
+/// A figure.
+pub struct Measure<F> {
+    /// Name and unit.
+    pub name: &'static str,
+    /// Column in the CSV file; empty: there under other columns.
+    pub column: &'static str,
+    /// What is to be known to read it right.
+    pub meaning: &'static str,
+    /// The value, if the run has one.
+    pub of: F,
+}
+
+/// Of one phase.
+pub const PHASE: &[Measure<OfPhase>] = &[
+    Measure { name: "operations/s", column: "operations_per_second", meaning: "warm-up left out", of: rate },
+    Measure { name: "p50, µs", column: "p50_us", meaning: "latency, as its client saw it", of: |p| micros(p, |l| l.p50) },
+    Measure { name: "p99, µs", column: "p99_us", meaning: "latency, as its client saw it", of: latency_p99 },
+    Measure { name: "p99.9, µs", column: "p999_us", meaning: "latency, as its client saw it", of: |p| micros(p, |l| l.p999) },
+    Measure {
+        name: "write amplification",
+        column: "write_amplification",
+        meaning: "bytes written per user byte, in this phase alone",
+        of: |p| p.written.write_amplification,
+    },
+    Measure {
+        name: "space amplification",
+        column: "space_amplification",
+        meaning: "bytes of the store per live user byte, at the end of the phase",
+        of: |p| p.space.space_amplification,
+    },
+    Measure { name: "stalled, s", column: "stall_seconds", meaning: "time that writers waited", of: |p| Some(p.stalls.seconds) },
+    Measure {
+        name: "peak memory, MiB",
+        column: "peak_resident_mib",
+        meaning: "largest resident set",
+        of: |p| positive(p.memory.peak_resident_bytes as f64 / MIB),
+    },
+    Measure { name: "CPU, s", column: "cpu_seconds", meaning: "all threads, user and system", of: |p| Some(p.cpu_seconds) },
+    Measure { name: "time, s", column: "seconds", meaning: "warm-up left out", of: |p| Some(p.seconds) },
+];
+
+/// Of the phases that count together.
+pub const PART: &[Measure<OfPart>] = &[WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, WRITTEN, PEAK_MEMORY, CPU, TIME];
+
+/// All bytes written per user byte.
+pub const WRITE_AMPLIFICATION: Measure<OfPart> = Measure {
+    name: "write amplification",
+    column: "",
+    meaning: "bytes written per user byte",
+    of: |part| Metric::WriteAmplification.of(part.run, part.phases),
+};
+
+/// Space at the end.
+pub const SPACE_AMPLIFICATION: Measure<OfPart> = Measure {
+    name: "space amplification",
+    column: "",
+    meaning: "bytes of the store per live user byte, at the end",
+    of: |part| Metric::SpaceAmplification.of(part.run, part.phases),
+};
+
+/// The greatest peak of memory.
+pub const PEAK_MEMORY: Measure<OfPart> = Measure {
+    name: "peak memory, MiB",
+    column: "",
+    meaning: "largest resident set",
+    of: |part| positive(Metric::PeakMemory.of(part.run, part.phases)? / MIB),
+};
+
+const WRITTEN: Measure<OfPart> = Measure {
+    name: "written, MiB",
+    column: "",
+    meaning: "by all causes",
+    of: |part| Some(part.sum(|phase| phase.written.total_bytes as f64) / MIB),
+};
+const CPU: Measure<OfPart> =
+    Measure { name: "CPU, s", column: "", meaning: "all threads, user and system", of: |part| Some(part.sum(|phase| phase.cpu_seconds)) };
+const TIME: Measure<OfPart> =
+    Measure { name: "time, s", column: "", meaning: "warm-up left out", of: |part| Some(part.sum(|phase| phase.seconds)) };
+
+/// Phases of a run that count together, so that debts of one that another pays are in the figures.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// The run.
+    pub run: &'a RunRecord,
+    /// Names of the phases.
+    pub phases: &'a [String],
+}
+
+impl Part<'_> {
+    /// Names of all causes of bytes written.
+    pub fn causes(&self) -> BTreeSet<String> {
+        self.written().map(|line| line.cause.clone()).collect()
+    }
+
+    /// Bytes of a cause per user byte.
+    pub fn share(&self, cause: &str) -> Option<f64> {
+        let bytes: u64 = self.written().filter(|line| line.cause == cause).map(|line| line.bytes).sum();
+        let user = self.sum(|phase| phase.written.user_bytes as f64);
+        (user > 0.0).then_some(bytes as f64 / user)
+    }
+
+    fn written(&self) -> impl Iterator<Item = &CauseBytes> {
+        self.phases.iter().filter_map(|name| phase(self.run, name)).flat_map(|phase| &phase.written.by_cause)
+    }
+
+    fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
+        self.phases.iter().filter_map(|name| phase(self.run, name)).map(of).sum()
+    }
+}
+
+/// Operations per second, of a phase that has operations.
+pub fn rate(phase: &PhaseRecord) -> Option<f64> {
+    positive(phase.operations_per_second)
+}
+
+/// The 99th percentile of all operations, microseconds.
+pub fn latency_p99(phase: &PhaseRecord) -> Option<f64> {
+    micros(phase, |latency| latency.p99)
+}
+
+fn micros(phase: &PhaseRecord, of: fn(&Latency) -> u64) -> Option<f64> {
+    Some(of(phase.latency.as_ref()?) as f64 / 1000.0)
+}
+
+fn positive(x: f64) -> Option<f64> {
+    (x > 0.0).then_some(x)
+}
+
+/// The phase of a name.
+fn phase<'a>(run: &'a RunRecord, name: &str) -> Option<&'a PhaseRecord> {
+    run.phases.iter().find(|phase| phase.name == name)
+}
+
+impl<'a> Cell<'a> {
+    /// A figure of a part of all repeats that have it.
+    pub fn values(&self, part: &str, of: OfPart) -> Vec<f64> {
+        self.parts(part).filter_map(|part| of(&part)).collect()
+    }
+
+    /// A part of all repeats.
+    pub fn parts<'b>(&'b self, part: &str) -> impl Iterator<Item = Part<'b>> {
+        let phases = self.parts.get(part);
+        phases.into_iter().flat_map(move |phases| self.runs.iter().map(move |run| Part { run: &run.record, phases }))
+    }
+
+    /// A figure of a phase of all repeats that have it.
+    pub fn phase_values(&self, name: &str, of: OfPhase) -> Vec<f64> {
+        self.phases(name).filter_map(of).collect()
+    }
+
+    /// A phase of all repeats that have it.
+    pub fn phases(&self, name: &str) -> impl Iterator<Item = &'a PhaseRecord> {
+        self.runs.iter().filter_map(move |run| phase(&run.record, name))
+    }
+}
+
+impl Workload<'_> {
+    /// What is measured, in the order of the phases.
+    pub fn parts(&self) -> Vec<(String, Vec<String>)> {
+        let mut parts: Vec<(String, Vec<String>)> = Vec::new();
+        for (name, phases) in self.cells.iter().flat_map(|cell| &cell.parts) {
+            if !parts.iter().any(|(other, _)| other == name) {
+                parts.push((name.clone(), phases.clone()));
+            }
+        }
+        let order = self.phases();
+        parts.sort_by_key(|(_, phases)| phases.first().and_then(|first| order.iter().position(|name| name == first)));
+        parts
+    }
+
+    /// Names of all phases, in the order of the first run that has each.
+    pub fn phases(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for phase in self.cells.iter().flat_map(|cell| &cell.runs).flat_map(|run| &run.record.phases) {
+            if !names.contains(&phase.name) {
+                names.push(phase.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Whether a phase of this name has something to draw beside its table.
+    pub fn has_operations(&self, name: &str) -> bool {
+        self.cells.iter().any(|cell| !cell.phase_values(name, rate).is_empty())
+    }
+}

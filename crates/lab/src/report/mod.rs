@@ -1,0 +1,65 @@
+//! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
+//! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
+//! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
+//! HTML, `csv` the export.
+
+mod cells;
+mod charts;
+mod csv;
+mod load;
+mod measures;
+mod page;
+mod tables;
+mod text;
+
+use load::Folder;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Why there is no report; one line for the user.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was given cannot be drawn; names the file.
+    Input(String),
+    /// The report could not be written; names the file.
+    Output(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Input(what) | Failure::Output(what)) = self;
+        f.write_str(what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Makes `index.html` and `results.csv` in a result folder from its `study.json`, `verdicts.json` and `runs/*.json`. Gives the page's
+/// path.
+///
+/// # Errors
+/// A folder without results, a damaged or newer file; a folder that cannot be written.
+pub fn write(folder: &Path) -> Result<PathBuf, Failure> {
+    let read = Folder::read(folder)?;
+    render(&[read], &folder.join("index.html"), &folder.join("results.csv"))
+}
+
+/// Makes one page (and beside it, with the ending `.csv`, one table) of several result folders, such as those of several commits. The
+/// folder, the commit and the version count as parameters where they differ; changes are against the first folder.
+///
+/// # Errors
+/// As [`write()`].
+pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
+    let mut read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    load::tell_apart(&mut read);
+    render(&read, page, &page.with_extension("csv"))
+}
+
+fn render(folders: &[Folder], page: &Path, csv: &Path) -> Result<PathBuf, Failure> {
+    let written = |path: &Path, text: String| fs::write(path, text).map_err(|e| Failure::Output(format!("{}: {e}", path.display())));
+    let table = csv.file_name().unwrap_or_default().to_string_lossy();
+    written(page, page::page(folders, &table))?;
+    written(csv, csv::csv(folders))?;
+    Ok(page.to_owned())
+}

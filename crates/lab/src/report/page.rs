@@ -1,0 +1,155 @@
+//! The page: what was asked, what was run, what came out. It holds everything it needs (style, script, the charting library, packed) and
+//! forbids itself to load anything.
+
+mod asked;
+mod ran;
+
+use super::cells::{Workload, workloads};
+use super::charts::{self, Chart};
+use super::load::Folder;
+use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
+use super::tables;
+use super::text::escape;
+use serde_json::Value;
+
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// plotly.js, gzip in base64, as `scripts/charts` makes it.
+const LIBRARY: &str = include_str!("page/plotly.min.js.gz.base64");
+const LIBRARY_NOTICE: &str = "Charts: plotly.js 4.1.1, copyright Plotly, Inc., MIT licence.";
+
+/// The browser may run what is in the page and load nothing.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
+
+/// Makes the page. `csv`: name of the table beside it.
+pub fn page(folders: &[Folder], csv: &str) -> String {
+    let workloads = workloads(folders);
+    let mut figures = Vec::new();
+    let mut body = format!("<header><h1>{}</h1></header>\n", escape(&title(folders)));
+    body += &folders.iter().map(|folder| asked::asked(folder, folders.len() > 1)).collect::<String>();
+    body += &folders.iter().map(|folder| asked::verdicts(folder, folders.len() > 1)).collect::<String>();
+    body += &ran::ran(folders, csv);
+    if let [base, _, ..] = folders {
+        body += &changes(&workloads, base);
+    }
+    body += &contents(&workloads);
+    body += &sweeps(&workloads, &mut figures);
+    for (place, workload) in workloads.iter().enumerate() {
+        body += &section(place, workload, &mut figures);
+    }
+    whole(&title(folders), &body, &figures)
+}
+
+fn title(folders: &[Folder]) -> String {
+    match folders {
+        [one] => asked::title(one),
+        several => several.iter().map(|folder| folder.name.as_str()).collect::<Vec<_>>().join(" against "),
+    }
+}
+
+fn whole(title: &str, body: &str, figures: &[Value]) -> String {
+    // In a script element only `<` could end the data before its time.
+    let data = Value::from(figures.to_vec()).to_string().replace('<', "\\u003c");
+    let title = escape(title);
+    let drawing = if figures.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n<footer>{LIBRARY_NOTICE}</footer>\n\
+             <script type=\"application/json\" id=\"figures\">{data}</script>\n\
+             <script type=\"text/plain\" id=\"library\">{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n"
+        )
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{drawing}</body>\n</html>\n"
+    )
+}
+
+fn contents(workloads: &[Workload<'_>]) -> String {
+    if workloads.is_empty() {
+        return "<section><h2>What came out</h2><p>No run has finished yet.</p></section>\n".into();
+    }
+    let link = |(place, workload): (usize, &Workload<'_>)| format!("<li><a href=\"#w{place}\">{}</a></li>\n", escape(&workload.name));
+    let links: String = workloads.iter().enumerate().map(link).collect();
+    format!(
+        "<section><h2>What came out</h2>\n<p>Tables have the median of the repeats and, small beside it, the 95 % interval of their mean. \
+         Write amplification stands beside space amplification: either alone can be had for nothing.</p>\n<ul>{links}</ul></section>\n"
+    )
+}
+
+fn changes(workloads: &[Workload<'_>], base: &Folder) -> String {
+    let changed = workloads
+        .iter()
+        .filter_map(|workload| Some(format!("<h3>{}</h3>\n{}", escape(&workload.name), tables::changes(workload, &base.name)?)));
+    let tables: String = changed.collect();
+    let tables = if tables.is_empty() { "<p>No engine ran with the same settings in two of the folders.</p>\n".into() } else { tables };
+    format!(
+        "<section><h2>What changed against {}</h2>\n\
+         <p>Ratios of means with their 95 % intervals; bold where the interval leaves 0 out. Compared is what had the same engine, \
+         settings, workload and limits.</p>\n{tables}</section>\n",
+        escape(&base.name)
+    )
+}
+
+/// Charts beside each other, as many as the screen has room for; their data goes to `figures`.
+fn row(charts: impl IntoIterator<Item = Chart>, figures: &mut Vec<Value>) -> String {
+    let mut row = String::new();
+    for chart in charts {
+        let (title, note) = (escape(&chart.title), escape(&chart.note));
+        row += &format!(
+            "<figure><figcaption><b>{title}</b> <span>{note}</span></figcaption>\
+             <div class=\"chart\" id=\"{}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n",
+            escape(&chart.id)
+        );
+        figures.push(chart.figure());
+    }
+    if row.is_empty() { row } else { format!("<div class=\"row\">\n{row}</div>\n") }
+}
+
+fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> String {
+    let id = format!("w{place}");
+    let mut html = format!("<section id=\"{id}\"><h2>{}</h2>\n", escape(&workload.name));
+    for (place, (name, phases)) in workload.parts().iter().enumerate() {
+        let id = format!("{id}-{place}");
+        let bar = |end: &str, measure: Measure<OfPart>| {
+            charts::bars(format!("{id}-{end}"), measure.name, measure.meaning, workload, |cell| cell.values(name, measure.of))
+        };
+        let amplifications = [bar("write", WRITE_AMPLIFICATION), bar("space", SPACE_AMPLIFICATION)];
+        let others = [charts::causes(format!("{id}-causes"), workload, name), bar("memory", PEAK_MEMORY)];
+        let phases = phases.iter().map(|phase| escape(phase)).collect::<Vec<_>>().join(", ");
+        html += &format!("<h3>{}</h3>\n<p>Phases {phases} together.</p>\n", escape(name));
+        html += &row(amplifications.into_iter().chain(others).flatten(), figures);
+        html += &tables::part(workload, name);
+        html += &tables::ledger(workload, name);
+    }
+    for (place, name) in workload.phases().iter().enumerate() {
+        html += &phase(&format!("{id}-phase-{place}"), workload, name, figures);
+    }
+    html + "</section>\n"
+}
+
+fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>) -> String {
+    let mut html = format!("<h3>Phase {}</h3>\n", escape(name));
+    if workload.has_operations(name) {
+        let bar = |end: &str, title: &str, meaning: &str, of: OfPhase| {
+            charts::bars(format!("{id}-{end}"), title, meaning, workload, |cell| cell.phase_values(name, of))
+        };
+        let bars = [
+            bar("rate", "operations per second", "warm-up left out", rate),
+            bar("p99", "99th percentile of latency, µs", "as the client saw it", latency_p99),
+            charts::percentiles(format!("{id}-percentiles"), workload, name),
+        ];
+        html += &row(bars.into_iter().flatten(), figures);
+        html += &row(charts::over_time(id, workload, name), figures);
+    }
+    html + &tables::phase(workload, name)
+}
+
+fn sweeps(workloads: &[Workload<'_>], figures: &mut Vec<Value>) -> String {
+    let row = row(charts::sweeps(workloads), figures);
+    if row.is_empty() { row } else { format!("<section><h2>Sweeps of two parameters</h2>\n{row}</section>\n") }
+}

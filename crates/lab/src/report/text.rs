@@ -1,0 +1,106 @@
+//! Numbers and foreign text on a page.
+
+/// Text that may stand anywhere in HTML, attributes included.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Three digits that matter, more only in front of the point; thousands with commas.
+pub fn number(x: f64) -> String {
+    if !x.is_finite() {
+        return "-".into();
+    }
+    let places = match x.abs() {
+        0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        // The first digit behind the point that is not 0, and two more.
+        size => (2.0 - size.log10().floor()).min(9.0) as usize,
+    };
+    let text = format!("{x:.places$}");
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
+    let digits = whole.trim_start_matches('-');
+    let mut out: String = whole[..whole.len() - digits.len()].into();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    rest.map_or(out.clone(), |rest| format!("{out}.{rest}"))
+}
+
+/// Breaks a label between words (by `<br>`, which charts understand) so that no line but one long word exceeds `width`. The charting
+/// library reads a little HTML in labels, so the text is escaped.
+pub fn wrap(label: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in label.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>")
+}
+
+/// Days of a unix time, `2026-11-20`, by the civil calendar (Howard Hinnant, "chrono-compatible low-level date algorithms", 2013).
+pub fn date(unix_seconds: u64) -> String {
+    let z = (unix_seconds / 86_400) as i64 + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    format!("{:04}-{month:02}-{day:02}", year_of_era + era * 400 + i64::from(month <= 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1.00"),
+            (2.34159, "2.34"),
+            (31.4159, "31.4"),
+            (314.159, "314"),
+            (426_439.2, "426,439"),
+            (1_000_000.0, "1,000,000"),
+            (0.012345, "0.0123"),
+            (-1234.5, "-1,234"),
+            (f64::NAN, "-"),
+        ];
+        cases.iter().for_each(|(x, text)| assert_eq!(number(*x), *text));
+    }
+
+    #[test]
+    fn foreign_text_is_only_text() {
+        assert_eq!(escape("<b a=\"1\" c='2'>&"), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;");
+        assert_eq!(wrap("leveled, base 64MiB <x>", 12), "leveled,<br>base 64MiB<br>&lt;x&gt;");
+    }
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(951_782_400), "2000-02-29");
+        assert_eq!(date(1_795_132_800), "2026-11-20");
+    }
+}

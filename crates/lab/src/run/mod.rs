@@ -1,0 +1,23 @@
+//! One run as data: [`RunSpec`] says everything that is done, [`RunRecord`] everything that came of it. A study is a list of specs; a
+//! runner executes one spec in a process of its own (so that memory and CPU are the run's alone, and engines do not meet) and prints its
+//! record as JSON; a report is made from records alone.
+
+mod named;
+mod options;
+mod record;
+mod spec;
+mod validate;
+mod verdict;
+
+pub use named::{NAMED, named};
+pub use options::is_table_option;
+pub(crate) use options::without_lines;
+pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
+pub use spec::{
+    Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
+};
+pub use validate::OPERATIONS;
+pub use verdict::{Answer, Verdict};
+
+#[cfg(test)]
+mod tests;

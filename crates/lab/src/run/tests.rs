@@ -1,0 +1,113 @@
+use super::*;
+use std::collections::BTreeMap;
+
+fn spec() -> RunSpec {
+    RunSpec {
+        version: SPEC_VERSION,
+        engine: EngineSpec {
+            name: "sinter".into(),
+            database: BTreeMap::new(),
+            families: vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }],
+            wal: true,
+            sync: false,
+        },
+        medium: Medium { directory: "/tmp".into() },
+        workload: named("ycsb-a", 1000, 100, 1).unwrap(),
+        seed: 1,
+        limits: Limits::default(),
+    }
+}
+
+#[test]
+fn named_workloads_are_valid_and_come_back_from_json() {
+    for (name, _) in NAMED {
+        let spec = RunSpec { workload: named(name, 1000, 100, 2).unwrap(), ..spec() };
+        assert_eq!(spec.validate(), Vec::<String>::new(), "{name}");
+        let json = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<RunSpec>(&json).unwrap(), spec);
+    }
+    assert!(named("ycsb-g", 1, 1, 1).is_none());
+}
+
+#[test]
+fn ranges_cut_the_keys_without_a_gap() {
+    for keys in [50, 1000, 999, u64::MAX] {
+        let PhaseKind::Run { mixes, .. } = named("mixed-lifetime", keys, 1, 1).unwrap().phases.remove(2).kind else { panic!() };
+        let ranges: Vec<_> = mixes.iter().map(|mix| mix.keys(keys)).collect();
+        assert_eq!((ranges[0].start, ranges[2].end), (0, keys));
+        assert_eq!((ranges[0].end, ranges[1].end), (ranges[1].start, ranges[2].start));
+    }
+}
+
+#[test]
+fn every_complaint_names_its_field() {
+    let refused = |change: &dyn Fn(&mut RunSpec), complaints: &[&str]| {
+        let mut spec = spec();
+        change(&mut spec);
+        assert_eq!(spec.validate(), complaints);
+    };
+    fn run(spec: &mut RunSpec) -> &mut PhaseKind {
+        &mut spec.workload.phases[2].kind
+    }
+    fn mix(spec: &mut RunSpec) -> &mut Mix {
+        let PhaseKind::Run { mixes, .. } = run(spec) else { panic!() };
+        &mut mixes[0]
+    }
+    refused(&|spec| spec.version = 0, &["version: must be 1, not 0"]);
+    refused(&|spec| spec.engine.families.clear(), &["engine.families: must name at least one"]);
+    refused(
+        &|spec| spec.engine.families[0].name = "a b".into(),
+        &["engine.families[0].name: \"a b\" must be printable, without blanks, quotes and brackets"],
+    );
+    refused(&|spec| (spec.engine.wal, spec.engine.sync) = (false, true), &["engine.sync: needs the write-ahead log (wal)"]);
+    let two_lines = |spec: &mut RunSpec| _ = spec.engine.database.insert("a".into(), "1\n[b]".into());
+    refused(&two_lines, &["engine: setting \"a\" must be a name and a value of one line, without #"]);
+    refused(
+        &|spec| (spec.workload.keys, spec.workload.key_size) = (70_000, 2),
+        &["workload.keys: keys of 2 bytes have room for 65536, not 70000"],
+    );
+    refused(&|spec| spec.workload.value_size = ValueSize::Uniform(2, 1), &["workload.value_size.uniform: 2 is more than 1"]);
+    refused(&|spec| spec.workload.compression_ratio = f64::NAN, &["workload.compression_ratio: must be 0 to 1, not NaN"]);
+    refused(&|spec| spec.workload.phases[1].name = "load".into(), &["workload.phases[1].name: \"load\" is there twice"]);
+    let at = "workload.phases[2] (run)";
+    refused(
+        &|spec| {
+            let PhaseKind::Run { operations, threads, pace, warm_up_seconds, .. } = run(spec) else { panic!() };
+            (*operations, *threads, *pace, *warm_up_seconds) = (None, 0, Pace::Open(0.0), -1.0);
+        },
+        &[
+            &format!("{at}.threads: must be 1 to 1024, not 0"),
+            &format!("{at}: one of operations and seconds must be given, and not both"),
+            &format!("{at}.warm_up_seconds: must be at least 0 and less than seconds"),
+            &format!("{at}.pace.open: must be more than 0, and at most 1000000000 per second"),
+        ],
+    );
+    let mixed = |change: &dyn Fn(&mut Mix), complaint: &str| {
+        refused(&|spec| change(mix(spec)), &[&format!("{at}.mixes (all){complaint}")]);
+    };
+    mixed(&|mix| mix.weight = 0.0, ".weight: must be more than 0, and at most 1000000000");
+    mixed(&|mix| mix.weight = 1e308, ".weight: must be more than 0, and at most 1000000000");
+    mixed(&|mix| mix.family = Some("hot".into()), ".family: there is no family \"hot\"");
+    mixed(&|mix| mix.range = (0.5, 0.50001), ".range: has no key");
+    mixed(&|mix| mix.distribution = Distribution::Zipf(-1.0), ".distribution: the exponent must be 0 to 100");
+    let infinite = ".operations.get: the weight must be more than 0, and at most 1000000000";
+    mixed(&|mix| mix.operations = BTreeMap::from([("get".into(), f64::INFINITY)]), infinite);
+    mixed(
+        &|mix| mix.operations = BTreeMap::from([("read".into(), 1.0)]),
+        ".operations.read: is none of get, get_missing, put, insert, delete, read_modify_write, scan",
+    );
+}
+
+#[test]
+fn a_missing_key_is_longer_than_the_others() {
+    let complaints = |key_size| {
+        let mut spec = spec();
+        spec.workload.key_size = key_size;
+        let PhaseKind::Run { mixes, .. } = &mut spec.workload.phases[2].kind else { panic!() };
+        mixes[0].operations = BTreeMap::from([("get_missing".into(), 1.0)]);
+        spec.validate()
+    };
+    assert_eq!(complaints(65_534), [""; 0]);
+    let longer = "needs a key_size of 65534 or less: its keys are longer by one";
+    assert_eq!(complaints(65_535), [format!("workload.phases[2] (run).mixes (all).operations.get_missing: {longer}")]);
+}

@@ -1,0 +1,171 @@
+//! What is wrong with a spec, all of it at once, each complaint with the path of its field.
+
+use super::spec::{Distribution, EngineSpec, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+/// The operations that a mix can name.
+pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delete", "read_modify_write", "scan"];
+
+/// More threads are a typing error.
+const MAX_THREADS: usize = 1024;
+/// The engines' limits lie below 4 GiB.
+const MAX_VALUE: usize = 1 << 30;
+/// The engines' limit: fjall has 16 bits for a key's length.
+const MAX_KEY: usize = 65_535;
+/// Sums and products of weights stay far below infinity.
+const MAX_WEIGHT: f64 = 1e9;
+/// A thread keeps a histogram for each of its operations.
+const MAX_OPERATIONS: usize = 64;
+
+impl RunSpec {
+    /// Every complaint about this spec; empty if it can be run. Paths and engine settings are not looked at.
+    pub fn validate(&self) -> Vec<String> {
+        let mut check = Check { list: Vec::new() };
+        check.that(self.version == SPEC_VERSION, "version", format_args!("must be {SPEC_VERSION}, not {}", self.version));
+        check.engine(&self.engine);
+        check.workload(&self.workload);
+        let families: BTreeSet<&str> = self.engine.families.iter().map(|family| family.name.as_str()).collect();
+        for (i, phase) in self.workload.phases.iter().enumerate() {
+            check.phase(&format!("workload.phases[{i}] ({})", phase.name), &phase.kind, &self.workload, &families);
+        }
+        check.that(self.limits.cpus != Some(0), "limits.cpus", "must be at least 1");
+        check.that(self.limits.memory_bytes.is_none_or(|bytes| bytes >= 1 << 20), "limits.memory_bytes", "must be at least 1048576");
+        check.list
+    }
+}
+
+struct Check {
+    list: Vec<String>,
+}
+
+impl Check {
+    fn that(&mut self, good: bool, field: &str, what: impl Display) {
+        if !good {
+            self.list.push(format!("{field}: {what}"));
+        }
+    }
+
+    fn within(&mut self, value: usize, least: usize, most: usize, field: &str) {
+        self.that((least..=most).contains(&value), field, format_args!("must be {least} to {most}, not {value}"));
+    }
+
+    fn engine(&mut self, engine: &EngineSpec) {
+        self.that(!engine.families.is_empty(), "engine.families", "must name at least one");
+        self.that(engine.wal || !engine.sync, "engine.sync", "needs the write-ahead log (wal)");
+        let mut names = BTreeSet::new();
+        for (i, family) in engine.families.iter().enumerate() {
+            let field = format!("engine.families[{i}].name");
+            let plain = !family.name.is_empty() && family.name.chars().all(|c| c.is_ascii_graphic() && !"\"[]".contains(c));
+            self.that(plain, &field, format_args!("{:?} must be printable, without blanks, quotes and brackets", family.name));
+            self.that(names.insert(&family.name), &field, format_args!("{:?} is there twice", family.name));
+        }
+        // Settings become lines of an OPTIONS file.
+        for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {
+            let plain = !name.is_empty() && !name.contains(['=', '[']) && !(name.clone() + value).contains(['\n', '\r', '#']);
+            self.that(plain, "engine", format_args!("setting {name:?} must be a name and a value of one line, without #"));
+        }
+    }
+
+    fn workload(&mut self, workload: &Workload) {
+        let Workload { keys, key_size, compression_ratio, .. } = *workload;
+        self.within(key_size, 1, MAX_KEY, "workload.key_size");
+        let room = if key_size >= 8 { u64::MAX } else { 1u64 << (8 * key_size.max(1)) };
+        self.that(keys >= 1, "workload.keys", "must be at least 1");
+        self.that(keys <= room, "workload.keys", format_args!("keys of {key_size} bytes have room for {room}, not {keys}"));
+        let ratio = "workload.compression_ratio";
+        self.that((0.0..=1.0).contains(&compression_ratio), ratio, format_args!("must be 0 to 1, not {compression_ratio}"));
+        match workload.value_size {
+            ValueSize::Fixed(size) => self.within(size, 0, MAX_VALUE, "workload.value_size.fixed"),
+            ValueSize::Uniform(least, most) => {
+                self.within(most, 0, MAX_VALUE, "workload.value_size.uniform");
+                self.that(least <= most, "workload.value_size.uniform", format_args!("{least} is more than {most}"));
+            }
+            ValueSize::Pareto { scale, shape, most } => {
+                self.within(most, 0, MAX_VALUE, "workload.value_size.pareto.most");
+                self.that(scale > 0.0 && scale.is_finite(), "workload.value_size.pareto.scale", "must be more than 0");
+                self.that((0.0..=10.0).contains(&shape), "workload.value_size.pareto.shape", "must be 0 to 10");
+            }
+        }
+        self.that(!workload.phases.is_empty(), "workload.phases", "must name at least one");
+        let mut names = BTreeSet::new();
+        for (i, phase) in workload.phases.iter().enumerate() {
+            let field = format!("workload.phases[{i}].name");
+            self.that(!phase.name.is_empty(), &field, "must not be empty");
+            self.that(!phase.name.contains(['\n', '\r']), &field, "must be one line");
+            self.that(names.insert(&phase.name), &field, format_args!("{:?} is there twice", phase.name));
+        }
+    }
+
+    fn phase(&mut self, at: &str, kind: &PhaseKind, workload: &Workload, families: &BTreeSet<&str>) {
+        match kind {
+            PhaseKind::Load { threads, .. } => self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads")),
+            PhaseKind::Settle | PhaseKind::Compact => {}
+            PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds } => {
+                self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads"));
+                let one = operations.is_some() != seconds.is_some();
+                self.that(one, at, "one of operations and seconds must be given, and not both");
+                let positive = seconds.is_none_or(|seconds| seconds > 0.0 && seconds <= 1e9);
+                self.that(positive, &format!("{at}.seconds"), "must be more than 0, and at most 1000000000");
+                let warm = (0.0..=1e9).contains(warm_up_seconds) && seconds.is_none_or(|seconds| *warm_up_seconds < seconds);
+                self.that(warm, &format!("{at}.warm_up_seconds"), "must be at least 0 and less than seconds");
+                self.pace(at, *pace);
+                self.that(*pace != Pace::Trace, &format!("{at}.pace"), "trace is for replays");
+                self.mixes(at, mixes, workload, families);
+            }
+            PhaseKind::Replay { pace, .. } => self.pace(at, *pace),
+        }
+    }
+
+    fn pace(&mut self, at: &str, pace: Pace) {
+        if let Pace::Open(rate) = pace {
+            self.that(rate > 0.0 && rate <= 1e9, &format!("{at}.pace.open"), "must be more than 0, and at most 1000000000 per second");
+        }
+    }
+
+    fn mixes(&mut self, at: &str, mixes: &[Mix], workload: &Workload, families: &BTreeSet<&str>) {
+        self.that(!mixes.is_empty(), &format!("{at}.mixes"), "must name at least one");
+        let kinds = mixes.iter().map(|mix| mix.operations.len()).sum::<usize>();
+        self.that(kinds <= MAX_OPERATIONS, &format!("{at}.mixes"), format_args!("{kinds} operations are more than {MAX_OPERATIONS}"));
+        let mut names = BTreeSet::new();
+        for mix in mixes {
+            let at = format!("{at}.mixes ({})", mix.name);
+            self.that(names.insert(&mix.name), &at, "its name is there twice");
+            let sensible = |weight: f64| weight > 0.0 && weight <= MAX_WEIGHT;
+            self.that(sensible(mix.weight), &format!("{at}.weight"), "must be more than 0, and at most 1000000000");
+            if let Some(family) = &mix.family {
+                self.that(families.contains(family.as_str()), &format!("{at}.family"), format_args!("there is no family {family:?}"));
+            }
+            let (from, to) = mix.range;
+            self.that(0.0 <= from && from < to && to <= 1.0, &format!("{at}.range"), "must go from a smaller to a larger of 0 to 1");
+            self.that(!mix.keys(workload.keys).is_empty(), &format!("{at}.range"), "has no key");
+            if let Distribution::Zipf(alpha) | Distribution::Latest(alpha) = mix.distribution {
+                self.that((0.0..=100.0).contains(&alpha), &format!("{at}.distribution"), "the exponent must be 0 to 100");
+            }
+            if let Distribution::Exponential(range) = mix.distribution {
+                self.that((0.0..=1e6).contains(&range), &format!("{at}.distribution"), "the range must be 0 to 1000000");
+            }
+            self.that(!mix.operations.is_empty(), &format!("{at}.operations"), "must name at least one");
+            for (name, weight) in &mix.operations {
+                let field = format!("{at}.operations.{name}");
+                self.that(OPERATIONS.contains(&name.as_str()), &field, format_args!("is none of {}", OPERATIONS.join(", ")));
+                self.that(sensible(*weight), &field, "the weight must be more than 0, and at most 1000000000");
+            }
+            let longer = !mix.operations.contains_key("get_missing") || workload.key_size < MAX_KEY;
+            self.that(longer, &format!("{at}.operations.get_missing"), "needs a key_size of 65534 or less: its keys are longer by one");
+            let inserts = mix.operations.contains_key("insert");
+            self.that(!inserts || workload.key_size >= 16, &format!("{at}.operations.insert"), "needs a key_size of 16 or more");
+            let scans = mix.operations.contains_key("scan");
+            self.that(!scans || mix.scan_length >= 1, &format!("{at}.scan_length"), "must be at least 1");
+        }
+    }
+}
+
+impl Mix {
+    /// The key numbers of its range, of all `keys`.
+    pub fn keys(&self, keys: u64) -> std::ops::Range<u64> {
+        // A fraction of a number beyond 2^53 is not exact: the whole range is.
+        let place = |part: f64| if part >= 1.0 { keys } else { ((part * keys as f64).round() as u64).min(keys) };
+        place(self.range.0)..place(self.range.1)
+    }
+}

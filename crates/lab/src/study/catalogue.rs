@@ -1,0 +1,83 @@
+//! The studies there are.
+
+use super::plan::{Request, Scale, Study};
+use super::{Error, compaction_wal_waf, own};
+use crate::run::{Workload, named};
+
+/// A study that comes with the laboratory.
+pub struct Entry {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it asks, one line.
+    pub asks: &'static str,
+    make: fn(Scale, &Request) -> Study,
+}
+
+/// All of them.
+pub const STUDIES: &[Entry] = &[Entry {
+    name: compaction_wal_waf::NAME,
+    asks: "does the log interact with the compaction style, and can leveled compaction be shaped to write as little as universal?",
+    make: compaction_wal_waf::study,
+}];
+
+/// The engines that runners know.
+pub const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];
+
+/// The study of a name.
+///
+/// # Errors
+/// Names that are not known, and numbers that are out of range.
+pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error> {
+    check(request)?;
+    let entry = STUDIES.iter().find(|entry| entry.name == name);
+    let known = || STUDIES.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+    let entry = entry.ok_or_else(|| Error::Request(format!("there is no study {name:?}; there are: {}", known())))?;
+    checked((entry.make)(scale, request))
+}
+
+/// A user's workload under many settings: which of them writes least, at which space, memory and speed.
+///
+/// # Errors
+/// As [`study`]; a workload in which nothing can be measured.
+pub fn own_workload(workload: Workload, request: &Request) -> Result<Study, Error> {
+    check(request)?;
+    checked(own::study(workload, request)?)
+}
+
+/// A workload of [`NAMED`](crate::run::NAMED), with as many requests as keys, by two threads; `None` if there is none of that name.
+pub fn named_workload(name: &str, scale: Scale) -> Option<Workload> {
+    let keys = match scale {
+        Scale::Ci => 10_000,
+        Scale::Small => 2_000_000,
+        // Of each server in YCSB's paper: 20 GB (Cooper et al., SoCC 2010, section 6).
+        Scale::Paper => 20_000_000,
+    };
+    named(name, keys, keys, 2)
+}
+
+/// A study whose runs can be made: what is wrong is told before the first, not by each.
+fn checked(study: Study) -> Result<Study, Error> {
+    let specs = study.runs().into_iter().filter_map(|run| study.spec(&run));
+    match specs.map(|spec| spec.validate()).find(|complaints| !complaints.is_empty()) {
+        Some(complaints) => Err(Error::Request(complaints.join("; "))),
+        None => Ok(study),
+    }
+}
+
+fn check(request: &Request) -> Result<(), Error> {
+    let wrong = |what: String| Err(Error::Request(what));
+    if let Some(engine) = request.engines.iter().find(|engine| !ENGINES.contains(&engine.as_str())) {
+        return wrong(format!("engine: there is no {engine:?}; there are: {}", ENGINES.join(", ")));
+    }
+    let twice = |(i, engine): (usize, &String)| request.engines[..i].contains(engine);
+    if let Some((_, engine)) = request.engines.iter().enumerate().find(|pair| twice(*pair)) {
+        return wrong(format!("engine: {engine} is named twice"));
+    }
+    if request.engines.is_empty() {
+        return wrong("engine: none is named".to_string());
+    }
+    match request.repeats {
+        Some(repeats) if !(1..=1000).contains(&repeats) => wrong(format!("repeats must be 1 to 1000, not {repeats}")),
+        _ => Ok(()),
+    }
+}

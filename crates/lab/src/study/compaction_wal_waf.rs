@@ -1,0 +1,406 @@
+//! Study 1, after a study of 2025 on RocksDB 10.2 with db_bench: does the log interact with the compaction style, and can leveled
+//! compaction be shaped until its write amplification comes near that of universal compaction? Two ends that were left open there are
+//! followed here: repeats with intervals and the bytes by cause, and hot and cold keys in families of different styles.
+
+use super::metric::Metric;
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, STUDY_VERSION, Scale, Study, Term};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Medium, Phase, ValueSize, Workload};
+use crate::statistics::Fold;
+use std::collections::BTreeMap;
+
+/// Its name on the command line.
+pub const NAME: &str = "compaction-wal-waf";
+
+/// By how much a figure has to change for the change to matter: 5 %.
+const LESS: f64 = 0.95;
+const MORE: f64 = 1.05;
+/// By how much two differences have to differ, as a share of the mean of the four figures, for it to matter: 5 %. Their sums in pairs then
+/// differ by half of that.
+const INTERACTION: f64 = 1.0 + (MORE - 1.0) / 2.0;
+/// Within this factor, one write amplification is near another.
+const NEAR: f64 = 1.10;
+/// Bytes of a key, db_bench's default.
+const KEY: usize = 16;
+/// Bytes of a value, the original's.
+const VALUES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
+/// The loads that are measured, each with its debts.
+const LOADS: [&str; 2] = ["fillrandom", "overwrite"];
+/// Where a name ends in this, the phase pays the debts of the one before.
+const DEBTS: &str = "debts";
+
+/// The smallest fan-out that is tried.
+const LEAST_FAN_OUT: u64 = 4;
+const UNIVERSAL: Shape = Shape::Universal { trigger: TRIGGER };
+const LEVELED: Shape = Shape::Leveled { base: BASE, fan_out: FAN_OUT };
+/// Shapes of leveled trees beside the default one: name, shape.
+const SHAPES: [(&str, Shape); 4] = [
+    ("leveled base / 4", Shape::Leveled { base: BASE / 4, fan_out: FAN_OUT }),
+    ("leveled base * 2", Shape::Leveled { base: BASE * 2, fan_out: FAN_OUT }),
+    ("leveled fan-out 4", Shape::Leveled { base: BASE, fan_out: LEAST_FAN_OUT }),
+    ("leveled fan-out 20", Shape::Leveled { base: BASE, fan_out: 20 }),
+];
+
+/// How large things are at a scale. Memtables, tables and level targets shrink by the divisor, the number of keys with them, so that trees
+/// keep their number of levels.
+struct Sizes {
+    divisor: u64,
+    keys: u64,
+    values: [usize; 3],
+    repeats: u32,
+}
+
+impl Sizes {
+    fn memtable(&self) -> u64 {
+        MEMTABLE / self.divisor
+    }
+
+    /// Bytes in tables of the keys that are there after a load, of which each puts as many uniform keys as there are: the number of puts of
+    /// a key is nearly Poisson's. Half of a value compresses away.
+    fn tree(&self, value: usize, load: &str) -> u64 {
+        let loads = LOADS.iter().position(|other| *other == load).map_or(0, |place| place + 1);
+        let there = self.keys as f64 * (1.0 - (-(loads as f64)).exp());
+        (there * (KEY + value / 2) as f64) as u64
+    }
+
+    /// What levels 1 and 2 hold under the smallest fan-out. A smaller tree is the same under every larger one, so that fan-outs cannot be
+    /// compared by it.
+    fn two_levels(&self) -> u64 {
+        BASE * self.memtable() * (1 + LEAST_FAN_OUT)
+    }
+
+    fn of(scale: Scale) -> Sizes {
+        match scale {
+            Scale::Ci => Sizes { divisor: 1024, keys: 2_000, values: VALUES.map(|bytes| bytes / 4), repeats: 2 },
+            Scale::Small => Sizes { divisor: 128, keys: 15_625, values: VALUES, repeats: 5 },
+            Scale::Paper => Sizes { divisor: 1, keys: 2_000_000, values: VALUES, repeats: 3 },
+        }
+    }
+}
+
+/// The study.
+pub fn study(scale: Scale, request: &Request) -> Study {
+    let sizes = Sizes::of(scale);
+    let mut cells = profiles(&sizes);
+    cells.extend(shapes(&sizes));
+    cells.extend(families(&sizes));
+    let mut hypotheses = hypotheses_on_profiles();
+    hypotheses.extend(hypotheses_on_shapes(&sizes));
+    hypotheses.extend(hypotheses_on_families());
+    Study {
+        version: STUDY_VERSION,
+        name: NAME.to_string(),
+        title: "Compaction style, write-ahead log and write amplification".to_string(),
+        questions: questions(&sizes),
+        scale: Some(scale),
+        seed: request.seed,
+        repeats: request.repeats.unwrap_or(sizes.repeats),
+        engines: request.engines.clone(),
+        medium: Medium { directory: request.directory.clone() },
+        limits: request.limits,
+        cells,
+        hypotheses,
+    }
+}
+
+fn questions(sizes: &Sizes) -> Vec<String> {
+    let (divisor, keys) = (sizes.divisor, sizes.keys);
+    let kib = sizes.memtable() / 1024;
+    vec![
+        "A: does the write-ahead log's setting interact with the compaction style enough to change write amplification? Of two profiles, \
+         `stable` has the log on and no direct I/O, `perf` has the log off and direct I/O for flushes and compactions; neither syncs. A \
+         log adds about one byte per byte of the user to either style, which is a larger share of whatever writes less: shares that \
+         differ are no interaction. It is one where the bytes that `perf` saves differ between styles by more than 5 % of what is written."
+            .to_string(),
+        "B: on random writes and overwrites, can leveled compaction be shaped by its base level's size and its fan-out until its write \
+         amplification comes near (within 10 %) universal compaction's? Profile `stable`."
+            .to_string(),
+        "C: hot keys (a tenth, with nine tenths of the updates) and cold keys in families of their own, hot on leveled and cold on \
+         universal compaction: does that write less than one family for both, and than two families of one style? Two families have \
+         memtables of half the size, so that all use the same memory."
+            .to_string(),
+        format!(
+            "Write amplification is (log + flushes + compactions) / (keys + values written), with the compactions that the writes made \
+             necessary, even if they ran after them. {keys} keys of {KEY} bytes, values of {:?} bytes ({}) of which half compress away, \
+             Snappy, memtables and tables of {kib} KiB, base level of {} KiB (a quarter, double), fan-out {FAN_OUT} ({LEAST_FAN_OUT}, 20); \
+             memtables, tables and levels are the original's divided by {divisor}. The number of keys is ours, the original's is not \
+             known; it is the same for all value sizes, as in db_bench, so that large values make larger databases. A control has the \
+             smallest values and 16 times the keys. Fan-outs are compared only where keys and compressed values come to more than levels \
+             1 and 2 hold under the smallest fan-out, {} KiB: below that every fan-out makes the same tree.",
+            sizes.values,
+            if sizes.values == VALUES { "the original's" } else { "smaller than the original's" },
+            BASE * kib,
+            sizes.two_levels() / 1024,
+        ),
+    ]
+}
+
+fn fill_and_overwrite(value: usize, keys: u64, suffix: &str) -> Workload {
+    let mut phases = Vec::new();
+    for load in LOADS {
+        phases.push(puts(load, keys, vec![putter("put", 1.0, None, (0.0, 1.0), Distribution::Uniform)]));
+        phases.push(settle(&format!("{load} {DEBTS}")));
+    }
+    Workload {
+        name: format!("fillrandom, overwrite, {value} B{suffix}"),
+        keys,
+        key_size: KEY,
+        value_size: ValueSize::Fixed(value),
+        compression_ratio: 0.5,
+        phases,
+    }
+}
+
+fn measures<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, Vec<String>> {
+    names.into_iter().map(|name| (name.to_string(), vec![name.to_string(), format!("{name} {DEBTS}")])).collect()
+}
+
+fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: Workload) -> Cell {
+    let owes = |phase: &&Phase| workload.phases.iter().any(|other| other.name == format!("{} {DEBTS}", phase.name));
+    let measures = measures(workload.phases.iter().filter(owes).map(|phase| phase.name.as_str()));
+    let factors = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    Cell { name, factors, settings, workload, measures }
+}
+
+fn profiles(sizes: &Sizes) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (style, shape) in [("leveled", LEVELED), ("universal", UNIVERSAL)] {
+        for (profile, wal) in [("stable", true), ("perf", false)] {
+            let settings = database(vec![family("default", shape, sizes.memtable())], sizes.memtable(), wal, !wal);
+            let factors = [("part", "A"), ("style", style), ("profile", profile)];
+            cells.push(cell(format!("A {style} {profile}"), &factors, settings, fill_and_overwrite(sizes.values[0], sizes.keys, "")));
+        }
+    }
+    cells
+}
+
+fn shapes(sizes: &Sizes) -> Vec<Cell> {
+    let stable = |shape| database(vec![family("default", shape, sizes.memtable())], sizes.memtable(), true, false);
+    let basic = [("universal", UNIVERSAL), ("leveled", LEVELED)];
+    let mut cells = Vec::new();
+    for value in sizes.values {
+        for (name, shape) in basic.into_iter().chain(SHAPES) {
+            let bytes = value.to_string();
+            let factors = [("part", "B"), ("shape", name), ("value", &bytes)];
+            cells.push(cell(shaped(name, value), &factors, stable(shape), fill_and_overwrite(value, sizes.keys, "")));
+        }
+    }
+    for (name, shape) in basic {
+        let bytes = sizes.values[0].to_string();
+        let factors = [("part", "B control"), ("shape", name), ("value", &bytes)];
+        let workload = fill_and_overwrite(sizes.values[0], 16 * sizes.keys, ", 16 times the keys");
+        cells.push(cell(control(name), &factors, stable(shape), workload));
+    }
+    cells
+}
+
+fn shaped(shape: &str, value: usize) -> String {
+    format!("B {shape}, {value} B")
+}
+
+fn control(shape: &str) -> String {
+    format!("B {shape}, 16 times the keys")
+}
+
+/// Where the hot tenth of the keys ends.
+const HOT: f64 = 0.1;
+
+/// Two families or one: name, style of hot keys, style of cold keys.
+const SPLITS: [(&str, Shape, Option<Shape>); 6] = [
+    ("one family, leveled", LEVELED, None),
+    ("one family, universal", UNIVERSAL, None),
+    ("two families, both leveled", LEVELED, Some(LEVELED)),
+    ("two families, both universal", UNIVERSAL, Some(UNIVERSAL)),
+    ("hot leveled, cold universal", LEVELED, Some(UNIVERSAL)),
+    ("hot universal, cold leveled", UNIVERSAL, Some(LEVELED)),
+];
+
+/// Two families together have the memory of one: half the memtable each. Tables and levels stay as they are.
+fn half(name: &str, shape: Shape, memtable: u64) -> FamilySpec {
+    let mut family = family(name, shape, memtable);
+    family.settings.insert("write_buffer_size".to_string(), (memtable / 2).to_string());
+    family
+}
+
+fn families(sizes: &Sizes) -> Vec<Cell> {
+    let keys = 4 * sizes.keys;
+    let hot_keys = (keys as f64 * HOT) as u64;
+    let mut cells = Vec::new();
+    for (name, hot, cold) in SPLITS {
+        let list = match cold {
+            None => vec![family("default", hot, sizes.memtable())],
+            Some(cold) => [("hot", hot), ("cold", cold)].map(|(name, shape)| half(name, shape, sizes.memtable())).to_vec(),
+        };
+        let cold_family = cold.map(|_| "cold");
+        let hot = |weight, distribution| putter("hot", weight, None, (0.0, HOT), distribution);
+        let cold = |weight, distribution| putter("cold", weight, cold_family, (HOT, 1.0), distribution);
+        let workload = Workload {
+            name: "hot and cold keys".to_string(),
+            keys,
+            key_size: KEY,
+            value_size: ValueSize::Fixed(sizes.values[0]),
+            compression_ratio: 0.5,
+            phases: vec![
+                puts("load cold", keys - hot_keys, vec![cold(1.0, Distribution::Unique)]),
+                puts("load hot", hot_keys, vec![hot(1.0, Distribution::Unique)]),
+                settle("loaded"),
+                puts("update", 3 * keys, vec![hot(0.9, Distribution::Uniform), cold(0.1, Distribution::Uniform)]),
+                settle(&format!("update {DEBTS}")),
+            ],
+        };
+        let settings = database(list, sizes.memtable(), true, false);
+        cells.push(cell(format!("C {name}"), &[("part", "C"), ("families", name)], settings, workload));
+    }
+    cells
+}
+
+fn comparison(name: impl Into<String>, above: Term, below: Term, bound: Bound) -> Comparison {
+    Comparison { name: name.into(), above: vec![above], below: vec![below], fold: Fold::Product, bound }
+}
+
+/// A group for each of many cases with one comparison in it.
+fn each(comparisons: impl Iterator<Item = Comparison>) -> Vec<Group> {
+    comparisons.map(|comparison| Group { name: comparison.name.clone(), any_of: vec![comparison] }).collect()
+}
+
+fn hypothesis(claim: &str, original: Option<&str>, needs: &[&str], groups: Vec<Group>) -> Hypothesis {
+    Hypothesis {
+        claim: claim.to_string(),
+        original: original.map(str::to_string),
+        metric: Metric::WriteAmplification,
+        needs: needs.iter().map(|need| need.to_string()).collect(),
+        groups,
+    }
+}
+
+fn hypotheses_on_profiles() -> Vec<Hypothesis> {
+    let lower = |style: &'static str| {
+        let compare = move |load: &&'static str| {
+            let term = |profile: &str| Term::new(format!("A {style} {profile}"), *load);
+            comparison(format!("{style}, {load}: perf to stable"), term("perf"), term("stable"), Bound::Below(LESS))
+        };
+        each(LOADS.iter().map(compare))
+    };
+    let four = |load: &str, above: [[&str; 2]; 2], below: [[&str; 2]; 2], name: &str, fold, bound| {
+        let terms = |cells: [[&str; 2]; 2]| cells.map(|[style, profile]| Term::new(format!("A {style} {profile}"), load)).to_vec();
+        Comparison { name: format!("{load}: {name}"), above: terms(above), below: terms(below), fold, bound }
+    };
+    let [leveled, universal] = ["leveled", "universal"].map(|style| [[style, "perf"], [style, "stable"]]);
+    let shares = LOADS.map(|load| {
+        let (above, below) = ([leveled[0], universal[1]], [leveled[1], universal[0]]);
+        four(load, above, below, "perf to stable, leveled to universal", Fold::Product, Bound::Below(LESS))
+    });
+    let differences = LOADS.map(|load| {
+        let (above, below) = ([leveled[1], universal[0]], [leveled[0], universal[1]]);
+        let name = "stable of leveled + perf of universal, to perf of leveled + stable of universal";
+        four(load, above, below, name, Fold::Sum, Bound::Apart(INTERACTION))
+    });
+    let needs = ["compaction_style"];
+    vec![
+        hypothesis(
+            "A: profile perf (no log) lowers write amplification, of leveled and of universal compaction",
+            Some("accepted: by about 35 % (leveled) and about 23 % (universal)"),
+            &needs,
+            lower("leveled").into_iter().chain(lower("universal")).collect(),
+        ),
+        hypothesis(
+            "A: of its write amplification, leveled compaction saves the larger share by profile perf",
+            Some("yes: about 35 % against about 23 %"),
+            &needs,
+            each(shares.into_iter()),
+        ),
+        hypothesis(
+            "A: the log interacts with the compaction style: what profile perf saves, in bytes written per byte of the user, depends on it",
+            None,
+            &needs,
+            each(differences.into_iter()),
+        ),
+    ]
+}
+
+fn hypotheses_on_shapes(sizes: &Sizes) -> Vec<Hypothesis> {
+    let cases: Vec<(usize, &str)> = sizes.values.iter().flat_map(|value| LOADS.map(|load| (*value, load))).collect();
+    let compare = |(value, load): (usize, &str), above: &str, below: &str, bound| {
+        let term = |shape: &str| Term::new(shaped(shape, value), load);
+        comparison(format!("{load}, {value} B: {above} to {below}"), term(above), term(below), bound)
+    };
+    let deep = cases.iter().filter(|(value, load)| sizes.tree(*value, load) > sizes.two_levels());
+    let over_all = |above: &str, below: &str, bound| each(cases.iter().map(|case| compare(*case, above, below, bound)));
+    let near = cases.iter().map(|case| Group {
+        name: format!("{}, {} B, to universal", case.1, case.0),
+        any_of: [("leveled", LEVELED)]
+            .iter()
+            .chain(&SHAPES)
+            .map(|(name, _)| compare(*case, name, "universal", Bound::Below(NEAR)))
+            .collect(),
+    });
+    let growth = |small: &dyn Fn(&str) -> String, what: &str| {
+        let large = sizes.values[2];
+        each(LOADS.iter().map(|load| Comparison {
+            name: format!("{load}: distance at {large} B to that at {} B{what}", sizes.values[0]),
+            above: vec![Term::new(shaped("leveled", large), *load), Term::new(small("universal"), *load)],
+            below: vec![Term::new(shaped("universal", large), *load), Term::new(small("leveled"), *load)],
+            fold: Fold::Product,
+            bound: Bound::Above(MORE),
+        }))
+    };
+    let (style, base, fan_out) = ("compaction_style", "max_bytes_for_level_base", "max_bytes_for_level_multiplier");
+    let bound = Bound::Above(MORE);
+    vec![
+        hypothesis(
+            "B: leveled compaction can be shaped until its write amplification is within 10 % of universal compaction's",
+            Some("undecided: a smaller base and fan-out come nearer, a distance remains"),
+            &[style, base, fan_out],
+            near.collect(),
+        ),
+        hypothesis("B: leveled compaction writes more than universal", Some("yes"), &[style], over_all("leveled", "universal", bound)),
+        hypothesis(
+            "B: the distance of leveled to universal grows with the value size",
+            Some("yes"),
+            &[style],
+            growth(&|shape: &str| shaped(shape, sizes.values[0]), ""),
+        ),
+        hypothesis(
+            "B control: the distance grows with the value size also where the database is as large",
+            None,
+            &[style],
+            growth(&control, " with 16 times the keys"),
+        ),
+        hypothesis(
+            "B: a smaller base lowers it",
+            Some("yes"),
+            &[base],
+            over_all("leveled base / 4", "leveled base * 2", Bound::Below(LESS)),
+        ),
+        hypothesis(
+            "B: a smaller fan-out lowers it, where the tree outgrows level 2 under the smallest",
+            Some("yes"),
+            &[fan_out],
+            each(deep.map(|case| compare(*case, "leveled fan-out 4", "leveled fan-out 20", Bound::Below(LESS)))),
+        ),
+    ]
+}
+
+fn hypotheses_on_families() -> Vec<Hypothesis> {
+    let than = |others: [&'static str; 2]| {
+        each(others.into_iter().map(|other| {
+            let term = |name: &str| Term::new(format!("C {name}"), "update");
+            let mixed = "hot leveled, cold universal";
+            comparison(format!("{mixed}, to {other}"), term(mixed), term(other), Bound::Below(LESS))
+        }))
+    };
+    vec![
+        hypothesis(
+            "C: hot keys on leveled and cold keys on universal compaction write less than one family for both",
+            None,
+            &["compaction_style"],
+            than(["one family, leveled", "one family, universal"]),
+        ),
+        hypothesis(
+            "C: hot keys on leveled and cold keys on universal compaction write less than two families of one style",
+            None,
+            &["compaction_style"],
+            than(["two families, both leveled", "two families, both universal"]),
+        ),
+    ]
+}

@@ -1,0 +1,345 @@
+//! Applies the rule that a study states to what its runs say.
+
+use super::Error;
+use super::folder::Folder;
+use super::metric::{Metric, by_cause};
+use super::own::MEASURE;
+use super::plan::{Bound, Comparison, Group, Hypothesis, Study, Term};
+use crate::run::{Answer, RunRecord, Verdict};
+use crate::statistics::{CONFIDENCE, Interval, Method, Ratio, Summary, cliffs_delta, mean, ratio, summarise};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A verdict, and all that led to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// What the original study found.
+    pub original: Option<String>,
+    /// All comparisons, in the order of the hypothesis.
+    pub comparisons: Vec<Compared>,
+}
+
+/// What came of one comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its group.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Where the ratio should lie.
+    pub bound: Bound,
+    /// Where it lies; `None` without runs.
+    pub ratio: Option<Ratio>,
+    /// Cliff's delta of one sample against another; `None` where products are compared.
+    pub cliffs_delta: Option<f64>,
+    /// Whether it lies there.
+    pub state: State,
+    /// What the difference is made of, of one sample against another: write amplification by cause, largest change first.
+    pub causes: Vec<CauseChange>,
+}
+
+/// Whether a comparison holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The whole interval lies where it should.
+    Holds,
+    /// No part of it does.
+    Refuted,
+    /// It lies on both sides, or there is none.
+    Open,
+}
+
+/// Bytes written for one cause over bytes written by the user, means.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CauseChange {
+    /// The cause.
+    pub cause: String,
+    /// Above the line.
+    pub above: f64,
+    /// Below the line.
+    pub below: f64,
+}
+
+/// The good records of a study by cell and engine.
+pub struct Results(BTreeMap<(String, String), Vec<RunRecord>>);
+
+impl Results {
+    /// Those of a folder. Failed runs are left out.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub fn read(study: &Study, folder: &Folder) -> Result<Results, Error> {
+        let mut results: BTreeMap<_, Vec<RunRecord>> = BTreeMap::new();
+        for run in study.runs() {
+            if let Some(record) = folder.record(study, &run)?.filter(|record| record.failure.is_none()) {
+                results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
+            }
+        }
+        Ok(Results(results))
+    }
+
+    /// A metric of all repeats of a term.
+    pub fn sample(&self, study: &Study, engine: &str, term: &Term, metric: Metric) -> Vec<f64> {
+        Side { study, results: self, engine }.sample(term, metric)
+    }
+
+    fn of(&self, cell: &str, engine: &str) -> &[RunRecord] {
+        self.0.get(&(cell.to_string(), engine.to_string())).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A study and its results, seen from one engine.
+struct Side<'a> {
+    study: &'a Study,
+    results: &'a Results,
+    engine: &'a str,
+}
+
+impl Side<'_> {
+    fn records(&self, term: &Term) -> &[RunRecord] {
+        self.results.of(&term.cell, self.engine)
+    }
+
+    fn phases(&self, term: &Term) -> &[String] {
+        let phases = self.study.cell(&term.cell).and_then(|cell| cell.measures.get(&term.measure));
+        phases.map_or(&[], Vec::as_slice)
+    }
+
+    fn sample(&self, term: &Term, metric: Metric) -> Vec<f64> {
+        self.records(term).iter().filter_map(|record| metric.of(record, self.phases(term))).collect()
+    }
+
+    fn causes(&self, term: &Term) -> Vec<BTreeMap<String, f64>> {
+        self.records(term).iter().filter_map(|record| by_cause(record, self.phases(term))).collect()
+    }
+}
+
+/// All hypotheses on all engines.
+pub fn judge(study: &Study, results: &Results) -> Vec<Finding> {
+    let sides = study.engines.iter().map(|engine| Side { study, results, engine });
+    sides.flat_map(|side| study.hypotheses.iter().map(move |hypothesis| judge_one(hypothesis, &side)).collect::<Vec<_>>()).collect()
+}
+
+fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / hypothesis.comparisons().max(1) as f64;
+    let compare = |group: &Group| -> Vec<Compared> {
+        group.any_of.iter().map(|comparison| compared(&group.name, comparison, hypothesis.metric, side, confidence)).collect()
+    };
+    let groups: Vec<Vec<Compared>> = hypothesis.groups.iter().map(compare).collect();
+    let ignored = ignored_settings(hypothesis, side);
+    let answer = if ignored.is_empty() { answer(&groups) } else { Answer::Undecided };
+    let comparisons: Vec<Compared> = groups.into_iter().flatten().collect();
+    let mut statistics: Vec<String> = comparisons.iter().map(Compared::sentence).collect();
+    if !ignored.is_empty() {
+        let list = ignored.into_iter().collect::<Vec<_>>().join(", ");
+        statistics.insert(0, format!("{} has no counterpart for {list}, so this is not decided", side.engine));
+    }
+    statistics.extend(mixed(hypothesis, side));
+    statistics.extend(methods(&comparisons));
+    let verdict = Verdict {
+        hypothesis: hypothesis.claim.clone(),
+        engine: side.engine.to_string(),
+        verdict: answer,
+        rule: hypothesis.rule(),
+        statistics: statistics.join("\n"),
+    };
+    Finding { verdict, original: hypothesis.original.clone(), comparisons }
+}
+
+/// How the intervals were found, a sentence for each way.
+fn methods(comparisons: &[Compared]) -> Vec<String> {
+    let intervals = || comparisons.iter().filter_map(|compared| compared.ratio?.interval);
+    let found = |method: Method, how: &str| {
+        let one = intervals().find(|interval| interval.method == method)?;
+        Some(format!("Intervals at {:.2} %: {how}", 100.0 * one.confidence))
+    };
+    let student = "Welch's, on logarithms, which take a normal distribution: there are too few repeats to resample at this confidence";
+    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded")].into_iter().flatten().collect()
+}
+
+/// The records that a hypothesis is judged by.
+fn judged_by<'a>(hypothesis: &'a Hypothesis, side: &'a Side<'_>) -> impl Iterator<Item = &'a RunRecord> {
+    let comparisons = hypothesis.groups.iter().flat_map(|group| &group.any_of);
+    comparisons.flat_map(|c| c.above.iter().chain(&c.below)).flat_map(move |term| side.records(term))
+}
+
+/// The settings that the hypothesis is about and that some run of it told it had no use for.
+fn ignored_settings(hypothesis: &Hypothesis, side: &Side<'_>) -> BTreeSet<String> {
+    let told: BTreeSet<&str> =
+        judged_by(hypothesis, side).flat_map(|record| &record.ignored_settings).map(|line| told_name(line)).collect();
+    hypothesis.needs.iter().filter(|name| told.contains(name.as_str())).cloned().collect()
+}
+
+/// What the runs of a hypothesis should share and do not, a sentence for each.
+fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
+    let all = |what: &str, of: &dyn Fn(&RunRecord) -> String| {
+        let values: BTreeSet<String> = judged_by(hypothesis, side).map(of).collect();
+        let list = || values.iter().cloned().collect::<Vec<_>>().join(", ");
+        (values.len() > 1).then(|| format!("The runs are of several {what}: {}", list()))
+    };
+    let unknown = || "unknown".to_string();
+    let found = [
+        all("versions of the engine", &|record| record.engine_version.clone()),
+        all("commits", &|record| record.commit.clone().unwrap_or_else(unknown)),
+        all("machines", &|record| record.machine.to_string()),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// The setting in `[section] name = value: why`; the reason may name others.
+fn told_name(line: &str) -> &str {
+    let name = line.split([':', '=']).next().unwrap_or_default();
+    name.rsplit(']').next().unwrap_or_default().trim()
+}
+
+fn answer(groups: &[Vec<Compared>]) -> Answer {
+    let any = |group: &Vec<Compared>| group.iter().any(|c| c.state == State::Holds);
+    let none = |group: &Vec<Compared>| group.iter().all(|c| c.state == State::Refuted);
+    if groups.iter().any(none) {
+        Answer::Rejected
+    } else if groups.iter().all(any) {
+        Answer::Accepted
+    } else {
+        Answer::Undecided
+    }
+}
+
+fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
+    let samples = |terms: &[Term]| -> Vec<Vec<f64>> { terms.iter().map(|term| side.sample(term, metric)).collect() };
+    let (above, below) = (samples(&comparison.above), samples(&comparison.below));
+    let ratio = ratio(comparison.fold, &views(&above), &views(&below), confidence);
+    let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
+        ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),
+        _ => (None, Vec::new()),
+    };
+    Compared {
+        group: group.to_string(),
+        name: comparison.name.clone(),
+        bound: comparison.bound,
+        ratio,
+        cliffs_delta: delta,
+        state: state(ratio.and_then(|ratio| ratio.interval), comparison.bound),
+        causes: if metric == Metric::WriteAmplification { causes } else { Vec::new() },
+    }
+}
+
+fn views(samples: &[Vec<f64>]) -> Vec<&[f64]> {
+    samples.iter().map(Vec::as_slice).collect()
+}
+
+fn state(interval: Option<Interval>, bound: Bound) -> State {
+    let Some(Interval { low, high, .. }) = interval else { return State::Open };
+    let (holds, refuted) = match bound {
+        Bound::Below(x) => (high < x, low >= x),
+        Bound::Above(x) => (low > x, high <= x),
+        Bound::Apart(x) => (high < 1.0 / x || low > x, low >= 1.0 / x && high <= x),
+    };
+    match (holds, refuted) {
+        (true, _) => State::Holds,
+        (_, true) => State::Refuted,
+        _ => State::Open,
+    }
+}
+
+/// Means of each cause on both sides, largest change first.
+fn changes(above: &[BTreeMap<String, f64>], below: &[BTreeMap<String, f64>]) -> Vec<CauseChange> {
+    let names: BTreeSet<&String> = above.iter().chain(below).flat_map(BTreeMap::keys).collect();
+    let average = |side: &[BTreeMap<String, f64>], cause: &str| {
+        mean(&side.iter().map(|run| run.get(cause).copied().unwrap_or(0.0)).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let change = |cause: &String| CauseChange { cause: cause.clone(), above: average(above, cause), below: average(below, cause) };
+    let mut changes: Vec<CauseChange> = names.into_iter().map(change).collect();
+    changes.sort_by(|x, y| (y.above - y.below).abs().total_cmp(&(x.above - x.below).abs()));
+    changes
+}
+
+impl Compared {
+    /// For people: the ratio with its interval, and what the change is made of.
+    fn sentence(&self) -> String {
+        let Some(Ratio { ratio, interval }) = self.ratio else { return format!("{}: not run", self.name) };
+        let mut text = format!("{}: {ratio:.2}", self.name);
+        match interval {
+            Some(interval) => text += &format!(" ({:.2} to {:.2})", interval.low, interval.high),
+            None => text += " (one repeat: no interval)",
+        }
+        if let Some(delta) = self.cliffs_delta {
+            text += &format!(", Cliff's delta {delta:.2}");
+        }
+        let state = match self.state {
+            State::Holds => "holds",
+            State::Refuted => "refuted",
+            State::Open => "open",
+        };
+        text += &format!(", {}: {state}", self.bound);
+        let parts = self.causes.iter().filter(|change| (change.above - change.below).abs() >= 0.005).take(3);
+        let parts: Vec<String> = parts.map(|change| format!("{} {:+.2}", change.cause, change.above - change.below)).collect();
+        if !parts.is_empty() {
+            let all: f64 = self.causes.iter().map(|change| change.above - change.below).sum();
+            text += &format!(" [of a change of {all:+.2}: {}]", parts.join(", "));
+        }
+        text
+    }
+}
+
+/// One line of the table over all cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The cell.
+    pub cell: String,
+    /// The engine.
+    pub engine: String,
+    /// What is measured.
+    pub measure: String,
+    /// By metric, in the order of [`Metric::ALL`]; `None` where nothing is known.
+    pub figures: Vec<Option<Summary>>,
+    /// No other row of the engine and measure is at least as good in write amplification, space, memory and speed at once.
+    pub undominated: bool,
+}
+
+/// All cells that have results, least write amplification first. Rows of a user's workload are alternatives, so they say which of them
+/// another one beats in everything.
+pub fn table(study: &Study, results: &Results) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for engine in &study.engines {
+        let side = Side { study, results, engine };
+        for cell in &study.cells {
+            for measure in cell.measures.keys() {
+                let term = Term::new(&cell.name, measure);
+                let figures = Metric::ALL.map(|metric| summarise(&side.sample(&term, metric), CONFIDENCE));
+                let row = Row {
+                    cell: cell.name.clone(),
+                    engine: engine.clone(),
+                    measure: measure.clone(),
+                    figures: figures.into(),
+                    undominated: true,
+                };
+                rows.extend(row.figures.iter().any(Option::is_some).then_some(row));
+            }
+        }
+    }
+    let beaten: Vec<bool> = rows.iter().map(|row| row.measure == MEASURE && rows.iter().any(|other| other.beats(row))).collect();
+    rows.iter_mut().zip(beaten).for_each(|(row, beaten)| row.undominated = !beaten);
+    rows.sort_by(|a, b| a.cost(0).total_cmp(&b.cost(0)));
+    rows
+}
+
+impl Row {
+    /// The mean of a metric so that less is better; unknown figures are worst.
+    fn cost(&self, metric: usize) -> f64 {
+        let mean = self.figures[metric].as_ref().map(|summary| summary.mean);
+        match Metric::ALL[metric] {
+            Metric::OperationsPerSecond => mean.map_or(f64::INFINITY, |rate| -rate),
+            _ => mean.unwrap_or(f64::INFINITY),
+        }
+    }
+
+    fn beats(&self, other: &Row) -> bool {
+        let costs = |row: &Row| [0, 1, 2, 3].map(|metric| row.cost(metric));
+        let (mine, theirs) = (costs(self), costs(other));
+        self.engine == other.engine && self.measure == other.measure && mine != theirs && mine.iter().zip(&theirs).all(|(a, b)| a <= b)
+    }
+}

@@ -1,0 +1,34 @@
+//! Studies as data. In reading order: [`plan`] says what a study is (cells, order of runs, hypotheses with their rule), [`catalogue`] has
+//! the ones that come with the laboratory and makes one of a user's own workload, [`conduct`] runs it, one child process per run,
+//! [`folder`] keeps the results, [`judge`] applies the rule to them.
+
+pub mod catalogue;
+mod compaction_wal_waf;
+pub mod conduct;
+pub mod folder;
+pub mod judge;
+pub mod metric;
+pub mod own;
+pub mod plan;
+pub mod settings;
+
+#[cfg(test)]
+mod tests;
+
+/// Why a study did not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// What was asked for is wrong; one line.
+    Request(String),
+    /// Something failed; one line.
+    Failed(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Error::Request(what) | Error::Failed(what)) = self;
+        f.write_str(what)
+    }
+}
+
+impl std::error::Error for Error {}

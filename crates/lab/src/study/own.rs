@@ -1,0 +1,131 @@
+//! A user's own workload crossed with the settings that shape a tree.
+
+use super::Error;
+use super::plan::{Cell, Request, STUDY_VERSION, Study};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
+use crate::run::{Distribution, EngineSpec, Medium, Mix, Phase, PhaseKind, Workload};
+use sinterdb::settings::format_bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Its name in result folders.
+pub const NAME: &str = "workload";
+/// What is read from each run.
+pub const MEASURE: &str = "all";
+/// Repeats where none are asked for.
+const REPEATS: u32 = 3;
+
+/// A shape that is tried.
+pub struct Tried {
+    /// Its name.
+    pub name: String,
+    /// Its values of what is varied.
+    pub factors: Vec<(&'static str, String)>,
+    /// The shape.
+    pub shape: Shape,
+}
+
+/// The shapes that are tried with a memtable of so many bytes.
+pub fn shapes(memtable: u64) -> Vec<Tried> {
+    let mut shapes = Vec::new();
+    for trigger in [TRIGGER, 2 * TRIGGER] {
+        let factors = vec![("style", "universal".to_string()), ("runs", trigger.to_string())];
+        shapes.push(Tried { name: format!("universal, {trigger} runs"), factors, shape: Shape::Universal { trigger } });
+    }
+    let factors = vec![("style", "leveled, dynamic".to_string())];
+    shapes.push(Tried { name: "leveled, dynamic".to_string(), factors, shape: Shape::Dynamic });
+    for base in [BASE / 4, BASE, 2 * BASE] {
+        for fan_out in [4, FAN_OUT, 2 * FAN_OUT] {
+            let size = format_bytes(base * memtable);
+            let factors = vec![("style", "leveled".to_string()), ("base", size.clone()), ("fan-out", fan_out.to_string())];
+            shapes.push(Tried {
+                name: format!("leveled, base {size}, fan-out {fan_out}"),
+                factors,
+                shape: Shape::Leveled { base, fan_out },
+            });
+        }
+    }
+    shapes
+}
+
+/// The settings of a shape for all families of a workload.
+pub fn settings(workload: &Workload, shape: Shape, memtable: u64) -> EngineSpec {
+    let list = families(workload).iter().map(|name| family(name, shape, memtable)).collect();
+    database(list, memtable, true, false)
+}
+
+/// The workload with the debts of its loads, and those at its end, paid in phases of their own where it does not pay them itself: what a
+/// shape puts off would count for another phase, or for none.
+pub fn settled(mut workload: Workload) -> Workload {
+    let is_paid = |phases: &[Phase]| phases.last().is_none_or(|phase| matches!(phase.kind, PhaseKind::Settle | PhaseKind::Compact));
+    let loads = start(&workload);
+    for end in [workload.phases.len(), loads] {
+        if !is_paid(&workload.phases[..end]) {
+            let name = format!("{} (settled)", workload.phases[end - 1].name);
+            workload.phases.insert(end, settle(&name));
+        }
+    }
+    workload
+}
+
+/// Everything after the loads that a workload begins with, or everything if there is nothing else.
+pub fn measured(workload: &Workload) -> Vec<String> {
+    workload.phases[start(workload)..].iter().map(|phase| phase.name.clone()).collect()
+}
+
+/// The first phase that is measured.
+fn start(workload: &Workload) -> usize {
+    // Several families are loaded by runs that put each key of a range once.
+    let puts_once = |mix: &Mix| mix.distribution == Distribution::Unique && mix.operations.keys().all(|operation| operation == "put");
+    let is_load = |kind: &PhaseKind| match kind {
+        PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact => true,
+        PhaseKind::Run { mixes, .. } => mixes.iter().all(puts_once),
+        PhaseKind::Replay { .. } => false,
+    };
+    workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0)
+}
+
+/// The families that the mixes name, behind the first one, which is that of all others.
+fn families(workload: &Workload) -> Vec<String> {
+    let mixes = |kind: &PhaseKind| match kind {
+        PhaseKind::Run { mixes, .. } => mixes.clone(),
+        _ => Vec::new(),
+    };
+    let named: BTreeSet<String> = workload.phases.iter().flat_map(|phase| mixes(&phase.kind)).filter_map(|mix: Mix| mix.family).collect();
+    let others = named.into_iter().filter(|name| name != "default");
+    std::iter::once("default".to_string()).chain(others).collect()
+}
+
+/// The study of a workload.
+pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Error> {
+    if workload.phases.is_empty() {
+        return Err(Error::Request("workload: it has no phases".to_string()));
+    }
+    let workload = settled(workload);
+    let measures = BTreeMap::from([(MEASURE.to_string(), measured(&workload))]);
+    let cells = shapes(MEMTABLE).into_iter().map(|tried| Cell {
+        name: tried.name,
+        factors: tried.factors.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+        settings: settings(&workload, tried.shape, MEMTABLE),
+        workload: workload.clone(),
+        measures: measures.clone(),
+    });
+    Ok(Study {
+        version: STUDY_VERSION,
+        name: NAME.to_string(),
+        title: format!("{}: which settings write least", workload.name),
+        questions: vec![format!(
+            "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory and \
+             speed? Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
+            workload.name,
+            measured(&workload)
+        )],
+        scale: None,
+        seed: request.seed,
+        repeats: request.repeats.unwrap_or(REPEATS),
+        engines: request.engines.clone(),
+        medium: Medium { directory: request.directory.clone() },
+        limits: request.limits,
+        cells: cells.collect(),
+        hypotheses: Vec::new(),
+    })
+}

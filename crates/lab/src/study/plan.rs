@@ -1,0 +1,266 @@
+//! What a study is: cells, the order in which they run, and what is asked of the results.
+
+use super::metric::Metric;
+use crate::run::{EngineSpec, Limits, Medium, RunSpec, SPEC_VERSION, Workload};
+use crate::statistics::Fold;
+use crate::workload::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Version of [`Study`]; grows when a field changes its meaning or goes away.
+pub const STUDY_VERSION: u32 = 1;
+
+/// A study, complete: it is written into the result folder before the first run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// [`STUDY_VERSION`].
+    pub version: u32,
+    /// Its name on the command line.
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+    /// What is asked, and what has to be known to read the answers; a paragraph each.
+    pub questions: Vec<String>,
+    /// How large; `None` for a user's own workload, which has its size.
+    pub scale: Option<Scale>,
+    /// The order of runs and the streams of all workloads follow from it.
+    pub seed: u64,
+    /// How often each cell runs on each engine.
+    pub repeats: u32,
+    /// `sinter`, `rocksdb`, `fjall`.
+    pub engines: Vec<String>,
+    /// Where the data of the runs lie meanwhile.
+    pub medium: Medium,
+    /// What each run may use.
+    pub limits: Limits,
+    /// What is run.
+    pub cells: Vec<Cell>,
+    /// What is asked of the results.
+    pub hypotheses: Vec<Hypothesis>,
+}
+
+/// How large a study is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Under a minute: shows that everything works.
+    Ci,
+    /// Minutes.
+    Small,
+    /// The original's sizes: hours to days.
+    Paper,
+}
+
+impl Scale {
+    /// All, smallest first.
+    pub const ALL: [Scale; 3] = [Scale::Ci, Scale::Small, Scale::Paper];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Ci => "ci",
+            Scale::Small => "small",
+            Scale::Paper => "paper",
+        }
+    }
+}
+
+/// One combination of settings and workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// Its values of what the study varies, such as `style`: `leveled`.
+    pub factors: BTreeMap<String, String>,
+    /// The settings; the engine's name is filled in for each run.
+    pub settings: EngineSpec,
+    /// What is done.
+    pub workload: Workload,
+    /// What is read from a run: name, and the phases that count together, a load with the debts it left to compactions.
+    pub measures: BTreeMap<String, Vec<String>>,
+}
+
+/// One run that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedRun<'a> {
+    /// Its place in the order, and its file: `runs/NNNN.json`.
+    pub number: usize,
+    /// Its cell.
+    pub cell: &'a str,
+    /// Its engine.
+    pub engine: &'a str,
+    /// The how-manieth of its kind, from 0.
+    pub repeat: u32,
+}
+
+/// A claim about the results, judged for each engine by itself. It is accepted if every group holds, rejected if one is refuted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hypothesis {
+    /// The claim, a sentence.
+    pub claim: String,
+    /// What the original study found, if there is one.
+    pub original: Option<String>,
+    /// The figure that is compared.
+    pub metric: Metric,
+    /// Settings that the claim is about: on an engine that has no counterpart for one of them it stays undecided.
+    pub needs: Vec<String>,
+    /// What has to hold.
+    pub groups: Vec<Group>,
+}
+
+/// Holds if one of its comparisons does; is refuted if all of them are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The ways in which it can hold.
+    pub any_of: Vec<Comparison>,
+}
+
+/// A ratio against a bound: the means of `above`, multiplied or added, over those of `below`. Two terms on each side compare two ratios or
+/// two differences.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// Its name.
+    pub name: String,
+    /// Above the line.
+    pub above: Vec<Term>,
+    /// Below the line.
+    pub below: Vec<Term>,
+    /// How several terms of a side become one figure.
+    #[serde(default)]
+    pub fold: Fold,
+    /// Where the ratio should lie.
+    pub bound: Bound,
+}
+
+/// Where a ratio should lie. The comparison holds if the whole interval lies there, and is refuted if none of it does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Below this.
+    Below(f64),
+    /// Above this.
+    Above(f64),
+    /// Outside of 1/x to x.
+    Apart(f64),
+}
+
+/// The mean of a measure over the repeats of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Term {
+    /// The cell.
+    pub cell: String,
+    /// The measure.
+    pub measure: String,
+}
+
+impl Term {
+    /// A measure of a cell.
+    pub fn new(cell: impl Into<String>, measure: impl Into<String>) -> Self {
+        Term { cell: cell.into(), measure: measure.into() }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::Below(x) => write!(f, "below {x:.2}"),
+            Bound::Above(x) => write!(f, "above {x:.2}"),
+            Bound::Apart(x) => write!(f, "outside {:.3} to {x:.3}", 1.0 / x),
+        }
+    }
+}
+
+impl Study {
+    /// All runs in their order. Repeats are blocks, each with all cells on all engines in a random order of its own: whatever drifts on the
+    /// machine hits all alike, and what is finished when somebody ends the study early is nearly balanced.
+    pub fn runs(&self) -> Vec<PlannedRun<'_>> {
+        let mut runs = Vec::new();
+        for repeat in 0..self.repeats {
+            let mut random = Xoshiro256PlusPlus::stream(self.seed, u64::from(repeat));
+            let pairs = self.cells.iter().flat_map(|cell| self.engines.iter().map(move |engine| (cell.name.as_str(), engine.as_str())));
+            let mut block: Vec<(&str, &str)> = pairs.collect();
+            // Fisher, Yates; Durstenfeld 1964.
+            for last in (1..block.len()).rev() {
+                block.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            runs.extend(block.into_iter().map(|(cell, engine)| (cell, engine, repeat)));
+        }
+        let numbered = runs.into_iter().enumerate();
+        numbered.map(|(number, (cell, engine, repeat))| PlannedRun { number, cell, engine, repeat }).collect()
+    }
+
+    /// The cell of a name.
+    pub fn cell(&self, name: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.name == name)
+    }
+
+    /// What the child process is asked to do; `None` for a run of another study. Repeats have seeds of their own, cells and engines have
+    /// not: all see the same keys.
+    pub fn spec(&self, run: &PlannedRun<'_>) -> Option<RunSpec> {
+        let cell = self.cell(run.cell)?;
+        let engine = EngineSpec { name: run.engine.to_string(), ..cell.settings.clone() };
+        Some(RunSpec {
+            version: SPEC_VERSION,
+            engine,
+            medium: self.medium.clone(),
+            workload: cell.workload.clone(),
+            seed: self.seed.wrapping_add(u64::from(run.repeat)),
+            limits: self.limits,
+        })
+    }
+}
+
+impl Hypothesis {
+    /// How many comparisons share its confidence.
+    pub fn comparisons(&self) -> usize {
+        self.groups.iter().map(|group| group.any_of.len()).sum()
+    }
+
+    /// The rule, in words.
+    pub fn rule(&self) -> String {
+        let groups: Vec<String> = self.groups.iter().map(Group::rule).collect();
+        format!(
+            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole \
+             interval lies where it should, and is refuted if none of it does. Accepted if these hold, of alternatives at least one: {}. \
+             Rejected if one is refuted, of alternatives all. Undecided otherwise.",
+            self.metric.name(),
+            self.comparisons(),
+            groups.join("; ")
+        )
+    }
+}
+
+impl Group {
+    fn rule(&self) -> String {
+        let each = |comparison: &Comparison| format!("{} {}", comparison.name, comparison.bound);
+        match self.any_of.as_slice() {
+            [one] if one.name == self.name => each(one),
+            [one] => format!("{}: {}", self.name, each(one)),
+            several => format!("{}: one of ({})", self.name, several.iter().map(each).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+/// Everything that a study leaves to the one who asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Engines, in the order of tables.
+    pub engines: Vec<String>,
+    /// Repeats; the study's own number if `None`.
+    pub repeats: Option<u32>,
+    /// The seed.
+    pub seed: u64,
+    /// Where data lie meanwhile.
+    pub directory: PathBuf,
+    /// What each run may use.
+    pub limits: Limits,
+}

@@ -1,0 +1,565 @@
+//! Reports from outside: made-up result folders in, pages and tables out. The pages stay in cargo's directory for temporary files of
+//! tests, where `scripts/pages` opens them in a browser.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod fixture;
+
+use serde_json::Value;
+use sinter_lab::report::{Failure, compare, write};
+use sinter_lab::result::LevelResult;
+use sinter_lab::run::{PhaseRecord, RunRecord};
+use sinter_lab::study::folder::Folder;
+use sinter_lab::study::plan::Study;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+const MIB: f64 = 1_048_576.0;
+
+/// A new, empty folder for pages that are kept.
+fn kept(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+fn records(folder: &Path) -> BTreeMap<usize, RunRecord> {
+    let files = fs::read_dir(folder.join("runs")).unwrap().map(|entry| entry.unwrap().path());
+    let numbered =
+        |file: PathBuf| (file.file_stem().unwrap().to_str().unwrap().parse().unwrap(), serde_json::from_str(&read(&file)).unwrap());
+    files.map(numbered).collect()
+}
+
+/// The data of an element of the page's script.
+fn element<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("id=\"{id}\">")).unwrap();
+    rest.split_once("</script>").unwrap().0
+}
+
+fn figures(page: &str) -> Vec<Value> {
+    serde_json::from_str(element(page, "figures")).unwrap()
+}
+
+/// The page as a reader has it: without the data of its scripts.
+fn visible(page: &str) -> String {
+    page.replace(element(page, "figures"), "").replace(element(page, "library"), "")
+}
+
+fn floats(values: &Value) -> Vec<f64> {
+    values.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= expected.abs() * 1e-5, "{found} is not {expected}");
+}
+
+/// The whole study with its page, made once.
+struct Sample {
+    folder: PathBuf,
+    study: Study,
+    records: BTreeMap<usize, RunRecord>,
+    page: String,
+    figures: Vec<Value>,
+    csv: String,
+}
+
+fn sample() -> &'static Sample {
+    static SAMPLE: OnceLock<Sample> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let folder = kept("study").join("results");
+        let study = fixture::study(3);
+        fixture::write_study(&folder, &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
+        let page = read(&write(&folder).unwrap());
+        let csv = read(&folder.join("results.csv"));
+        Sample { study, records: records(&folder), figures: figures(&page), page, csv, folder }
+    })
+}
+
+impl Sample {
+    fn figure(&self, id: &str) -> &Value {
+        self.figures.iter().find(|figure| figure["id"] == id).unwrap_or_else(|| panic!("no chart {id}"))
+    }
+
+    /// A figure of all repeats of a cell on an engine.
+    fn values(&self, cell: &str, engine: &str, of: impl Fn(&RunRecord) -> f64) -> Vec<f64> {
+        let runs = self.study.runs();
+        let mine = runs.iter().filter(|run| run.cell == cell && run.engine == engine);
+        mine.map(|run| of(&self.records[&run.number])).collect()
+    }
+
+    /// The names of the cells of a workload, by how the chart writes them.
+    fn cells(&self, workload: &str) -> BTreeMap<String, String> {
+        let mine = self.study.cells.iter().filter(|cell| cell.workload.name == workload);
+        mine.map(|cell| (cell.name.replace(' ', ""), cell.name.clone())).collect()
+    }
+
+    /// Workloads in the order of the page.
+    fn workloads(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for cell in &self.study.cells {
+            if !names.contains(&cell.workload.name) {
+                names.push(cell.workload.name.clone());
+            }
+        }
+        names
+    }
+}
+
+fn phase<'a>(record: &'a RunRecord, name: &str) -> &'a PhaseRecord {
+    record.phases.iter().find(|phase| phase.name == name).unwrap()
+}
+
+/// A label as it was before it was broken into lines.
+fn whole(label: &Value) -> String {
+    label.as_str().unwrap().replace("<br>", "").replace(' ', "")
+}
+
+/// Compares every bar of a chart with `expected(cell, engine)`; gives how many there were.
+fn check_bars(sample: &Sample, workload: &str, id: &str, of: impl Fn(&RunRecord) -> f64) -> usize {
+    let cells = sample.cells(workload);
+    let mut seen = 0;
+    for trace in sample.figure(id)["data"].as_array().unwrap() {
+        let engine = trace["name"].as_str().unwrap();
+        for (place, (label, x)) in trace["y"].as_array().unwrap().iter().zip(floats(&trace["x"])).enumerate() {
+            let values = sample.values(&cells[&whole(label)], engine, &of);
+            near(x, mean(&values));
+            let (up, down) = (floats(&trace["error_x"]["array"])[place], floats(&trace["error_x"]["arrayminus"])[place]);
+            let spread = values.iter().copied().fold(0.0, f64::max) - values.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(up > 0.0 && up < 3.0 * spread && down > 0.0, "{up} and {down} around {values:?}");
+            seen += 1;
+        }
+    }
+    seen
+}
+
+#[test]
+fn bars_are_the_means_of_the_records() {
+    let sample = sample();
+    let workload = &sample.workloads()[0];
+    let cells = sample.cells(workload).len() * 2;
+    let together =
+        |record: &RunRecord, of: fn(&PhaseRecord) -> f64| of(phase(record, "fillrandom")) + of(phase(record, "fillrandom debts"));
+    let user = |p: &PhaseRecord| p.written.user_bytes as f64;
+    let write = |r: &RunRecord| together(r, |p| p.written.total_bytes as f64) / together(r, user);
+    assert_eq!(check_bars(sample, workload, "w0-0-write", write), cells);
+    let space = |r: &RunRecord| phase(r, "fillrandom debts").space.space_amplification.unwrap();
+    assert_eq!(check_bars(sample, workload, "w0-0-space", space), cells);
+    let memory = |p: &PhaseRecord| p.memory.peak_resident_bytes as f64 / MIB;
+    let peak = |r: &RunRecord| memory(phase(r, "fillrandom")).max(memory(phase(r, "fillrandom debts")));
+    assert_eq!(check_bars(sample, workload, "w0-0-memory", peak), cells);
+    assert_eq!(check_bars(sample, workload, "w0-phase-0-rate", |r| phase(r, "fillrandom").operations_per_second), cells);
+    let p99 = |r: &RunRecord| phase(r, "overwrite").latency.as_ref().unwrap().p99 as f64 / 1000.0;
+    assert_eq!(check_bars(sample, workload, "w0-phase-2-p99", p99), cells);
+}
+
+#[test]
+fn stacks_are_the_ledger() {
+    let sample = sample();
+    let workload = &sample.workloads()[0];
+    let traces = sample.figure("w0-1-causes")["data"].as_array().unwrap();
+    let names: Vec<&str> = traces.iter().map(|trace| trace["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["wal", "flush", "compaction to L1", "compaction to L2"], "reasons of one level are together");
+    for (place, label) in traces[0]["y"].as_array().unwrap().iter().enumerate() {
+        let label = whole(label);
+        let (engine, cell) = label.split_once(':').unwrap();
+        let cell = &sample.cells(workload)[cell];
+        let mut stack = 0.0;
+        for trace in traces {
+            let cause = trace["name"].as_str().unwrap();
+            let share = |record: &RunRecord| {
+                let phases = ["overwrite", "overwrite debts"].map(|name| phase(record, name));
+                let lines = phases.iter().flat_map(|phase| &phase.written.by_cause).filter(|line| line.cause.starts_with(cause));
+                lines.map(|line| line.bytes).sum::<u64>() as f64 / phases.iter().map(|phase| phase.written.user_bytes).sum::<u64>() as f64
+            };
+            let expected = mean(&sample.values(cell, engine, share));
+            near(floats(&trace["x"])[place], expected);
+            stack += expected;
+        }
+        let bars = sample.figure("w0-1-write")["data"].as_array().unwrap().iter().find(|trace| trace["name"] == engine).unwrap();
+        let at = bars["y"].as_array().unwrap().iter().position(|y| whole(y) == cell.replace(' ', "")).unwrap();
+        near(stack, floats(&bars["x"])[at]);
+    }
+}
+
+#[test]
+fn lines_are_the_seconds_of_the_median_run() {
+    let sample = sample();
+    let cells = sample.cells(&sample.workloads()[0]);
+    let runs = sample.study.runs();
+    let lines = sample.figure("w0-phase-0-series-operations")["data"].as_array().unwrap();
+    assert_eq!(lines.len(), cells.len() * 2);
+    for trace in lines {
+        let label = whole(&trace["name"]);
+        let (engine, cell) = label.split_once(':').unwrap();
+        let mine = runs.iter().filter(|run| run.cell == cells[cell] && run.engine == engine);
+        let mut phases: Vec<&PhaseRecord> = mine.map(|run| phase(&sample.records[&run.number], "fillrandom")).collect();
+        phases.sort_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second));
+        let series = &phases[1].series;
+        let (x, y) = (floats(&trace["x"]), floats(&trace["y"]));
+        assert_eq!(x.len(), series.len());
+        let mut before = 0.0;
+        for (second, (x, y)) in series.iter().zip(x.into_iter().zip(y)) {
+            near(x, second.at);
+            near(y, second.operations as f64 / (second.at - before));
+            before = second.at;
+        }
+    }
+}
+
+#[test]
+fn long_series_are_drawn_in_fewer_points() {
+    let folder = kept("long").join("results");
+    let mut record = fixture::sweep().swap_remove(0);
+    let run = &mut record.phases[0];
+    let second = run.series[0].clone();
+    run.series = (1..=1000).map(|at| sinter_lab::run::Second { at: f64::from(at), operations: 7, ..second.clone() }).collect();
+    run.series[499].latency_ns[1] = Some(9_000_000);
+    // The first two points, and a second of the third.
+    run.series[..11].iter_mut().for_each(|second| second.latency_ns = [None; 4]);
+    run.levels.insert("default".into(), vec![LevelResult { level: 0, runs: 1, files: 1, bytes: 5 }]);
+    fixture::write_runs(&folder, &[record]);
+    let figures = figures(&read(&write(&folder).unwrap()));
+    let trace = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap()["data"][0].clone();
+    let operations = trace("w0-phase-0-series-operations");
+    assert_eq!(floats(&operations["y"]), [7.0; 200], "a mean stays what it is");
+    assert_eq!(floats(&operations["x"])[199], 1000.0);
+    let p99 = trace("w0-phase-0-series-p99");
+    let p99 = p99["y"].as_array().unwrap();
+    assert!(p99.iter().any(|y| y.as_f64() == Some(9000.0)), "a peak stays visible");
+    assert!(p99.iter().map(|y| y.is_null()).eq((0..200).map(|point| point < 2)), "no operations, no percentile");
+}
+
+/// A line of one point would be blank.
+#[test]
+fn short_phases_are_marks_or_nothing() {
+    let folder = kept("short").join("results");
+    let mut records = fixture::sweep();
+    records.truncate(3);
+    records.iter_mut().for_each(|record| record.phases[0].series.truncate(1));
+    records[0].phases[2].series.truncate(1);
+    records[1].phases[2].series.truncate(1);
+    fixture::write_runs(&folder, &records);
+    let figures = figures(&read(&write(&folder).unwrap()));
+    let series = |id: &str| figures.iter().find(|figure| figure["id"] == id).map(|figure| figure["data"].clone());
+    assert_eq!(series("w0-phase-0-series-operations"), None);
+    let modes: Vec<Value> = series("w0-phase-2-series-operations").unwrap().as_array().unwrap().iter().map(|t| t["mode"].clone()).collect();
+    assert_eq!(modes, ["markers", "lines"]);
+}
+
+#[test]
+fn percentile_curves_have_all_calls() {
+    let sample = sample();
+    let cells = sample.cells(&sample.workloads()[0]);
+    for trace in sample.figure("w0-phase-0-percentiles")["data"].as_array().unwrap() {
+        let label = whole(&trace["name"]);
+        let (engine, cell) = label.split_once(':').unwrap();
+        let latency = |of: fn(&sinter_lab::result::Latency) -> u64| {
+            sample.values(&cells[cell], engine, |r| of(phase(r, "fillrandom").latency.as_ref().unwrap()) as f64)
+        };
+        let calls: f64 = latency(|l| l.count).iter().sum();
+        let (x, y) = (floats(&trace["x"]), floats(&trace["y"]));
+        assert!(x.is_sorted() && y.is_sorted() && x[0] >= 1.0);
+        near(*x.last().unwrap(), calls);
+        // Half of the calls end between the smallest and the greatest median of the repeats, but for the width of a bucket.
+        let medians = latency(|l| l.p50);
+        let half = y[x.iter().position(|x| *x >= 2.0).unwrap()] * 1000.0;
+        let (least, most) = (medians.iter().copied().fold(f64::INFINITY, f64::min), medians.iter().copied().fold(0.0, f64::max));
+        assert!(half >= least / 1.25 && half <= most * 1.5, "{half} is not between {least} and {most}");
+    }
+}
+
+#[test]
+fn sweeps_are_grids_of_means() {
+    let sample = sample();
+    let sweeps: Vec<&Value> = sample.figures.iter().filter(|figure| figure["id"].as_str().unwrap().starts_with("sweep-")).collect();
+    assert_eq!(sweeps.len(), 8, "two engines, two measures, two amplifications");
+    let map = &sweeps[0]["data"][0];
+    assert_eq!((map["x"].as_array().unwrap().len(), map["y"].as_array().unwrap().len()), (6, 3), "shapes by values");
+    for (row, z) in map["y"].as_array().unwrap().iter().zip(map["z"].as_array().unwrap()) {
+        let value = row.as_str().unwrap().rsplit(' ').next().unwrap();
+        for (shape, z) in map["x"].as_array().unwrap().iter().zip(floats(z)) {
+            let cell = format!("B {}, {value} B", shape.as_str().unwrap().replace("<br>", " "));
+            let write = |r: &RunRecord| {
+                let phases = ["fillrandom", "fillrandom debts"].map(|name| phase(r, name));
+                let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|p| of(p)).sum::<u64>() as f64;
+                sum(|p| p.written.total_bytes) / sum(|p| p.written.user_bytes)
+            };
+            near(z, mean(&sample.values(&cell, "rocksdb", write)));
+        }
+    }
+}
+
+#[test]
+fn every_chart_has_an_element_of_its_own() {
+    let sample = sample();
+    let mut ids: Vec<&str> = sample.figures.iter().map(|figure| figure["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids.windows(2).find(|pair| pair[0] == pair[1]), None);
+    ids.iter().for_each(|id| assert_eq!(sample.page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}"));
+}
+
+#[test]
+fn write_amplification_never_stands_alone() {
+    let sample = sample();
+    let ids: Vec<&str> = sample.figures.iter().map(|figure| figure["id"].as_str().unwrap()).collect();
+    for (place, id) in ids.iter().enumerate().filter(|(_, id)| id.ends_with("-write")) {
+        assert_eq!(ids[place + 1], id.replace("-write", "-space"));
+    }
+    let titles: Vec<&str> = sample.page.split("<figcaption><b>").skip(1).map(|rest| rest.split_once("</b>").unwrap().0).collect();
+    for pair in titles.windows(2).filter(|pair| pair[0].ends_with("write amplification")) {
+        assert_eq!(pair[1], pair[0].replace("write", "space"));
+    }
+    for head in sample.page.split("<thead>").skip(1).map(|rest| rest.split_once("</thead>").unwrap().0) {
+        assert_eq!(head.contains(">write amplification<"), head.contains(">space amplification<"), "{head}");
+    }
+}
+
+#[test]
+fn the_page_says_what_was_asked_run_and_found() {
+    let sample = sample();
+    let text = visible(&sample.page);
+    let expected = [
+        "<h1>Compaction style, write-ahead log and write amplification</h1>",
+        "What was asked",
+        "A: does the write-ahead log&#39;s setting interact",
+        "Verdicts",
+        "2 * A Processor @ 2 GHz, 8.0 GiB, Linux 6.12.0, ext4 on /dev/sda1",
+        "aaaaaaaaaaaaaaaaaaaa",
+        "rocksdb: rocksdb 11.1.1",
+        "2026-11-20",
+        "rocksdb has no counterpart for <code>max_compaction_bytes: &lt;ignored&gt;</code>",
+        "Bytes written have different sources here and are not the same to a percent.",
+        "engine.families.default.settings.max_bytes_for_level_base",
+    ];
+    expected.iter().for_each(|part| assert!(text.contains(part), "{part}"));
+    assert!(text.contains(">compaction to L2, marked</th>"), "the ledger has every reason");
+    let verdicts = ["accepted", "rejected", "undecided"].map(|name| text.matches(&format!("<article class=\"verdict {name}\">")).count());
+    assert_eq!(verdicts.iter().sum::<usize>(), 2 * sample.study.hypotheses.len());
+}
+
+#[test]
+fn the_page_holds_all_it_needs() {
+    let sample = sample();
+    let library = element(&sample.page, "library");
+    assert!(library.len() > 100_000 && library.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b)));
+    let rest = sample.page.replace(library, "");
+    for outside in ["http://", "https://", " src=", "url(", "@import"] {
+        assert!(!rest.contains(outside), "{outside}");
+    }
+    assert!(rest.len() < 1_500_000, "{} bytes without the library", rest.len());
+    assert_eq!(read(&write(&sample.folder).unwrap()), sample.page, "the same records give the same page");
+}
+
+/// Fields of a line by RFC 4180.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            c => fields.last_mut().unwrap().push(c),
+        }
+    }
+    fields
+}
+
+#[test]
+fn the_table_has_every_phase_of_every_run() {
+    let sample = sample();
+    let lines: Vec<Vec<String>> = sample.csv.split_terminator("\r\n").map(fields).collect();
+    let phases: usize = sample.records.values().map(|record| record.phases.len()).sum();
+    assert_eq!(lines.len(), 1 + phases);
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+    let column = |name: &str| lines[0].iter().position(|other| other == name).unwrap_or_else(|| panic!("no column {name}"));
+    let first = &sample.records[&0];
+    assert_eq!(lines[1][column("run")], "runs/0000.json");
+    assert_eq!(lines[1][column("written_bytes")], first.phases[0].written.total_bytes.to_string());
+    near(lines[1][column("operations_per_second")].parse().unwrap(), first.phases[0].operations_per_second);
+    assert_eq!(lines[1][column("engine.wal")], first.spec.engine.wal.to_string());
+    // What verdicts compare stands once per run and measure, with the run's place in the plan.
+    for planned in sample.study.runs() {
+        let (cell, record) = (sample.study.cell(planned.cell).unwrap(), &sample.records[&planned.number]);
+        let file = format!("runs/{:04}.json", planned.number);
+        let mine: Vec<_> = lines.iter().filter(|line| line[0] == file).collect();
+        let place = |line: &[String]| (line[column("cell")].clone(), line[column("repeat")].clone());
+        assert!(mine.iter().all(|line| place(line) == (cell.name.clone(), planned.repeat.to_string())), "{mine:?}");
+        for (measure, phases) in &cell.measures {
+            let named = mine.iter().filter(|line| line[column("measure")] == *measure);
+            let found: Vec<f64> = named.filter_map(|line| line[column("measure_write_amplification")].parse().ok()).collect();
+            let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|name| of(phase(record, name))).sum::<u64>() as f64;
+            assert_eq!(found.len(), 1);
+            near(found[0], sum(|p| p.written.total_bytes) / sum(|p| p.written.user_bytes));
+        }
+    }
+}
+
+#[test]
+fn foreign_text_stays_text() {
+    let folder = kept("hostile").join("results");
+    let mut records = fixture::sweep();
+    for record in &mut records {
+        record.engine_version = fixture::HOSTILE.into();
+        record.commit = Some(fixture::HOSTILE.into());
+        record.spec.workload.name = fixture::HOSTILE.into();
+        record.ignored_settings = vec![fixture::HOSTILE.into()];
+        record.phases.iter_mut().for_each(|phase| phase.name = fixture::HOSTILE.into());
+        let settings = &mut record.spec.engine.families[0].settings;
+        let odd = format!("{}{}", settings["write_buffer_size"], fixture::HOSTILE);
+        settings.insert("write_buffer_size".into(), odd);
+    }
+    fixture::write_runs(&folder, &records);
+    let page = read(&write(&folder).unwrap());
+    assert!(!page.contains("<img") && !page.contains("onerror=\"alert"), "the text became an element");
+    assert_eq!(page.matches("</script>").count(), 3, "only the page's own scripts end");
+    assert!(page.contains("&lt;/script&gt;&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;"));
+    figures(&page);
+    let csv = read(&folder.join("results.csv"));
+    let lines: Vec<Vec<String>> = csv.split_terminator("\r\n").map(fields).collect();
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+}
+
+#[test]
+fn runs_without_a_plan_are_told_apart_by_their_specs() {
+    let folder = kept("sweep").join("results");
+    fixture::write_runs(&folder, &fixture::sweep());
+    let page = read(&write(&folder).unwrap());
+    let figures = figures(&page);
+    let bars = figures.iter().find(|figure| figure["id"] == "w0-0-write").unwrap();
+    let labels: Vec<String> = bars["data"][0]["y"].as_array().unwrap().iter().map(|y| y.as_str().unwrap().replace("<br>", " ")).collect();
+    assert_eq!(labels.len(), 6);
+    assert_eq!(labels[0], "max_bytes_for_level_multiplier 4, write_buffer_size 4194304");
+    let sweep = figures.iter().find(|figure| figure["id"] == "sweep-0").unwrap();
+    assert_eq!(sweep["data"][0]["x"], serde_json::json!(["4194304", "8388608", "16777216"]));
+    assert!(page.contains("12 finished, 1 failed") && page.contains("Runs that failed") && page.contains("runs/0012.json"));
+}
+
+#[test]
+fn several_folders_are_compared() {
+    let folder = kept("comparison");
+    let mut study = fixture::study(3);
+    study.cells.retain(|cell| cell.name.starts_with("A ") || cell.name.starts_with("C "));
+    study.hypotheses.clear();
+    let (before, after) = (folder.join("before"), folder.join("after"));
+    fixture::write_study(&before, &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
+    fixture::write_study(&after, &study, "bbbbbbbbbbbbbbbbbbbb", 1.5);
+    let page = read(&compare(&[before, after], &folder.join("comparison.html")).unwrap());
+    assert!(page.contains("<h1>before against after</h1>") && page.contains("What changed against before"));
+    let changes = page.split_once("What changed against before").unwrap().1.split_once("</section>").unwrap().0;
+    assert!(changes.contains("fillrandom: operations/s"));
+    // A row for each cell and engine; headings, one table per workload, begin alike.
+    assert_eq!(changes.matches("<tr><th>").count(), study.cells.len() * 2 + changes.matches("<table>").count());
+    assert!(changes.contains("<b>+"), "the faster build is clearly faster");
+    let csv = read(&folder.join("comparison.csv"));
+    assert!(csv.lines().next().unwrap().contains(",results") && csv.contains("aaaaaaaaaaaa") && csv.contains("bbbbbbbbbbbb"));
+}
+
+/// A cell of another size is another one, whatever its name.
+#[test]
+fn only_what_was_asked_alike_is_compared() {
+    let folder = kept("sizes");
+    let mut study = fixture::study(2);
+    study.cells.retain(|cell| cell.name.starts_with("A "));
+    study.hypotheses.clear();
+    fixture::write_study(&folder.join("before"), &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
+    study.cells[0].settings.families[0].settings.insert("write_buffer_size".into(), "1048576".into());
+    study.cells[1].workload.keys /= 2;
+    fixture::write_study(&folder.join("after"), &study, "bbbbbbbbbbbbbbbbbbbb", 1.0);
+    let page = read(&compare(&[folder.join("before"), folder.join("after")], &folder.join("sizes.html")).unwrap());
+    let changes = page.split_once("What changed against before").unwrap().1.split_once("</section>").unwrap().0;
+    let rows = |cell: usize| changes.matches(&format!("<th>{}, ", study.cells[cell].name)).count();
+    assert_eq!([0, 1, 2, 3].map(rows), [0, 0, 2, 2], "{changes}");
+}
+
+#[test]
+fn folders_of_the_same_name_stay_apart() {
+    let folder = kept("twins");
+    let paths = ["a/results", "b/results"].map(|path| folder.join(path));
+    for (path, commit) in paths.iter().zip(["first", "second"]) {
+        let mut records = fixture::sweep();
+        records.iter_mut().for_each(|record| record.commit = Some(commit.into()));
+        fixture::write_runs(path, &records);
+    }
+    let page = read(&compare(&paths, &folder.join("comparison.html")).unwrap());
+    assert!(page.contains("a/results against ") && page.contains("first") && page.contains("second"));
+    let same = [paths[0].clone(), paths[0].clone()];
+    let page = read(&compare(&same, &folder.join("same.html")).unwrap());
+    assert!(page.contains("results (1) against ") && page.contains("results (2)"));
+}
+
+#[track_caller]
+fn refused(folder: &Path, parts: &[&str]) {
+    match write(folder) {
+        Err(Failure::Input(what)) => parts.iter().for_each(|part| assert!(what.contains(part), "{part:?} not in {what:?}")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    refused(&folder.join("none"), &["none: no such directory"]);
+    fs::write(folder.join("file"), "").unwrap();
+    refused(&folder.join("file"), &["file: not a directory"]);
+    refused(folder, &["no results there"]);
+    fixture::write_runs(folder, &fixture::sweep()[..2]);
+    write(folder).unwrap();
+    let good = read(&folder.join("runs/0001.json"));
+    fs::write(folder.join("runs/0001.unfinished"), "{").unwrap();
+    write(folder).unwrap();
+    for (damage, part) in [
+        (&good[..good.len() / 2], "runs/0001.json: EOF"),
+        ("", "runs/0001.json: EOF"),
+        ("[]", "runs/0001.json"),
+        (&*good.replacen("\"version\":1", "\"version\":99", 1), "record version 99, this program reads version 1"),
+        (&*good.replacen("\"engine_version\"", "\"motor\"", 1), "missing field `engine_version`"),
+    ] {
+        fs::write(folder.join("runs/0001.json"), damage).unwrap();
+        refused(folder, &[part, "0001.json"]);
+    }
+    fs::write(folder.join("runs/0001.json"), good).unwrap();
+    for (file, cut) in [("study.json", "{\"version\":"), ("verdicts.json", "[{\"group\":")] {
+        fs::write(folder.join(file), cut).unwrap();
+        refused(folder, &[&format!("{file}: EOF")]);
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    fs::write(folder.join("study.json"), "{\"version\":1}").unwrap();
+    refused(folder, &["study.json: missing field"]);
+}
+
+#[test]
+fn what_is_not_there_yet_is_left_out() {
+    let folder = kept("unfinished").join("results");
+    Folder::create(&folder, &fixture::study(3)).unwrap();
+    let page = read(&write(&folder).unwrap());
+    assert!(
+        page.contains("No run has finished yet.") && page.contains("the study has not been judged") && !page.contains("id=\"library\"")
+    );
+    // A study of another version is told in its own words, and its runs are told apart by their specs.
+    fs::write(folder.join("study.json"), "{\"version\":99,\"title\":\"From later\",\"questions\":[\"Which?\"]}").unwrap();
+    fixture::write_runs(&folder, &fixture::sweep());
+    let page = read(&write(&folder).unwrap());
+    assert!(page.contains("<h1>From later</h1>") && page.contains("<p>Which?</p>") && page.contains("w0-0-write"));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    fixture::write_runs(scratch.path(), &fixture::sweep()[..1]);
+    let page = scratch.path().join("missing/page.html");
+    match compare(&[scratch.path().to_owned()], &page) {
+        Err(Failure::Output(what)) => assert!(what.contains("missing/page.html"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,64 @@
+//! What a spec asks of an engine, read once and in the same way for all. RocksDB's option names are the language, SinterDB's reader of
+//! OPTIONS files understands it, and what a spec leaves out has SinterDB's default: engines differ in nothing that was not asked for.
+
+use sinter_lab::run::EngineSpec;
+use sinter_lab::target::Outcome;
+use sinterdb::settings::{DbSettings, FamilySettings, OptionEntry};
+use std::fmt;
+
+/// A spec's settings.
+pub struct Asked {
+    /// The database; what the spec does not state has SinterDB's default.
+    pub database: DbSettings,
+    /// The families in the spec's order, by name; likewise.
+    pub families: Vec<(String, FamilySettings)>,
+    /// Every setting that the spec states, as it is written there.
+    pub stated: Vec<Stated>,
+}
+
+/// One setting of a spec.
+pub struct Stated {
+    /// Its section, name and value.
+    pub entry: OptionEntry,
+    /// It is in [`Asked::database`] or [`Asked::families`]; all others are RocksDB's alone.
+    pub understood: bool,
+}
+
+/// The section of a database's settings.
+const DATABASE: &str = "DBOptions";
+/// How the section of a family's tables begins.
+const TABLES: &str = "TableOptions/";
+
+impl Asked {
+    /// Reads the settings of a spec.
+    ///
+    /// # Errors
+    /// Everything that cannot be read, in one line that names each setting.
+    pub fn read(spec: &EngineSpec) -> Outcome<Self> {
+        let file = spec.options()?;
+        let understood = file.used.iter().map(|entry| (entry, true));
+        let others = file.without_effect.iter().map(|other| &other.entry).chain(&file.unknown).map(|entry| (entry, false));
+        let stated = understood.chain(others).map(|(entry, understood)| Stated { entry: entry.clone(), understood });
+        let stated = stated.filter(|stated| stated.entry.section != "Version").collect();
+        Ok(Asked { database: file.db, families: file.families, stated })
+    }
+}
+
+impl Stated {
+    /// The family it is about; `None` for the database.
+    pub fn family(&self) -> Option<&str> {
+        (self.entry.section != DATABASE).then(|| self.entry.section.split('"').nth(1).unwrap_or_default())
+    }
+
+    /// It is about tables.
+    pub fn is_of_tables(&self) -> bool {
+        self.entry.section.starts_with(TABLES)
+    }
+}
+
+/// As in `[CFOptions "hot"] write_buffer_size = 8388608`.
+impl fmt::Display for Stated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {} = {}", self.entry.section, self.entry.key, self.entry.value)
+    }
+}

@@ -1,0 +1,345 @@
+//! Both engines do what a map does, are told what the spec says, and say what they cannot be told.
+
+use crate::fjall_db::Fjall;
+use crate::rocks_db::Rocks;
+use sinter_lab::drive::Engine;
+use sinter_lab::run::{EngineSpec, FamilySpec};
+use sinter_lab::target::{Outcome, Scan, Session, Target};
+use sinter_lab::workload::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+}
+
+fn spec(database: &[(&str, &str)], families: &[(&str, &[(&str, &str)])]) -> EngineSpec {
+    let families = families.iter().map(|(name, pairs)| FamilySpec { name: (*name).into(), settings: settings(pairs) }).collect();
+    EngineSpec { name: "any".into(), database: settings(database), families, wal: true, sync: false }
+}
+
+/// Two families with memtables so small that everything happens.
+fn small() -> EngineSpec {
+    let pairs: &[(&str, &str)] = &[
+        ("write_buffer_size", "65536"),
+        ("target_file_size_base", "65536"),
+        ("max_bytes_for_level_base", "262144"),
+        ("block_size", "1024"),
+    ];
+    spec(&[], &[("default", pairs), ("second", pairs)])
+}
+
+/// Random operations on two families against two maps.
+struct Walk<S> {
+    session: S,
+    maps: [Map; 2],
+    random: Xoshiro256PlusPlus,
+}
+
+impl<S: Session> Walk<S> {
+    fn key(&mut self) -> Vec<u8> {
+        format!("key{:05}", self.random.below(3000)).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let (length, byte) = (self.random.below(300), self.random.below(256) as u8);
+        vec![byte; length as usize]
+    }
+
+    fn put(&mut self, family: usize, staged: bool) -> Outcome<()> {
+        let (key, value) = (self.key(), self.value());
+        if staged {
+            self.session.stage_put(&key, &value);
+        } else {
+            self.session.put(&key, &value)?;
+        }
+        self.maps[family].insert(key, value);
+        Ok(())
+    }
+
+    fn delete(&mut self, family: usize, staged: bool) -> Outcome<()> {
+        let key = self.key();
+        if staged {
+            self.session.stage_delete(&key);
+        } else {
+            self.session.delete(&key)?;
+        }
+        self.maps[family].remove(&key);
+        Ok(())
+    }
+
+    fn step(&mut self) -> Outcome<()> {
+        let family = self.random.below(2) as usize;
+        self.session.choose(family);
+        match self.random.below(10) {
+            0..=3 => self.put(family, false)?,
+            4 => self.delete(family, false)?,
+            5 => {
+                for _ in 0..self.random.below(8) {
+                    self.put(family, true)?;
+                    self.delete(family, true)?;
+                }
+                self.session.commit()?;
+            }
+            6 | 7 => {
+                let (key, mut out) = (self.key(), b"what was there".to_vec());
+                let there = self.session.get(&key, &mut out)?;
+                assert_eq!(there.then_some(&out), self.maps[family].get(&key));
+            }
+            8 => {
+                let keys: Vec<Vec<u8>> = (0..10).map(|_| self.key()).collect();
+                let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                let mut found = Vec::new();
+                self.session.multi_get(&asked, |value| found.push(value.to_vec()))?;
+                let expected: Vec<Vec<u8>> = keys.iter().filter_map(|key| self.maps[family].get(key).cloned()).collect();
+                assert_eq!(found, expected);
+            }
+            _ => self.scan(family)?,
+        }
+        Ok(())
+    }
+
+    /// A seek, then steps in both directions.
+    fn scan(&mut self, family: usize) -> Outcome<()> {
+        let key = self.key();
+        let steps: Vec<bool> = (0..self.random.below(12)).map(|_| self.random.below(3) > 0).collect();
+        let entries: Vec<(&[u8], &[u8])> = self.maps[family].iter().map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
+        let mut at = entries.partition_point(|(k, _)| *k < key.as_slice());
+        let mut scan = self.session.scan()?;
+        scan.seek(&key)?;
+        assert_eq!(scan.entry(), entries.get(at).copied());
+        for forward in steps {
+            if at == entries.len() || (at == 0 && !forward) {
+                break;
+            }
+            at = if forward { at + 1 } else { at - 1 };
+            if forward {
+                scan.advance()?;
+            } else {
+                scan.retreat()?;
+            }
+            assert_eq!(scan.entry(), entries.get(at).copied());
+        }
+        Ok(())
+    }
+
+    /// Everything, from both ends.
+    fn compare_all(&mut self) -> Outcome<()> {
+        for (family, map) in self.maps.iter().enumerate() {
+            self.session.choose(family);
+            let mut scan = self.session.scan()?;
+            scan.seek_first()?;
+            for (key, value) in map {
+                assert_eq!(scan.entry(), Some((key.as_slice(), value.as_slice())));
+                scan.advance()?;
+            }
+            assert_eq!(scan.entry(), None);
+            scan.seek_last()?;
+            for (key, value) in map.iter().rev() {
+                assert_eq!(scan.entry(), Some((key.as_slice(), value.as_slice())));
+                scan.retreat()?;
+            }
+            assert_eq!(scan.entry(), None);
+        }
+        Ok(())
+    }
+}
+
+fn walk<E: Engine>(engine: &E, spec: &EngineSpec, sync: bool, steps: u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = engine.open(spec, directory.path()).unwrap();
+    let target = opened.target;
+    let mut walk = Walk { session: target.session(sync), maps: [Map::new(), Map::new()], random: Xoshiro256PlusPlus::new(7) };
+    for step in 0..steps {
+        walk.step().unwrap_or_else(|failure| panic!("step {step}: {failure}"));
+        match step * 10 / steps {
+            2 if step * 10 % steps == 0 => target.flush().unwrap(),
+            5 if step * 10 % steps == 0 => target.compact().unwrap(),
+            7 if step * 10 % steps == 0 => target.wait_for_compactions().unwrap(),
+            _ => {}
+        }
+    }
+    target.flush().unwrap();
+    target.wait_for_compactions().unwrap();
+    walk.compare_all().unwrap();
+    let figures = target.figures().unwrap();
+    assert!(figures.live_table_bytes > 0, "{figures:?}");
+    let levels: Vec<_> = (0..2).flat_map(|family| target.levels(family).unwrap()).collect();
+    assert!(levels.iter().all(|level| (level.files > 0) == (level.bytes > 0) && level.runs <= level.files), "{levels:?}");
+    assert_eq!(levels.iter().map(|level| level.bytes).sum::<u64>(), figures.live_table_bytes);
+    assert!(!target.counters().unwrap().tickers.is_empty());
+    drop(walk);
+    target.close().unwrap();
+}
+
+#[test]
+fn rocksdb_is_a_map() {
+    walk(&Rocks, &small(), false, 20_000);
+}
+
+#[test]
+fn fjall_is_a_map() {
+    walk(&Fjall, &small(), false, 20_000);
+}
+
+#[test]
+fn writes_without_a_log_and_synced_writes_work() {
+    let unlogged = EngineSpec { wal: false, ..small() };
+    walk(&Rocks, &unlogged, false, 2_000);
+    walk(&Fjall, &unlogged, false, 2_000);
+    walk(&Rocks, &unlogged, true, 100);
+    walk(&Fjall, &small(), true, 100);
+    walk(&Rocks, &small(), true, 100);
+}
+
+#[test]
+fn a_write_reaches_the_kernel_before_it_is_acknowledged() {
+    let written = |path: &Path, extension: &str| {
+        let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let logs: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == extension)).collect();
+        assert_eq!(logs.len(), 1, "{logs:?}");
+        let text = std::fs::read(&logs[0]).unwrap();
+        text.windows(6).any(|window| window == b"needle")
+    };
+    let (rocks, fjall) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let opened = Rocks.open(&spec(&[], &[("default", &[])]), rocks.path()).unwrap();
+    opened.target.session(false).put(b"key", b"needle").unwrap();
+    assert!(written(rocks.path(), "log"));
+    let opened = Fjall.open(&spec(&[], &[("default", &[])]), fjall.path()).unwrap();
+    opened.target.session(false).put(b"key", b"needle").unwrap();
+    assert!(written(fjall.path(), "jnl"));
+    let unlogged = EngineSpec { wal: false, ..spec(&[], &[("default", &[])]) };
+    let fjall = tempfile::tempdir().unwrap();
+    let opened = Fjall.open(&unlogged, fjall.path()).unwrap();
+    opened.target.session(false).put(b"key", b"needle").unwrap();
+    assert!(!written(fjall.path(), "jnl"), "without a log no write waits for one");
+}
+
+/// What RocksDB says that it was opened with, section by section.
+fn options_file(directory: &Path) -> String {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("OPTIONS-"))).collect();
+    files.sort();
+    std::fs::read_to_string(files.last().unwrap()).unwrap()
+}
+
+#[track_caller]
+fn assert_lines(text: &str, section: &str, lines: &[&str]) {
+    let start = text.find(&format!("[{section}]")).unwrap_or_else(|| panic!("no section {section} in\n{text}"));
+    let inside = text[start + 1..].split("\n[").next().unwrap();
+    for line in lines {
+        assert!(inside.lines().any(|l| l.trim() == *line), "{line} is not in\n{inside}");
+    }
+}
+
+#[test]
+fn rocksdb_is_opened_with_what_the_spec_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let database: &[(&str, &str)] = &[("max_background_jobs", "3"), ("bytes_per_sync", "65536"), ("wal_bytes_per_sync", "4096")];
+    let hot: &[(&str, &str)] = &[
+        ("write_buffer_size", "1048576"),
+        ("compaction_style", "kCompactionStyleUniversal"),
+        ("compaction_options_universal.size_ratio", "7"),
+        ("compression", "kZSTD"),
+        ("compression_opts.level", "5"),
+        ("compaction_pri", "kOldestLargestSeqFirst"),
+        ("block_size", "8192"),
+        ("block_restart_interval", "8"),
+        ("cache_index_and_filter_blocks", "true"),
+        ("filter_policy", "nullptr"),
+    ];
+    let opened =
+        Rocks.open(&spec(database, &[("hot", hot), ("default", &[("bottommost_compression", "kZSTD")])]), directory.path()).unwrap();
+    assert_eq!(opened.ignored_settings, [""; 0]);
+    assert!(opened.version.starts_with("rocksdb 11."), "{}", opened.version);
+    let text = options_file(directory.path());
+    let (_, version) = opened.version.split_once(' ').unwrap();
+    assert_lines(&text, "Version", &[&format!("rocksdb_version={version}")]);
+    assert_lines(&text, "DBOptions", &["max_background_jobs=3", "bytes_per_sync=65536", "wal_bytes_per_sync=4096"]);
+    let universal = text.lines().find(|line| line.contains("compaction_options_universal") && line.contains("size_ratio=7;"));
+    assert!(universal.is_some(), "{text}");
+    let lines = ["write_buffer_size=1048576", "compaction_style=kCompactionStyleUniversal", "compression=kZSTD"];
+    assert_lines(&text, "CFOptions \"hot\"", &lines);
+    assert_lines(&text, "CFOptions \"hot\"", &["compaction_pri=kOldestLargestSeqFirst"]);
+    let table = ["block_size=8192", "block_restart_interval=8", "cache_index_and_filter_blocks=true", "filter_policy=nullptr"];
+    assert_lines(&text, "TableOptions/BlockBasedTable \"hot\"", &table);
+    // What was not said is as in SinterDB.
+    let defaults = ["write_buffer_size=67108864", "compression=kLZ4Compression", "level_compaction_dynamic_level_bytes=true"];
+    assert_lines(&text, "CFOptions \"default\"", &defaults);
+    assert_lines(&text, "CFOptions \"default\"", &["bottommost_compression=kZSTD", "max_compaction_bytes=1677721600"]);
+    let table = ["block_size=4096", "filter_policy=bloomfilter:10:false", "block_restart_interval=16"];
+    assert_lines(&text, "TableOptions/BlockBasedTable \"default\"", &table);
+}
+
+fn complaint<E: Engine>(engine: &E, spec: &EngineSpec) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    match engine.open(spec, directory.path()) {
+        Ok(_) => panic!("it was opened"),
+        Err(failure) => failure.to_string(),
+    }
+}
+
+#[test]
+fn a_bad_value_is_an_error_that_names_it() {
+    let bad = spec(&[], &[("default", &[("block_size", "large")])]);
+    for text in [complaint(&Rocks, &bad), complaint(&Fjall, &bad)] {
+        assert!(text.contains("block_size") && !text.contains('\n'), "{text}");
+    }
+    let text = complaint(&Rocks, &spec(&[], &[("default", &[("compaction_pri", "kWorst")])]));
+    assert!(text.contains("[CFOptions \"default\"] compaction_pri = kWorst") && !text.contains('\n'), "{text}");
+    let text = complaint(&Rocks, &spec(&[("max_open_fils", "9")], &[("default", &[])]));
+    assert!(text.contains("[DBOptions] max_open_fils = 9"), "{text}");
+    let text = complaint(&Rocks, &spec(&[], &[("default", &[("compression", "kZlibCompression")])]));
+    assert!(text.contains("[CFOptions \"default\"] compression: ") && text.contains("Zlib"), "{text}");
+}
+
+#[test]
+fn fjall_names_what_it_ignores() {
+    let ignored = |spec: &EngineSpec| {
+        let directory = tempfile::tempdir().unwrap();
+        Fjall.open(spec, directory.path()).unwrap().ignored_settings
+    };
+    assert_eq!(ignored(&spec(&[], &[("default", &[])])), [""; 0]);
+    let understood: &[(&str, &str)] = &[
+        ("write_buffer_size", "1048576"),
+        ("compression", "kNoCompression"),
+        ("compaction_style", "kCompactionStyleLevel"),
+        ("num_levels", "7"),
+        ("max_bytes_for_level_base", "1048576"),
+        ("max_bytes_for_level_multiplier", "4"),
+        ("target_file_size_base", "262144"),
+        ("level0_file_num_compaction_trigger", "4"),
+        ("level_compaction_dynamic_level_bytes", "true"),
+        ("block_size", "8192"),
+        ("filter_policy", "bloomfilter:12"),
+        ("block_cache", "1048576"),
+    ];
+    assert_eq!(ignored(&spec(&[("max_background_jobs", "2"), ("max_total_wal_size", "67108864")], &[("default", understood)])), [""; 0]);
+    let others: &[(&str, &str)] = &[
+        ("compression", "kSnappyCompression"),
+        ("compaction_style", "kCompactionStyleUniversal"),
+        ("num_levels", "5"),
+        ("target_file_size_base", "1048576"),
+        ("level_compaction_dynamic_level_bytes", "false"),
+        ("level0_stop_writes_trigger", "40"),
+        ("block_restart_interval", "8"),
+    ];
+    let unlogged = EngineSpec { wal: false, ..spec(&[("bytes_per_sync", "0"), ("max_background_jobs", "1")], &[("cold", others)]) };
+    let ignored = ignored(&unlogged);
+    assert_eq!(ignored.len(), 2 + others.len() + 1, "{ignored:?}");
+    for (name, value) in others {
+        assert!(ignored.iter().any(|line| line.contains(&format!("\"cold\"] {name} = {value}: "))), "{name} in {ignored:?}");
+    }
+    for start in ["[DBOptions] bytes_per_sync = 0: ", "[DBOptions] max_background_jobs = 1: ", "wal = false: "] {
+        assert!(ignored.iter().any(|line| line.starts_with(start)), "{start} in {ignored:?}");
+    }
+}
+
+#[test]
+fn rocksdb_names_what_it_ignores() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Rocks.open(&spec(&[("max_background_jobs", "0")], &[("default", &[])]), directory.path()).unwrap();
+    assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("[DBOptions] max_background_jobs = 0: ")));
+}
