@@ -13,7 +13,7 @@ use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::thread::{self, Thread};
 
@@ -51,6 +51,7 @@ impl<'a, T: Target> Run<'a, T> {
     pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
+        let clients = &gauges[..work.clients()];
         Process::forget_peak();
         let process = Process::now();
         let start_ns = self.clock.monotonic_ns();
@@ -63,9 +64,9 @@ impl<'a, T: Target> Run<'a, T> {
             return Ok(None);
         }
         self.account(&work, &gauges);
-        let mut record = self.record(&kinds, &gauges, series)?;
+        let mut record = self.record(&kinds, clients, series)?;
         record.name = self.spec.workload.phases[index].name.clone();
-        let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(&gauges).end_ns) } else { (start_ns, end_ns) };
+        let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(clients).end_ns) } else { (start_ns, end_ns) };
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
         record.written = Written::between(&self.books.figures, &after);
@@ -147,8 +148,9 @@ impl<'a, T: Target> Run<'a, T> {
 
     /// Runs the clients: all start together.
     fn requests(&self, plan: &Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace, gauges: &[Gauge]) -> Outcome<u64> {
-        let threads = gauges.len() as u64;
+        let clients = plan.clients() as u64;
         let (barrier, start, halt) = (Barrier::new(gauges.len()), OnceLock::new(), AtomicBool::new(false));
+        let working = AtomicUsize::new(plan.clients());
         let begin = || {
             barrier.wait();
             *start.get_or_init(|| self.clock.monotonic_ns())
@@ -157,9 +159,10 @@ impl<'a, T: Target> Run<'a, T> {
             let client = Client::new(self.target.session(self.spec.engine.sync), &self.pool);
             let requests = plan.requests(thread);
             let coder = KeyCoder::new(self.spec.workload.key_size);
-            let share = count / threads + u64::from((thread as u64) < count % threads);
+            let share = count / clients + u64::from((thread as u64) < count % clients);
+            let _working = (thread < plan.clients()).then_some(Working { left: &working, halt: &halt });
             let start_ns = begin();
-            let schedule = Schedule {
+            let mut schedule = Schedule {
                 clock: &self.clock,
                 flags: [self.stop, &halt],
                 start_ns,
@@ -167,13 +170,22 @@ impl<'a, T: Target> Run<'a, T> {
                 deadline_ns: start_ns.saturating_add(nanoseconds(seconds)),
                 pace,
                 thread: thread as u64,
-                threads,
+                threads: clients,
             };
-            let outcome = client.run(requests, coder, share, &schedule, &gauges[thread]);
+            let warm_ns = schedule.warm_until_ns;
+            let outcome = match plan.writer().filter(|_| thread == plan.clients()) {
+                None => client.run(requests, coder, share, &schedule, &gauges[thread]),
+                Some(writer) => {
+                    // As a warm-up, its puts are in the series and in what was written.
+                    (schedule.warm_until_ns, schedule.pace) = (u64::MAX, Pace::Open(writer.per_second));
+                    (schedule.thread, schedule.threads) = (0, 1);
+                    client.run(requests, coder, u64::MAX, &schedule, &gauges[thread])
+                }
+            };
             if outcome.is_err() {
                 halt.store(true, Ordering::Relaxed);
             }
-            outcome.map(|()| schedule.warm_until_ns)
+            outcome.map(|()| warm_ns)
         };
         thread::scope(|scope| {
             let client = &client;
@@ -231,7 +243,29 @@ impl Drop for Ending<'_> {
     }
 }
 
+/// A client that has not ended. The last one sends the writer home, also while a panic passes.
+struct Working<'a> {
+    left: &'a AtomicUsize,
+    halt: &'a AtomicBool,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.halt.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Work<'_> {
+    /// Threads whose operations are those of the phase, before all others.
+    fn clients(&self) -> usize {
+        match self {
+            Work::Requests { plan, .. } => plan.clients(),
+            _ => self.threads(),
+        }
+    }
+
     fn threads(&self) -> usize {
         match self {
             Work::Requests { plan, .. } => plan.threads(),

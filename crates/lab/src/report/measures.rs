@@ -118,7 +118,8 @@ impl Part<'_> {
         self.phases.iter().filter_map(|name| phase(self.run, name)).flat_map(|phase| &phase.written.by_cause)
     }
 
-    fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
+    /// The sum of a figure over the phases.
+    pub fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
         self.phases.iter().filter_map(|name| phase(self.run, name)).map(of).sum()
     }
 }
