@@ -316,7 +316,8 @@ fn fjall_names_what_it_ignores() {
         ("filter_policy", "bloomfilter:12"),
         ("block_cache", "1048576"),
     ];
-    assert_eq!(ignored(&spec(&[("max_background_jobs", "2"), ("max_total_wal_size", "67108864")], &[("default", understood)])), [""; 0]);
+    let database = &[("max_background_jobs", "2"), ("max_total_wal_size", "67108864"), ("use_direct_io_for_flush_and_compaction", "false")];
+    assert_eq!(ignored(&spec(database, &[("default", understood)])), [""; 0]);
     let others: &[(&str, &str)] = &[
         ("compression", "kSnappyCompression"),
         ("compaction_style", "kCompactionStyleUniversal"),

@@ -1,13 +1,19 @@
 //! The program: a spec goes in, a record comes out, and all engines have done the same.
 
+use sinter_lab::report;
 use sinter_lab::run::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, Source,
     ValueSize, Workload,
 };
-use std::collections::BTreeMap;
+use sinter_lab::study::catalogue;
+use sinter_lab::study::conduct::{Event, Runner, conduct};
+use sinter_lab::study::folder::Folder;
+use sinter_lab::study::plan::{Request, Scale};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
 
 const KEYS: u64 = 5000;
 
@@ -22,7 +28,15 @@ fn run_phase(name: &str, distribution: Distribution, operations: &[(&str, f64)],
         scan_length: 50,
     };
     let mixes = vec![mix("much", "default", 0.7), mix("little", "second", 0.3)];
-    let kind = PhaseKind::Run { mixes, operations: Some(count), seconds: None, threads: 1, pace: Pace::Closed, warm_up_seconds: 0.0 };
+    let kind = PhaseKind::Run {
+        mixes,
+        operations: Some(count),
+        seconds: None,
+        threads: 1,
+        pace: Pace::Closed,
+        warm_up_seconds: 0.0,
+        writer: None,
+    };
     Phase { name: name.into(), kind }
 }
 
@@ -152,4 +166,47 @@ fn what_makes_no_sense_is_refused() {
     let output = program(&["run"], &serde_json::to_vec(&bad).unwrap());
     let record: RunRecord = serde_json::from_slice(&output.stdout).unwrap();
     assert!(record.failure.unwrap().contains("compaction_pri = kWorst"));
+}
+
+/// The study that sets engines side by side, at its smallest: every workload works on every engine, and none loses a key.
+#[test]
+fn the_study_of_engines_runs_on_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = directory.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let request = Request {
+        engines: ["sinter", "rocksdb", "fjall"].map(str::to_owned).into(),
+        repeats: Some(1),
+        seed: 3,
+        directory: scratch,
+        limits: Limits::default(),
+    };
+    let study = catalogue::study("side-by-side", Scale::Ci, &request).unwrap();
+    let folder = Folder::create(&directory.path().join("out"), &study).unwrap();
+    let runner = Runner::of(env!("CARGO_BIN_EXE_sinter-rivals").into());
+    let mut failures = Vec::new();
+    let conducted = conduct(&study, &folder, &|_| runner.clone(), &AtomicBool::new(false), &mut |event| match event {
+        Event::Ended(run, record) => failures.extend(record.failure.as_ref().map(|why| format!("{run:?}: {why}"))),
+        Event::Lost(run, why) => failures.push(format!("{run:?}: {why}")),
+        _ => {}
+    });
+    assert_eq!((conducted.unwrap().finished, failures), (15, Vec::new()));
+    let mut found: BTreeMap<(String, String), BTreeSet<(u64, u64)>> = BTreeMap::new();
+    for run in study.runs() {
+        for phase in folder.record(&run).unwrap().unwrap().phases {
+            // How often one asks in so many seconds is the engine's affair.
+            if let Some(hits) = phase.found.filter(|_| phase.name != "readwhilewriting") {
+                found.entry((run.cell.into(), phase.name)).or_default().insert((hits.found, hits.asked));
+            }
+        }
+    }
+    assert!(found.values().all(|hits| hits.len() == 1), "all engines find the same: {found:?}");
+    report::write(folder.path()).unwrap();
+    let table = std::fs::read_to_string(folder.path().join(report::ENGINES)).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(rows.len(), 13, "{table}");
+    for row in rows {
+        let figures = |column: usize| row.split('|').nth(column).unwrap().split('/').filter(|n| n.trim() != "-").count();
+        assert!([2, 3, 5, 6].iter().all(|column| figures(*column) == 3), "{row}");
+    }
 }

@@ -160,7 +160,7 @@ impl<'a, T: Target> Run<'a, T> {
             let requests = plan.requests(thread);
             let coder = KeyCoder::new(self.spec.workload.key_size);
             let share = count / clients + u64::from((thread as u64) < count % clients);
-            let _working = (thread < plan.clients()).then_some(Working { left: &working, halt: &halt });
+            let _working = (thread < plan.clients()).then(|| Working { left: &working, halt: &halt });
             let start_ns = begin();
             let mut schedule = Schedule {
                 clock: &self.clock,

@@ -2,7 +2,9 @@
 //! requests can be made once more after the measurement, to count what is alive.
 
 use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload, Writer};
-use crate::workload::{Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble};
+use crate::workload::{
+    Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -180,12 +182,8 @@ impl Plan {
         // Room for 2^20 mixes and threads each; stream 0 chooses operations and sizes, the others keys.
         let stream = |number: usize| self.phase << 40 | (number as u64) << 20 | thread;
         let streams = self.places.iter().enumerate().map(|(i, place)| match &place.source {
-            Source::Drawn(draw) => {
-                Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(share, shares))
-            }
-            Source::Latest(alpha) => {
-                Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1)))
-            }
+            Source::Drawn(draw) => Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(share, shares)),
+            Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
         });
         Requests {
             plan: self,

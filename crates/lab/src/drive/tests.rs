@@ -70,7 +70,10 @@ fn mix(name: &str, distribution: Distribution, operations: &[(&str, f64)]) -> Mi
 
 fn phase(name: &str, mixes: Vec<Mix>, operations: u64, threads: usize) -> Phase {
     let (operations, pace) = (Some(operations), Pace::Closed);
-    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds: 0.0, writer: None } }
+    Phase {
+        name: name.into(),
+        kind: PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds: 0.0, writer: None },
+    }
 }
 
 /// A thousand keys of 16 bytes with values of 100, loaded in random order, and phases behind that.

@@ -170,3 +170,114 @@ impl Row {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Machine, Memory, Space, Written};
+    use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunSpec, Source};
+    use crate::study::catalogue;
+    use crate::study::folder;
+    use crate::study::plan::{Request, Scale, Study};
+
+    fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
+        let engines = engines.iter().map(|engine| engine.to_string()).collect();
+        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits: Limits::default() };
+        catalogue::study(name, Scale::Ci, &request).unwrap()
+    }
+
+    /// Every phase took `seconds` for 1000 operations and handed 400 bytes to write calls for 100 of the user's, debts included.
+    fn record(spec: RunSpec, seconds: f64) -> RunRecord {
+        let phase = |name: &str| {
+            let debts = name.ends_with("debts");
+            PhaseRecord {
+                name: name.to_string(),
+                operations: if debts { 0 } else { 1000 },
+                seconds,
+                written: Written { user_bytes: if debts { 0 } else { 100 }, ..Written::default() },
+                process_written_bytes: 200,
+                space: Space { space_amplification: Some(0.75), ..Space::default() },
+                memory: Memory { peak_resident_bytes: 10 << 20, ..Memory::default() },
+                ..PhaseRecord::default()
+            }
+        };
+        RunRecord {
+            version: RECORD_VERSION,
+            phases: spec.workload.phases.iter().map(|p| phase(&p.name)).collect(),
+            engine_version: format!("{} 9", spec.engine.name),
+            spec,
+            commit: None,
+            ignored_settings: vec!["speed | <b>: there is one".into()],
+            started_unix: 0,
+            machine: Machine::default(),
+            confinement: Confinement::default(),
+            written_source: Source::Engine,
+            failure: None,
+        }
+    }
+
+    /// The folder of a study whose runs on an engine took so long in each repeat.
+    fn folder_of(study: &Study, seconds: impl Fn(&str, u32) -> Option<f64>) -> (tempfile::TempDir, Folder) {
+        let directory = tempfile::tempdir().unwrap();
+        let results = folder::Folder::create(directory.path(), study).unwrap();
+        for run in study.runs() {
+            if let Some(seconds) = seconds(run.engine, run.repeat) {
+                results.keep(&run, &record(study.spec(&run).unwrap(), seconds)).unwrap();
+            }
+        }
+        let read = Folder::read(directory.path()).unwrap();
+        (directory, read)
+    }
+
+    #[test]
+    fn a_row_has_the_medians_of_all_engines() {
+        let study = study("side-by-side", &["sinter", "rocksdb", "fjall"], 3);
+        // fjall did not run; sinter is twice as fast as rocksdb.
+        let seconds = |engine: &str, repeat: u32| match engine {
+            "sinter" => Some([0.1, 0.5, 0.51][repeat as usize]),
+            "rocksdb" => Some([1.01, 1.0, 9.0][repeat as usize]),
+            _ => None,
+        };
+        let (_directory, folder) = folder_of(&study, seconds);
+        let engines = Engines::of(&folder).unwrap();
+        let text = engines.markdown();
+        assert!(text.starts_with("sinter / rocksdb / fjall (rocksdb 9, sinter 9). Medians of 3 repeats."), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+        assert_eq!(rows.len(), 14, "{text}");
+        assert_eq!(rows[1], "| fillseq | 2,000 / 990 / - | - | 4.00 / 4.00 / - | 0.75 / 0.75 / - | 10.0 / 10.0 / - |");
+        let name = |row: &&str| row.split('|').nth(1).unwrap().trim().to_owned();
+        let names: Vec<String> = rows[2..].iter().map(name).collect();
+        let reads = ["readrandom", "readmissing", "seekrandom", "readwhilewriting"];
+        let ycsb = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "ycsb-e"];
+        assert_eq!(names, [&["fillrandom", "overwrite"][..], &reads, &ycsb].concat(), "in the order in which they ran");
+        assert!(text.contains("* rocksdb: `speed | <b>: there is one`\n"), "{text}");
+        assert!(!text.contains("behind"), "{text}");
+        let html = engines.html();
+        assert!(html.contains("<td>2,000 / 990 / -</td>"), "{html}");
+    }
+
+    #[test]
+    fn it_says_where_the_first_engine_is_behind() {
+        let study = study("side-by-side", &["sinter", "rocksdb", "fjall"], 3);
+        let seconds = |engine: &str, repeat: u32| {
+            let noise = f64::from(repeat) / 1000.0;
+            Some(if engine == "rocksdb" { 1.0 } else { 2.0 } + noise)
+        };
+        let (_directory, folder) = folder_of(&study, seconds);
+        let behind = Engines::of(&folder).unwrap().behind();
+        // In all other figures, and with fjall, it is equal.
+        assert_eq!(behind.len(), 13, "{behind:?}");
+        assert!(behind[0].starts_with("fillseq, operations/s: less than rocksdb by a factor of 2.00 ("), "{}", behind[0]);
+        let (_directory, once) = folder_of(&self::study("side-by-side", &["sinter", "rocksdb"], 1), seconds);
+        assert_eq!(Engines::of(&once).unwrap().behind(), [""; 0], "one repeat has no interval");
+    }
+
+    #[test]
+    fn studies_with_claims_have_verdicts_instead() {
+        let study = study("compaction-wal-waf", &["sinter"], 1);
+        let (_directory, folder) = folder_of(&study, |_, _| Some(1.0));
+        assert!(Engines::of(&folder).is_none());
+        let (_directory, nothing) = folder_of(&self::study("side-by-side", &["sinter"], 1), |_, _| None);
+        assert!(Engines::of(&nothing).is_none());
+    }
+}

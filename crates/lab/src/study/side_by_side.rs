@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub const NAME: &str = "side-by-side";
 
 /// Block cache, memtables: at every scale a part of the data, as caches are.
-const CACHE: u64 = 8;
+const CACHE: u64 = 4;
 /// db_bench's sizes of keys and values.
 const ENTRY: (usize, usize) = (16, 100);
 /// Threads of YCSB's clients.
@@ -39,7 +39,8 @@ impl Sizes {
     fn of(scale: Scale) -> Sizes {
         match scale {
             Scale::Ci => Sizes { divisor: 64, keys: 10_000, records: 2_000, seconds: 0.3, repeats: 2 },
-            Scale::Small => Sizes { divisor: 8, keys: 2_000_000, records: 400_000, seconds: 10.0, repeats: 3 },
+            // fjall recommends memtables of 8 to 64 MiB.
+            Scale::Small => Sizes { divisor: 4, keys: 3_000_000, records: 400_000, seconds: 10.0, repeats: 3 },
             Scale::Paper => Sizes { divisor: 1, keys: 100_000_000, records: 20_000_000, seconds: 600.0, repeats: 3 },
         }
     }
@@ -120,8 +121,7 @@ fn workloads(sizes: &Sizes) -> Vec<(Workload, Vec<&'static str>)> {
     };
     let keys = sizes.keys;
     let times = |name: &str, operation: &str, count: u64| requests(name, operation, Some(count), None, None);
-    let fills =
-        vec![times("fillrandom", "put", keys), owed("fillrandom"), times("overwrite", "put", keys), owed("overwrite")];
+    let fills = vec![times("fillrandom", "put", keys), owed("fillrandom"), times("overwrite", "put", keys), owed("overwrite")];
     let writer = Writer { per_second: WRITES, distribution: Distribution::Uniform };
     let reads = vec![
         load("load", Order::Random, 1),

@@ -97,6 +97,7 @@ fn why_not_database(name: &str, settings: &DbSettings) -> Option<&'static str> {
         "max_background_jobs" | "max_background_compactions" | "max_background_flushes" => {
             (settings.max_background_jobs < LEAST_WORKERS).then_some("there are always two workers, one of which prefers flushes")
         }
+        "use_direct_io_for_flush_and_compaction" => settings.use_direct_io_for_flush_and_compaction.then_some(NONE),
         "max_total_wal_size" => (settings.max_total_wal_size < LEAST_JOURNALS).then_some("journals may always take 64 MiB"),
         _ => Some(NONE),
     }
