@@ -244,7 +244,7 @@ mod tests {
         assert!(text.starts_with("sinter / rocksdb / fjall (rocksdb 9, sinter 9). Medians of 3 repeats."), "{text}");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
         assert_eq!(rows.len(), 14, "{text}");
-        assert_eq!(rows[1], "| fillseq | 2,000 / 990 / - | - | 4.00 / 4.00 / - | 0.75 / 0.75 / - | 10.0 / 10.0 / - |");
+        assert_eq!(rows[1], "| fillseq | 2,000 / 990 / - | - | 4.00 / 4.00 / - | 0.750 / 0.750 / - | 10.0 / 10.0 / - |");
         let name = |row: &&str| row.split('|').nth(1).unwrap().trim().to_owned();
         let names: Vec<String> = rows[2..].iter().map(name).collect();
         let reads = ["readrandom", "readmissing", "seekrandom", "readwhilewriting"];
