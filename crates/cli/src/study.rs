@@ -49,7 +49,7 @@ pub struct StudyFlags {
     /// Folder of the results; by default named after the study, here.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Where the data of the runs lie meanwhile; by default $TMPDIR, or else here.
+    /// Where the data of the runs lie meanwhile; by default `sinter-study-data` in $TMPDIR, or else here.
     #[arg(long)]
     directory: Option<PathBuf>,
     /// Go on with the study in the output folder.
@@ -143,12 +143,12 @@ impl StudyFlags {
     }
 
     fn study(&self) -> Result<Study, Ended> {
-        let directory = self.directory.clone().or_else(|| std::env::var_os("TMPDIR").map(PathBuf::from));
+        let usual = || std::env::var_os("TMPDIR").map_or_else(PathBuf::new, PathBuf::from).join("sinter-study-data");
         let request = Request {
             engines: if self.engine.is_empty() { vec![OWN_ENGINE.to_string()] } else { self.engine.clone() },
             repeats: self.repeats,
             seed: self.seed.unwrap_or(1),
-            directory: directory.unwrap_or_else(|| ".".into()).join("sinter-study-data"),
+            directory: self.directory.clone().unwrap_or_else(usual),
             limits: self.limits(),
         };
         if let Some(file) = &self.workload {

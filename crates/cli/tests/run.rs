@@ -1,6 +1,7 @@
 //! `sinter run` from outside: a spec in, a record out.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use nix::sys::signal::{SigSet, Signal};
 use serde_json::Value;
 use sinter_lab::run::RunRecord;
 use std::io::{BufRead, BufReader, Write};
@@ -129,13 +130,18 @@ fn settings_that_make_no_sense_are_in_the_record() {
     assert!(record.phases.is_empty());
 }
 
+/// Also if whoever starts the run had the signals blocked, which is inherited.
 #[test]
 fn a_signal_ends_a_run_with_its_record() {
-    for signal in ["-INT", "-TERM"] {
+    let blocked: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    for (signal, mask) in [("-INT", SigSet::empty()), ("-TERM", SigSet::empty()), ("-INT", blocked), ("-TERM", blocked)] {
+        mask.thread_set_mask().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let mut child = start(directory.path());
-        let mut spec = counted(u64::MAX);
+        let mut spec = example();
         spec["workload"]["keys"] = 1000.into();
+        // A run that hears nothing ends without `failure` after a while, so that the test fails instead of waiting for ever.
+        spec["workload"]["phases"][2]["kind"]["run"]["seconds"] = 60.0.into();
         child.stdin.take().unwrap().write_all(spec.to_string().as_bytes()).unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().starts_with("phase run ")), "it began");

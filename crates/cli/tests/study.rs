@@ -49,7 +49,7 @@ fn a_study_is_interrupted_and_goes_on() {
     assert!((2..30).contains(&kept.len()), "{kept:?}");
     assert_eq!(files(&directory.path().join("scratch")), [""; 0], "an interrupted run removes its data");
 
-    let done = command(directory.path(), &["study", "--resume", "--output=out"]).output().unwrap();
+    let done = command(directory.path(), &["study", "--resume", "--output=out", "--directory=scratch"]).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("30 of 30 runs finished"), "{stdout}");
@@ -66,9 +66,9 @@ fn a_study_is_interrupted_and_goes_on() {
         let comparisons = verdict["comparisons"].as_array().unwrap();
         assert!(comparisons.iter().all(|comparison| comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0)), "{verdict}");
     }
-    // The log is all that profile perf leaves out, and it is seen.
+    // The log is all that profile perf leaves out, and it is seen. Segments have headers even if nothing is logged.
     let wal = verdicts[0]["comparisons"][0]["causes"].as_array().unwrap().iter().find(|change| change["cause"] == "wal").unwrap();
-    assert!(wal["above"] == 0.0 && wal["below"].as_f64().unwrap() > 0.9, "{wal}");
+    assert!(wal["above"].as_f64().unwrap() < 0.01 && wal["below"].as_f64().unwrap() > 0.9, "{wal}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn results_are_not_overwritten_nor_mixed() {
     assert!(String::from_utf8_lossy(&begun.stdout).contains("30 failed; --resume --output out tries them again"));
     assert_eq!(files(&out.join("runs")), [""; 0]);
     assert_refused(directory.path(), &ask, "out has results; --resume goes on");
-    for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--cpus=1"] {
+    for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--cpus=1", "--directory=other"] {
         assert_refused(directory.path(), &["study", "--resume", "--output=out", other], "was begun with another");
     }
 }

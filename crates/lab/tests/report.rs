@@ -197,7 +197,7 @@ fn lines_are_the_seconds_of_the_median_run() {
     let sample = sample();
     let cells = sample.cells(&sample.workloads()[0]);
     let runs = sample.study.runs();
-    let lines = sample.figure("w0-phase-0-operations")["data"].as_array().unwrap();
+    let lines = sample.figure("w0-phase-0-series-operations")["data"].as_array().unwrap();
     assert_eq!(lines.len(), cells.len() * 2);
     for trace in lines {
         let label = whole(&trace["name"]);
@@ -229,10 +229,10 @@ fn long_series_are_drawn_in_fewer_points() {
     fixture::write_runs(&folder, &[record]);
     let figures = figures(&read(&write(&folder).unwrap()));
     let trace = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap()["data"][0].clone();
-    let operations = trace("w0-phase-0-operations");
+    let operations = trace("w0-phase-0-series-operations");
     assert_eq!(floats(&operations["y"]), [7.0; 200], "a mean stays what it is");
     assert_eq!(floats(&operations["x"])[199], 1000.0);
-    assert!(floats(&trace("w0-phase-0-p99")["y"]).contains(&9000.0), "a peak stays visible");
+    assert!(floats(&trace("w0-phase-0-series-p99")["y"]).contains(&9000.0), "a peak stays visible");
 }
 
 #[test]
@@ -276,6 +276,15 @@ fn sweeps_are_grids_of_means() {
             near(z, mean(&sample.values(&cell, "rocksdb", write)));
         }
     }
+}
+
+#[test]
+fn every_chart_has_an_element_of_its_own() {
+    let sample = sample();
+    let mut ids: Vec<&str> = sample.figures.iter().map(|figure| figure["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids.windows(2).find(|pair| pair[0] == pair[1]), None);
+    ids.iter().for_each(|id| assert_eq!(sample.page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}"));
 }
 
 #[test]
@@ -466,8 +475,8 @@ fn what_cannot_be_drawn_is_named() {
         refused(folder, &[part, "0001.json"]);
     }
     fs::write(folder.join("runs/0001.json"), good).unwrap();
-    for file in ["study.json", "verdicts.json"] {
-        fs::write(folder.join(file), "{\"version\":").unwrap();
+    for (file, cut) in [("study.json", "{\"version\":"), ("verdicts.json", "[{\"group\":")] {
+        fs::write(folder.join(file), cut).unwrap();
         refused(folder, &[&format!("{file}: EOF")]);
         fs::remove_file(folder.join(file)).unwrap();
     }

@@ -83,7 +83,7 @@ pub fn findings(findings: &[Finding]) -> Result<()> {
             writeln!(out, "  the original study: {original}")?;
         }
         writeln!(out, "  rule: {}", verdict.rule)?;
-        verdict.statistics.split(". ").try_for_each(|sentence| writeln!(out, "    {}", sentence.trim_end_matches('.')))?;
+        verdict.statistics.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
     }
     Ok(())
 }

@@ -21,25 +21,16 @@ pub(super) struct Damaged {
     pub error: Error,
 }
 
-/// What could not be read, if that is what an error is about: bytes that are not what was written, or that the medium does not give.
-fn unreadable(error: &Error) -> Option<String> {
-    match error {
-        Error::Corrupt { file, .. } => Some(file.clone()),
-        Error::Io(reason) if reason.operation == "read" => Some(reason.file?.to_string()),
-        _ => None,
-    }
-}
-
 impl Inner {
     /// The inputs of a merge that failed with `error` to which that can be put down. An error that names none of them (the merge read
     /// more or fewer entries than there should be) is looked into: each input is verified.
     pub(super) fn find_damaged(&self, core: &FamilyCore, plan: &Plan, error: &Error) -> Vec<(u64, Error)> {
-        let Some(file) = unreadable(error) else { return Vec::new() };
-        let named = plan.tables().find(|t| FileId::table(t.number).to_string() == file);
+        let Error::Corrupt { file, .. } = error else { return Vec::new() };
+        let named = plan.tables().find(|t| FileId::table(t.number).to_string() == *file);
         if let Some(table) = named {
             return vec![(table.number, error.clone())];
         }
-        if FileId::parse(&file).is_some() {
+        if FileId::parse(file).is_some() {
             return Vec::new();
         }
         let tree = core.view.load().tree.clone();

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a thread that may hang outlives its test")]
 
 use super::*;
-use sinter_storage::store::{Calls, EIO, Fault, FaultStore, FileId, Operation};
+use sinter_storage::store::FileId;
 use sinterdb::db::WriteBatch;
 use sinterdb::settings::Style;
 use std::collections::BTreeMap;
@@ -109,29 +109,6 @@ fn a_damaged_table_is_set_aside_and_writing_goes_on() {
         assert_eq!(unreadable(&db, &db.default_family(), &model, file), 0);
         corrupt(db.close(), file);
     }
-}
-
-/// A bad sector: the medium gives an error for it, not other bytes.
-#[test]
-fn a_table_that_the_medium_does_not_give_is_set_aside() {
-    let store = Arc::new(FaultStore::new(memory()));
-    let open = || builder().settings(inline()).family("default", small()).open_store(store.clone()).unwrap();
-    let db = open();
-    let mut model = Model::new();
-    for round in 0..2 {
-        write(&db, &db.default_family(), &mut model, (0, 2_000), round).unwrap();
-        db.flush().unwrap();
-    }
-    store.inject(Fault::once(Calls::Only(Operation::Read), store.count(Operation::Read), EIO));
-    assert!(matches!(db.compact_range(&db.default_family(), None, None), Err(Error::Io(_))));
-    assert_eq!(db.damaged_tables().len(), 1);
-    write(&db, &db.default_family(), &mut model, (0, 2_000), 2).unwrap();
-    assert!(all(&db, &db.default_family()).into_iter().eq(model.clone()), "it was an error of a moment");
-    assert!(matches!(db.close(), Err(Error::Io(_))));
-    let db = open();
-    db.compact_range(&db.default_family(), None, None).unwrap();
-    assert!(all(&db, &db.default_family()).into_iter().eq(model));
-    db.close().unwrap();
 }
 
 #[test]

@@ -218,7 +218,8 @@ mod tests {
         gauges[0].record(0, false, 100, &done);
         let before = Latencies::everything(&gauges);
         gauges[1].record(1, false, 1_000_000, &done);
-        (gauges[0].end(5), gauges[1].end(4));
+        gauges[0].end(5);
+        gauges[1].end(4);
         let totals = Totals::of(&gauges);
         assert_eq!((totals.operations, totals.done, totals.end_ns), (2, Done { bytes: 20, written: 30, asked: 2, found: 2 }, 5));
         assert_eq!((gauges[0].operations(), written(&gauges)), (2, 30));

@@ -169,8 +169,8 @@ mod tests {
         let before = sched_getaffinity(THIS_THREAD).unwrap();
         let confined = confine(&Limits { cpus: Some(1), memory_bytes: None });
         assert_eq!((confined.confinement.cpus, &confined.confinement.complaint), (1, &None));
-        let inherited = std::thread::spawn(|| members(&sched_getaffinity(THIS_THREAD).unwrap()).len());
-        assert_eq!(inherited.join().unwrap(), 1);
+        let inherited = std::thread::scope(|scope| scope.spawn(|| members(&sched_getaffinity(THIS_THREAD).unwrap()).len()).join());
+        assert_eq!(inherited.unwrap(), 1);
         drop(confined);
         assert_eq!(sched_getaffinity(THIS_THREAD).unwrap(), before);
         let too_many = confine(&Limits { cpus: Some(100_000), memory_bytes: None }).confinement.clone();

@@ -190,8 +190,8 @@ impl<'a, T: Target> Run<'a, T> {
         thread::scope(|scope| {
             let client = &client;
             let handles: Vec<_> = (0..gauges.len()).map(|thread| scope.spawn(move || client(thread))).collect();
-            let outcomes = handles.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            outcomes.fold(Ok(0), |all, one| all.and(one))
+            let mut outcomes = handles.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            outcomes.try_fold(0, |_, outcome| outcome)
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::run::{RunRecord, RunSpec};
 use crate::target::Outcome;
+use nix::sys::signal::{SigSet, Signal};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,11 +49,16 @@ fn read_spec(mut input: impl Read, engines: &[&str]) -> Result<RunSpec, String> 
     if complaints.is_empty() { Ok(spec) } else { Err(complaints.join("; ")) }
 }
 
-/// A flag that the first SIGINT, SIGTERM or SIGHUP raises; the second ends the process, for a call that does not return.
+/// A flag that the first SIGINT, SIGTERM or SIGHUP raises; the second ends the process, for a call that does not return. To be called
+/// before threads are started. A process inherits which signals are blocked from the one that starts it, and some test runners and
+/// supervisors block these three; a run would then never end, so they are let through.
 ///
 /// # Errors
 /// The signals cannot be handled, as at the second call in a process.
 pub fn stop_on_signal() -> Outcome<Arc<AtomicBool>> {
+    let unhandled = |error: &dyn std::fmt::Display| format!("signals cannot be handled: {error}");
+    let wanted: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+    wanted.thread_unblock().map_err(|error| unhandled(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
     let handler = move || {
@@ -60,6 +66,6 @@ pub fn stop_on_signal() -> Outcome<Arc<AtomicBool>> {
             std::process::exit(INTERRUPTED.into());
         }
     };
-    ctrlc::set_handler(handler).map_err(|error| format!("signals cannot be handled: {error}"))?;
+    ctrlc::set_handler(handler).map_err(|error| unhandled(&error))?;
     Ok(stop)
 }

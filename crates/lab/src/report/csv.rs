@@ -6,8 +6,10 @@ use super::measures::PHASE;
 use crate::run::{PhaseRecord, RunRecord};
 use std::collections::BTreeSet;
 
+type Count = fn(&PhaseRecord) -> Option<u64>;
+
 /// Counts that charts show only as ratios.
-const COUNTS: &[(&str, fn(&PhaseRecord) -> Option<u64>)] = &[
+const COUNTS: &[(&str, Count)] = &[
     ("operations", |p| Some(p.operations)),
     ("user_bytes", |p| Some(p.written.user_bytes)),
     ("written_bytes", |p| Some(p.written.total_bytes)),

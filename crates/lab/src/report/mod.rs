@@ -1,7 +1,7 @@
 //! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
-//! reading order: [`load`] reads a folder, [`cells`] puts repeats together and finds out in which parameters runs differ, [`measures`]
-//! are the figures of a run as a table of functions, [`charts`] makes data for the charting library of them, [`tables`] and [`page`] the
-//! HTML, [`engines`] sets engines side by side, [`csv`] is the export.
+//! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
+//! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
+//! HTML, `engines` sets engines side by side, `csv` is the export.
 
 mod cells;
 mod charts;

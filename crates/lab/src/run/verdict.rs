@@ -13,7 +13,7 @@ pub struct Verdict {
     pub verdict: Answer,
     /// The rule that gave it, a sentence, stated before the runs.
     pub rule: String,
-    /// The figures that the rule was applied to, as text for people: medians, intervals, effect sizes.
+    /// The figures that the rule was applied to, as text for people, a line for each comparison: ratio, interval, effect size.
     pub statistics: String,
 }
 

@@ -146,7 +146,7 @@ fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
         engine: side.engine.to_string(),
         verdict: answer,
         rule: hypothesis.rule(),
-        statistics: statistics.join(". ") + ".",
+        statistics: statistics.join("\n"),
     };
     Finding { verdict, original: hypothesis.original.clone(), comparisons }
 }

@@ -40,7 +40,7 @@ impl Sizes {
         match scale {
             Scale::Ci => Sizes { divisor: 64, keys: 10_000, records: 2_000, seconds: 0.3, repeats: 2 },
             // fjall recommends memtables of 8 to 64 MiB.
-            Scale::Small => Sizes { divisor: 4, keys: 3_000_000, records: 400_000, seconds: 10.0, repeats: 3 },
+            Scale::Small => Sizes { divisor: 4, keys: 2_000_000, records: 400_000, seconds: 10.0, repeats: 3 },
             Scale::Paper => Sizes { divisor: 1, keys: 100_000_000, records: 20_000_000, seconds: 600.0, repeats: 3 },
         }
     }

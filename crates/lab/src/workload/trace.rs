@@ -98,7 +98,11 @@ impl<R: BufRead> Trace<R> {
 
     fn read(&mut self, line: &str) -> Result<(), String> {
         let mut words = line.split_ascii_whitespace();
-        if line.starts_with("0x") { self.rocksdb(&mut words)? } else { self.plain(&mut words)? }
+        if line.starts_with("0x") {
+            self.rocksdb(&mut words)?
+        } else {
+            self.plain(&mut words)?
+        }
         if self.key.len() > MAX_KEY {
             return Err(format!("the key is longer than {MAX_KEY} bytes"));
         }

@@ -1,7 +1,7 @@
 //! fjall as a target. It keeps no account of bytes, so they come from the process (`wchar`), nor of stalls, which are 0 here.
 //!
-//! What the laboratory needs and fjall does not promise to keep is behind methods that its documentation hides: sizes of memtables and cache, a
-//! flush, a compaction, the shape of the tree.
+//! What the laboratory needs and fjall does not promise to keep is behind methods that its documentation hides: sizes of memtables and
+//! cache, a flush, a compaction, the shape of the tree.
 
 mod options;
 mod scan;

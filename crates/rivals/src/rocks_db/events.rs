@@ -53,9 +53,9 @@ mod tests {
         let events = Events::default();
         let finished = |level: u64, bytes: u64| {
             format!(
-                "(Original Log Time 2026/01/02-03:04:05.678) EVENT_LOG_v1 {{\"time_micros\": 1, \"job\": 5, \"event\": \"compaction_finished\", \
-                 \"compaction_time_micros\": 9, \"output_level\": {level}, \"num_output_files\": 2, \"total_output_size\": {bytes}, \
-                 \"lsm_state\": [0, 2, 1]}}"
+                "(Original Log Time 2026/01/02-03:04:05.678) EVENT_LOG_v1 {{\"time_micros\": 1, \"job\": 5, \
+                 \"event\": \"compaction_finished\", \"compaction_time_micros\": 9, \"output_level\": {level}, \"num_output_files\": 2, \
+                 \"total_output_size\": {bytes}, \"lsm_state\": [0, 2, 1]}}"
             )
         };
         events.listen(&finished(1, 1000));

@@ -1,7 +1,7 @@
 //! RocksDB as a target, by the crate `rocksdb`. The account of bytes is RocksDB's own:
 //!
-//! * `wal`: `rocksdb.wal.bytes`, the payload of log records. Their frames (7 bytes each, more where a record is cut at a block of 32 KiB) are
-//!   not in it.
+//! * `wal`: `rocksdb.wal.bytes`, the payload of log records. Their frames (7 bytes each, more where a record is cut at a block of 32 KiB)
+//!   are not in it.
 //! * `flush`: `rocksdb.flush.write.bytes`, and `compaction`: `rocksdb.compact.write.bytes`, what their threads handed to write calls. Blob
 //!   files are written by the same threads and are in these two; `rocksdb.blobdb.blob.file.bytes.written` would count them again, as the
 //!   "cumulative compaction" of RocksDB's log would count flushes again.
@@ -120,8 +120,8 @@ impl Target for RocksTarget {
         self.check_background()
     }
 
-    /// The driver knows the bytes of its clients and of the directory. (`rocksdb.bytes.written` would not do for the former: it has the headers
-    /// of batches in it, 15 bytes for a small entry.) RocksDB keeps no longest stall.
+    /// The driver knows the bytes of its clients and of the directory. (`rocksdb.bytes.written` would not do for the former: it has the
+    /// headers of batches in it, 15 bytes for a small entry.) RocksDB keeps no longest stall.
     fn figures(&self) -> Outcome<Figures> {
         let ticker = |ticker| self.options.get_ticker_count(ticker);
         let written = [("wal", Ticker::WalFileBytes), ("flush", Ticker::FlushWriteBytes), ("compaction", Ticker::CompactWriteBytes)];

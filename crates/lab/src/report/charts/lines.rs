@@ -105,7 +105,7 @@ fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
 /// The quantities of a phase second by second, a line per cell. Quantities that are 0 throughout have no chart.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
-    let cells: Vec<(usize, &Cell<'_>, (Vec<Span>, usize))> = workload.cells.iter().enumerate().filter_map(median).collect();
+    let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
     let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
@@ -116,7 +116,7 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
         let data = lines.map(|(place, cell, (spans, _))| line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(of(spans))));
         let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
         Some(Chart {
-            id: format!("{id}-{}", quantity.id),
+            id: format!("{id}-series-{}", quantity.id),
             title: quantity.title.into(),
             note: format!("the repeat with the median throughput{several}"),
             data: data.collect(),

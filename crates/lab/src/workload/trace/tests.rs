@@ -1,6 +1,9 @@
 use super::*;
 
-fn all(text: &str) -> Result<Vec<(Option<u64>, usize, Action, Vec<u8>)>, String> {
+/// Time, family, action and key of a line.
+type Line = (Option<u64>, usize, Action, Vec<u8>);
+
+fn all(text: &str) -> Result<Vec<Line>, String> {
     let mut trace = Trace::new(text.as_bytes());
     let mut list = Vec::new();
     while trace.advance().map_err(|error| error.to_string())? {
