@@ -53,6 +53,7 @@ impl<'a> Watch<'a> {
                 let figures: Vec<String> = measures.filter_map(figure).collect();
                 let what = match &record.failure {
                     Some(why) => format!("failed: {why}"),
+                    None if figures.is_empty() => "finished".to_string(),
                     None => format!("write amplification: {}", figures.join(", ")),
                 };
                 self.line(run.number, run.engine, run.cell, &what);
