@@ -273,6 +273,31 @@ fn rocksdb_is_opened_with_what_the_spec_says() {
     assert_lines(&text, "TableOptions/BlockBasedTable \"default\"", &table);
 }
 
+/// All families share the cache that the spec asks for, also where RocksDB's parser had a hand in the options of tables.
+#[test]
+fn rocksdb_reads_through_the_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let family: &[(&str, &str)] = &[("block_cache", "1048576"), ("block_restart_interval", "8")];
+    let opened = Rocks.open(&spec(&[], &[("default", family), ("second", family)]), directory.path()).unwrap();
+    let (target, keys) = (opened.target, 20_000_u32);
+    let mut session = target.session(false);
+    let cached = || target.figures().unwrap().cache_bytes;
+    for family in 0..2 {
+        session.choose(family);
+        for key in 0..keys {
+            session.put(&key.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        target.flush().unwrap();
+        let before = cached();
+        let mut out = Vec::new();
+        for key in (0..keys).step_by(100) {
+            assert!(session.get(&key.to_be_bytes(), &mut out).unwrap());
+        }
+        assert!(cached() > before, "family {family}");
+    }
+    assert!(cached() <= 1 << 20);
+}
+
 fn complaint<E: Engine>(engine: &E, spec: &EngineSpec) -> String {
     let directory = tempfile::tempdir().unwrap();
     match engine.open(spec, directory.path()) {

@@ -99,6 +99,7 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
     options.set_soft_pending_compaction_bytes_limit(unless_unlimited(settings.soft_pending_compaction_bytes_limit));
     options.set_hard_pending_compaction_bytes_limit(unless_unlimited(settings.hard_pending_compaction_bytes_limit));
     options.set_block_based_table_factory(&tables(settings, cache));
+    let mut options = options.get_options_from_string(filters(settings))?;
     options.set_optimize_filters_for_hits(settings.bloom_bits_per_key > 0.0 && settings.bloom_bits_last_level == 0.0);
     match settings.style {
         Style::Leveled => options.set_compaction_style(DBCompactionStyle::Level),
@@ -114,14 +115,18 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
 fn tables(settings: &FamilySettings, cache: Option<&Cache>) -> BlockBasedOptions {
     let mut table = BlockBasedOptions::default();
     table.set_block_size(settings.block_size as usize);
-    if settings.bloom_bits_per_key > 0.0 {
-        table.set_bloom_filter(settings.bloom_bits_per_key, false);
-    }
     match cache {
         Some(cache) => table.set_block_cache(cache),
         None => table.disable_cache(),
     }
     table
+}
+
+/// By RocksDB's own parser, because a filter from its C interface does not tell the OPTIONS file how many bits it has.
+fn filters(settings: &FamilySettings) -> String {
+    let bits = settings.bloom_bits_per_key;
+    let filter = if bits > 0.0 { format!("bloomfilter:{bits}:false") } else { "nullptr".into() };
+    format!("block_based_table_factory={{filter_policy={filter};}}")
 }
 
 fn universal(settings: &FamilySettings) -> UniversalCompactOptions {
