@@ -26,9 +26,9 @@ use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
-use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Result as StoreResult, Store, Temperature};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -377,35 +377,8 @@ impl TableFactory for Factory<'_> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let file = context.store.create(id, &hint)?;
-        let out = Box::new(Accounted { file, line: context.ledger.counter(Some(context.family), self.job.cause) });
+        let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
         Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
-    }
-}
-
-/// A file whose bytes are in the ledger as soon as they are written.
-struct Accounted {
-    file: Box<dyn Appender>,
-    line: Arc<AtomicU64>,
-}
-
-impl Appender for Accounted {
-    fn append(&mut self, bytes: &[u8]) -> StoreResult<()> {
-        self.file.append(bytes)?;
-        self.line.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> StoreResult<()> {
-        self.file.sync()
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn seal(self: Box<Self>) -> StoreResult<()> {
-        self.file.seal()
     }
 }
 

@@ -78,13 +78,9 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        let due = scores(version, env, &targets);
-        // What can be moved away now need not be rewritten by the next merge from above.
-        let by_move = || due.iter().filter_map(|(_, level)| pick_due(version, env, *level)).find(|c| matches!(c, Choice::Move(_)));
-        let by_score = || by_move().or_else(|| due.iter().find_map(|(_, level)| pick_due(version, env, *level)));
         unify(version, env)
             .or_else(|| aging::drop_expired(version, env))
-            .or_else(by_score)
+            .or_else(|| pick_by_score(version, env, &targets))
             .or_else(|| push_expired(version, env))
             .or_else(|| aging::rewrite_tombstones(version, env))
             .unwrap_or(Choice::Nothing)
@@ -145,13 +141,31 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-fn pick_due(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
-    if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) }
+/// The most urgent level's work, but a move of any level before that: what is moved away now is not rewritten by the next merge from above.
+fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Option<Choice> {
+    let due = scores(version, env, targets).into_iter();
+    let mut choices = due.filter_map(|(_, level)| if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) });
+    let first = choices.next()?;
+    let is_move = |choice: &Choice| matches!(choice, Choice::Move(_));
+    if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
+}
+
+/// Under a load, level 0 waits for more runs (fewer than twice the trigger) while it is smaller than the level that a merge would rewrite:
+/// each byte of that level is then rewritten nearly half as often.
+fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
+    let settings = env.settings;
+    let most = (2 * settings.level0_file_num_compaction_trigger - 1).min(settings.level0_slowdown_writes_trigger);
+    let level0 = version.level_bytes(0);
+    let base = version.level_bytes(Targets::of(version, settings).base);
+    env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base)
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
-    move_level0(version, env)
-        .or_else(|| push_level0(version, env, &|_| true, Reason::RunCount))
+    let moved = move_level0(version, env);
+    if moved.is_some() || waits(version, env) {
+        return moved;
+    }
+    push_level0(version, env, &|_| true, Reason::RunCount)
         .or_else(|| push_around_damage(version, env, &|_| true, Reason::RunCount))
         .or_else(|| intra_level0(version, env))
 }

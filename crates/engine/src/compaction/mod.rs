@@ -44,6 +44,8 @@ pub struct PickEnv<'a> {
     pub now: u64,
     /// No snapshot needs anything older than the newest version at this number.
     pub oldest_snapshot: Seq,
+    /// Memtables fill one after the other: more is coming to level 0 soon.
+    pub loading: bool,
 }
 
 impl PickEnv<'_> {

@@ -16,7 +16,7 @@ use parking_lot::MutexGuard;
 use sinter_storage::store::FileId;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Longest name of a family, bytes.
@@ -80,6 +80,7 @@ impl Db {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
+                filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
             });
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
@@ -264,6 +265,13 @@ impl Inner {
             self.run_pending()?;
             return self.check_undamaged(&self.shared.lock(), None);
         }
+        self.shared.lock().settling += 1;
+        let result = self.settle_by_hand();
+        self.shared.lock().settling -= 1;
+        result
+    }
+
+    fn settle_by_hand(&self) -> Result<()> {
         loop {
             let mut shared = self.shared.lock();
             self.check_waiting(&mut shared)?;

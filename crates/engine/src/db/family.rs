@@ -6,7 +6,7 @@ use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::FamilySettings;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// A family while the database is open.
 pub(crate) struct FamilyCore {
@@ -20,6 +20,8 @@ pub(crate) struct FamilyCore {
     pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
+    /// When a memtable of it was full last, by the monotonic clock, nanoseconds; 0: never.
+    pub filled_ns: AtomicU64,
     /// Writes are refused: too much has piled up above a damaged table.
     pub stuck: AtomicBool,
 }

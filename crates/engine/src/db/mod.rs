@@ -153,6 +153,8 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
+    /// How many callers wait for all compactions to end.
+    settling: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
     manual: Vec<u32>,
     /// Background work fails for lack of space.
@@ -179,6 +181,7 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
+            settling: 0,
             manual: Vec::new(),
             blocked: None,
             failed: None,

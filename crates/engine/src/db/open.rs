@@ -99,7 +99,8 @@ impl Builder {
     /// Changes nothing on the medium and takes no lock. What is in the log is kept in memory, all of it: a log of 10 GiB takes at least
     /// as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged
     /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
-    /// A writer may be at work: if it deletes a file that is needed, opening starts again, ten times at most.
+    /// A writer may be at work: if it deletes a file that is needed, opening starts again, ten times at most, and gives `Busy` if the log
+    /// was flushed during the last of them.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -273,6 +274,7 @@ impl Builder {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
+                filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
             });

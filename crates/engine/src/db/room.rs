@@ -63,6 +63,9 @@ impl Inner {
             self.hold_back(bytes as u64)?;
         }
         while let Some(id) = state.full.pop() {
+            if let Some(writer) = state.family(id) {
+                writer.core.filled_ns.store(self.clock.monotonic_ns(), Ordering::Relaxed);
+            }
             if let Err(error) = self.switch(state, id) {
                 state.full.push(id);
                 return Err(error);

@@ -17,6 +17,9 @@ use sinter_storage::store::{FileId, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A family whose last full memtable is younger than this is being loaded.
+const LOADING_NS: u64 = 2_000_000_000;
+
 /// Work to be done.
 pub(super) enum Job {
     Flush { core: Arc<FamilyCore>, mems: Vec<Arc<Mem>> },
@@ -105,7 +108,16 @@ impl Inner {
             busy_output: &outputs,
             now: self.clock.unix_seconds(),
             oldest_snapshot,
+            loading: self.is_loading(shared, core),
         })
+    }
+
+    /// The family's memtables fill in quick succession, and nobody waits for its compactions to end. Threads look again every second, so
+    /// that what waits for more does not wait long after a load.
+    fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
+        let filled = core.filled_ns.load(Ordering::Relaxed);
+        let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
+        !self.inline() && shared.settling == 0 && filled != 0 && is_recent()
     }
 
     /// Notes that a plan runs. Table numbers are unique among families.
@@ -206,8 +218,7 @@ impl Inner {
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
         let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
-        let report = self.finished(outcome)?;
-        Ok(report)
+        self.finished(outcome)
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,

@@ -7,6 +7,7 @@
 //! Threads: `record` takes a shared lock and adds; `FamilyCounters` and `Ledger::counter` hand out the counter itself, so that the write
 //! path adds to an atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
 
+mod accounted;
 mod histogram;
 mod report;
 mod shard;
@@ -19,8 +20,9 @@ pub use histogram::HistogramSummary;
 pub use report::Space;
 pub use statistics::{Histogram, Statistics, Ticker, dump};
 
+use accounted::Accounted;
 use parking_lot::RwLock;
-use sinter_storage::store::Cause;
+use sinter_storage::store::{Appender, Cause};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -117,6 +119,11 @@ impl Ledger {
     /// `bytes` were handed to the store for a file of this cause. Logs and manifests have no family.
     pub fn record(&self, family: Option<u32>, cause: Cause, bytes: u64) {
         self.counter(family, cause).fetch_add(bytes, Relaxed);
+    }
+
+    /// Makes a file book what is appended to it, so that the bytes of a job that fails are not missing.
+    pub fn account(&self, family: Option<u32>, cause: Cause, file: Box<dyn Appender>) -> Box<dyn Appender> {
+        Box::new(Accounted { file, line: self.counter(family, cause) })
     }
 
     /// As [`FamilyCounters::user`], without a handle.

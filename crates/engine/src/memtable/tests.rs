@@ -246,8 +246,8 @@ fn large_values_get_their_own_memory() {
 fn lengths_around_the_short_form_survive() {
     let memtable = Memtable::new(Arc::default());
     let mut writer = memtable.writer();
-    let lengths = [0, 1, 65_534, 65_535, 65_536, 65_537];
-    let all = || (1..).zip(lengths.into_iter().flat_map(|key| lengths.map(|value| (key, value))));
+    let lengths: &[usize] = if cfg!(miri) { &[1, 65_535] } else { &[0, 1, 65_534, 65_535, 65_536, 65_537] };
+    let all = || (1..).zip(lengths.iter().flat_map(|&key| lengths.iter().map(move |&value| (key, value))));
     for (seq, (key, value)) in all() {
         writer.insert(&vec![b'k'; key], seq, Kind::Value, &vec![seq as u8; value]);
     }

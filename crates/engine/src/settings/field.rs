@@ -301,7 +301,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         1,
         10_000,
         "level0_file_num_compaction_trigger",
-        "Larger: lower write amplification, more runs to search per read. Smaller: the reverse.",
+        "Larger: lower write amplification, more runs to search per read. Smaller: the reverse. \
+         (Leveled, under a load: fewer than twice as many.)",
         "each run is searched by every read",
     ),
     whole!(

@@ -57,10 +57,11 @@ pub(super) fn coded_trailer(trailer: u64, base: Seq) -> u64 {
 /// Where the pieces of a stored block are. Apart from the bytes, because a scan decodes blocks inside a larger buffer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
-    count: usize,
     base: Seq,
-    prefix: usize,
-    entries: usize,
+    // 32 bits each: a cache of millions of blocks has one of these per block.
+    count: u32,
+    prefix: u32,
+    entries: u32,
 }
 
 /// One entry of a block. The key is the block's prefix and this suffix.
@@ -84,18 +85,26 @@ impl Layout {
         let at = stored.len() - head.rest().len();
         let entries = at.checked_add(prefix)?;
         let room = stored.len().checked_sub(entries)?;
-        (count > 0 && count <= room / LEAST_ENTRY && base <= MAX_SEQ).then_some(Layout { count, base, prefix: at, entries })
+        // A block that passes 4 GiB is not one of ours: a value ends at 1 GiB.
+        u32::try_from(stored.len()).ok().filter(|_| count > 0 && count <= room / LEAST_ENTRY && base <= MAX_SEQ)?;
+        Some(Layout { base, count: count as u32, prefix: at as u32, entries: entries as u32 })
     }
 
     /// Number of entries, at least one.
     pub fn count(&self) -> usize {
-        self.count
+        self.count as usize
+    }
+
+    /// Where offsets start in a block in memory: behind the tags.
+    #[inline]
+    fn offsets(&self) -> usize {
+        self.count().next_multiple_of(GROUP)
     }
 
     /// The prefix that all keys share.
     #[inline]
     pub fn prefix<'a>(&self, data: &'a [u8]) -> &'a [u8] {
-        data.get(self.prefix..self.entries).unwrap_or_default()
+        data.get(self.prefix as usize..self.entries as usize).unwrap_or_default()
     }
 
     /// The entry that starts at `at`.
@@ -147,10 +156,8 @@ fn long_head(rest: &[u8]) -> Option<(usize, usize, usize, u64)> {
 /// A data block in memory.
 #[derive(Debug)]
 pub struct Block {
-    data: Vec<u8>,
+    data: Box<[u8]>,
     layout: Layout,
-    /// Where the offsets start: behind the tags.
-    offsets: usize,
     /// Offsets are `u32`, else `u16`.
     wide: bool,
 }
@@ -160,17 +167,18 @@ impl Block {
     pub fn parse(stored: &[u8]) -> Option<Block> {
         let head = Layout::parse(stored)?;
         // No overflow: an entry has at least three bytes, so there are fewer entries than bytes.
-        let offsets = head.count.next_multiple_of(GROUP);
-        let narrow = offsets + 2 * head.count;
+        let (count, offsets) = (head.count(), head.offsets());
+        let narrow = offsets + 2 * count;
         let wide = narrow + stored.len() > usize::from(u16::MAX);
-        let front = if wide { offsets + 4 * head.count } else { narrow };
+        let front = if wide { offsets + 4 * count } else { narrow };
         let mut data = Vec::with_capacity(front + stored.len());
         data.resize(front, 0);
         data.extend_from_slice(stored);
-        let layout = Layout { prefix: front + head.prefix, entries: front + head.entries, ..head };
+        u32::try_from(data.len()).ok()?;
+        let layout = Layout { prefix: head.prefix + front as u32, entries: head.entries + front as u32, ..head };
         let mut key = layout.prefix(&data).to_vec();
-        let (prefix, mut at) = (key.len(), layout.entries);
-        for index in 0..head.count {
+        let (prefix, mut at) = (key.len(), layout.entries as usize);
+        for index in 0..count {
             let entry = layout.entry_at(&data, at)?;
             key.truncate(prefix);
             key.extend_from_slice(entry.suffix);
@@ -182,7 +190,7 @@ impl Block {
                 data[offsets + 2 * index..][..2].copy_from_slice(&(start as u16).to_le_bytes());
             }
         }
-        (at == data.len()).then_some(Block { data, layout, offsets, wide })
+        (at == data.len()).then(|| Block { data: data.into_boxed_slice(), layout, wide })
     }
 
     /// Where its pieces are.
@@ -200,12 +208,12 @@ impl Block {
     /// Number of entries, at least one.
     #[inline]
     pub fn count(&self) -> usize {
-        self.layout.count
+        self.layout.count()
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.data.capacity() + size_of::<Self>()
+        self.data.len() + size_of::<Self>()
     }
 
     /// Starts to load what a get touches first.
@@ -219,7 +227,7 @@ impl Block {
     /// The tags, filled up.
     #[inline]
     fn tag_groups(&self) -> &[[u8; GROUP]] {
-        self.data.get(..self.offsets).unwrap_or_default().as_chunks().0
+        self.data.get(..self.layout.offsets()).unwrap_or_default().as_chunks().0
     }
 
     /// Where entry `index` starts.
@@ -228,10 +236,11 @@ impl Block {
         if index >= self.count() {
             return None;
         }
+        let offsets = self.layout.offsets();
         Some(if self.wide {
-            u32::from_le_bytes(*self.data.get(self.offsets + 4 * index..)?.first_chunk()?) as usize
+            u32::from_le_bytes(*self.data.get(offsets + 4 * index..)?.first_chunk()?) as usize
         } else {
-            usize::from(u16::from_le_bytes(*self.data.get(self.offsets + 2 * index..)?.first_chunk()?))
+            usize::from(u16::from_le_bytes(*self.data.get(offsets + 2 * index..)?.first_chunk()?))
         })
     }
 
@@ -315,7 +324,7 @@ impl Position {
     /// Moves to the first entry of a block, stored or in memory, that it may not have been in before; `None` if the block is damaged.
     pub fn start(&mut self, layout: &Layout, data: &[u8]) -> Option<()> {
         self.share(layout.prefix(data));
-        self.set(0, layout.entry_at(data, layout.entries)?);
+        self.set(0, layout.entry_at(data, layout.entries as usize)?);
         Some(())
     }
 

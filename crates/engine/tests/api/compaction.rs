@@ -170,3 +170,36 @@ fn background_threads_reach_the_same_rest() {
     assert_eq!(keys(&db).len(), 10_000);
     db.check_ledger().unwrap();
 }
+
+#[test]
+fn level_0_waits_for_more_under_a_load_and_no_longer() {
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_ns(1_000_000_000);
+    let settings = DbSettings { max_background_jobs: 2, ..DbSettings::default() };
+    // One level below level 0, so that what a merge would rewrite is all there is.
+    let family = FamilySettings { max_bytes_for_level_base: 4 << 20, ..small() };
+    let db = try_open(&memory(), builder().settings(settings).clock(clock.clone()).family("default", family)).unwrap();
+    let runs = || db.version(&db.default_family()).unwrap().levels[0].len();
+    let add_runs = || {
+        (0..4).for_each(|n| {
+            db.put(&key(n), b"v").unwrap();
+            db.put(&key(9_000 + n), b"v").unwrap();
+            db.flush().unwrap();
+        });
+    };
+    fill(&db, 10_000, 60);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+
+    add_runs();
+    assert!(runs() >= 4, "memtables were full a moment ago");
+    db.wait_for_compactions().unwrap();
+    assert!(runs() < 4, "whoever waits for compactions gets them");
+
+    add_runs();
+    clock.advance_ns(3_000_000_000);
+    let fewer_soon = || {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        runs() < 4
+    };
+    assert!((0..6000).any(|_| fewer_soon()), "after a load, compactions go on by themselves");
+}

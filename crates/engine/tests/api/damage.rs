@@ -53,6 +53,18 @@ fn corrupt(result: Result<(), Error>, file: FileId) {
     }
 }
 
+/// Fills and compacts a database, and damages a table of it: what it held, and which table.
+fn with_damage(store: &MemoryStore, open: &dyn Fn() -> Db, count: usize) -> (Model, FileId) {
+    let db = open();
+    let mut model = Model::new();
+    write(&db, &db.default_family(), &mut model, (0, count), 0).unwrap();
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    let file = deep_table(&db, &db.default_family());
+    db.close().unwrap();
+    flip(store, file, 500);
+    (model, file)
+}
+
 fn with_jobs(max_background_jobs: usize) -> DbSettings {
     DbSettings { max_background_jobs, ..DbSettings::default() }
 }
@@ -63,14 +75,7 @@ fn a_damaged_table_is_set_aside_and_writing_goes_on() {
         let store = memory();
         let settings = FamilySettings { style, ..small() };
         let open = || try_open(&store, builder().settings(with_jobs(jobs)).family("default", settings.clone())).unwrap();
-        let db = open();
-        let mut model = Model::new();
-        write(&db, &db.default_family(), &mut model, (0, 6_000), 0).unwrap();
-        db.compact_range(&db.default_family(), None, None).unwrap();
-        let file = deep_table(&db, &db.default_family());
-        db.close().unwrap();
-
-        flip(&store, file, 500);
+        let (mut model, file) = with_damage(&store, &open, 6_000);
         let db = open();
         let family = db.default_family();
         let other = db.create_family("other", settings.clone()).unwrap();
@@ -114,16 +119,9 @@ fn a_damaged_table_is_set_aside_and_writing_goes_on() {
 #[test]
 fn key_ranges_beside_a_damaged_table_are_compacted() {
     let store = memory();
-    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
-    let family = db.default_family();
-    let mut model = Model::new();
-    write(&db, &family, &mut model, (0, 6_000), 0).unwrap();
-    db.compact_range(&family, None, None).unwrap();
-    let file = deep_table(&db, &family);
-    drop((family, db));
-    flip(&store, file, 500);
-
-    let db = try_open(&store, builder().settings(inline())).unwrap();
+    let open = || try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let (mut model, file) = with_damage(&store, &open, 6_000);
+    let db = open();
     let family = db.default_family();
     for round in 1..4 {
         write(&db, &family, &mut model, (0, 6_000), round).unwrap();
@@ -156,13 +154,7 @@ fn a_pile_above_a_damaged_table_ends_in_a_clear_error() {
                 ..small()
             };
             let open = || try_open(&store, builder().settings(with_jobs(jobs)).family("default", settings.clone())).unwrap();
-            let db = open();
-            let mut model = Model::new();
-            write(&db, &db.default_family(), &mut model, (0, 500), 0).unwrap();
-            db.compact_range(&db.default_family(), None, None).unwrap();
-            let file = deep_table(&db, &db.default_family());
-            db.close().unwrap();
-            flip(&store, file, 500);
+            let (mut model, file) = with_damage(&store, &open, 500);
             for _ in 0..2 {
                 let db = open();
                 let family = db.default_family();

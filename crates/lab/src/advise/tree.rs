@@ -74,7 +74,7 @@ impl Tree {
     pub fn settle(&mut self) -> Result<(), String> {
         self.end_running()?;
         loop {
-            match self.pick() {
+            match self.pick(false) {
                 Choice::Nothing => return Ok(()),
                 choice => self.apply(&choice)?,
             }
@@ -86,7 +86,7 @@ impl Tree {
     pub fn keep_behind(&mut self) -> Result<(), String> {
         loop {
             if self.running.is_none() {
-                match self.pick() {
+                match self.pick(true) {
                     Choice::Merge(plan) => self.running = Some(Choice::Merge(plan)),
                     Choice::Nothing => return Ok(()),
                     quick => {
@@ -107,7 +107,7 @@ impl Tree {
         self.end_running()?;
         let before = self.next_number;
         loop {
-            match self.with_env(|version, env| manual(version, env, &ManualRange::default(), before)) {
+            match self.with_env(false, |version, env| manual(version, env, &ManualRange::default(), before)) {
                 Choice::Nothing => return Ok(()),
                 choice => self.apply(&choice)?,
             }
@@ -132,14 +132,15 @@ impl Tree {
         merge(all).iter().map(|entry| u64::from(entry.raw)).sum()
     }
 
-    fn with_env<T>(&self, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
-        let none = HashSet::new();
-        let env = PickEnv { settings: &self.settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX };
+    /// `loading`: a writer that does not wait, which lets level 0 collect more runs.
+    fn with_env<T>(&self, loading: bool, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
+        let (none, settings) = (HashSet::new(), &self.settings);
+        let env = PickEnv { settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX, loading };
         f(&self.version, &env)
     }
 
-    fn pick(&self) -> Choice {
-        self.with_env(|version, env| picker(self.settings.style).pick(version, env))
+    fn pick(&self, loading: bool) -> Choice {
+        self.with_env(loading, |version, env| picker(self.settings.style).pick(version, env))
     }
 
     fn end_running(&mut self) -> Result<(), String> {

@@ -1,4 +1,6 @@
-//! Against published values.
+//! Against published values, and where none are published, against SciPy 1.17 and NumPy 2.4. For the bootstrap these are the ends of the
+//! exact distribution of resampled means (all resamples, by convolution); tolerances are about five standard deviations of what ten
+//! thousand resamples find.
 
 use super::*;
 
@@ -18,18 +20,25 @@ fn the_mice_of_efron_and_tibshirani() {
     near(treated.mean, 86.86, 0.005);
     near(control.mean, 56.22, 0.005);
     near(treated.deviation / 7f64.sqrt(), 25.24, 0.005);
-    // The table prints 14.14; its nine values give 14.159.
-    near(control.deviation / 9f64.sqrt(), 14.14, 0.02);
+    // The table prints 14.14; its nine values give this.
+    near(control.deviation / 9f64.sqrt(), 14.1586, 0.00005);
     assert_eq!((treated.median, control.median), (94.0, 46.0));
     assert_eq!((treated.count, treated.least, treated.most), (7, 16.0, 197.0));
+    let ends = |summary: Summary| summary.interval.map(|interval| (interval.low, interval.high)).unwrap();
+    let ((low, high), (least, most)) = (ends(treated), ends(control));
+    near(low, 32.0, 3.7);
+    near(high, 151.57, 5.9);
+    near(least, 29.33, 1.6);
+    near(most, 92.56, 3.5);
 }
 
-/// The bootstrap's own standard error of the mean of the treated mice is 23.36 in the limit (the same book, table 2.2).
+/// The bootstrap's own standard error of the mean of the treated mice is 23.36 in the limit (the same book, table 2.2): the deviation
+/// with n instead of n - 1, over the root of n.
 #[test]
 fn resamples_spread_as_published() {
     let mut random = Xoshiro256PlusPlus::new(1);
     let means: Vec<f64> = (0..RESAMPLES).map(|_| resampled_mean(&TREATED, &mut random)).collect();
-    near(variance(&means, mean(&means).unwrap()).sqrt(), 23.36, 0.5);
+    near(variance(&means, mean(&means).unwrap()).sqrt(), 23.3635, 0.8);
 }
 
 #[test]
@@ -46,7 +55,7 @@ fn quantiles_are_those_of_the_tables() {
 }
 
 /// Student, "The Probable Error of a Mean" (1908): additional sleep of ten patients, as in R's `t.test(extra)`: group 2 has the mean 2.33
-/// and the 95 % interval 0.898 to 3.762. Ten values are resampled here; the expanded percentiles come close to it.
+/// and the 95 % interval 0.898 to 3.762. Ten values are resampled here: the expanded percentiles, 0.855 % on each side, are 0.97 and 3.79.
 #[test]
 fn an_interval_of_ten_values() {
     let sleep = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
@@ -54,8 +63,8 @@ fn an_interval_of_ten_values() {
     let interval = found.interval.unwrap();
     near(found.mean, 2.33, 1e-9);
     assert_eq!(interval.method, Method::Bootstrap);
-    near(interval.low, 0.898, 0.2);
-    near(interval.high, 3.762, 0.2);
+    near(interval.low, 0.97, 0.1);
+    near(interval.high, 3.79, 0.12);
     assert_eq!(summarise(&sleep, CONFIDENCE).unwrap(), found, "the resampling is seeded");
 }
 
@@ -78,7 +87,10 @@ fn ratios_are_of_means() {
     let found = ratio(&[&TREATED], &[&CONTROL], CONFIDENCE).unwrap();
     near(found.ratio, 86.857_142 / 56.222_222, 1e-6);
     let interval = found.interval.unwrap();
-    assert!(interval.method == Method::Bootstrap && interval.low < 1.0 && interval.high > 2.0, "the mice decide nothing: {interval:?}");
+    assert_eq!(interval.method, Method::Bootstrap);
+    // NumPy, the mean of 300 times ten thousand resamples: the mice decide nothing.
+    near(interval.low, 0.501, 0.065);
+    near(interval.high, 3.867, 0.33);
     let flat = ratio(&[&[2.0, 2.0], &[3.0, 3.0]], &[&[4.0, 4.0]], CONFIDENCE).unwrap();
     near(flat.ratio, 1.5, 1e-12);
     near(flat.interval.unwrap().low, 1.5, 1e-12);

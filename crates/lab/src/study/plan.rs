@@ -242,6 +242,7 @@ impl Group {
     fn rule(&self) -> String {
         let each = |comparison: &Comparison| format!("{} {}", comparison.name, comparison.bound);
         match self.any_of.as_slice() {
+            [one] if one.name == self.name => each(one),
             [one] => format!("{}: {}", self.name, each(one)),
             several => format!("{}: one of ({})", self.name, several.iter().map(each).collect::<Vec<_>>().join(", ")),
         }

@@ -23,6 +23,7 @@ struct State {
     damaged: HashSet<u64>,
     now: u64,
     oldest_snapshot: u64,
+    loading: bool,
     next_number: u64,
 }
 
@@ -37,6 +38,7 @@ impl State {
             damaged: HashSet::new(),
             now: 0,
             oldest_snapshot: 0,
+            loading: false,
             next_number: 900,
         }
     }
@@ -49,6 +51,7 @@ impl State {
             damaged: &self.damaged,
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
+            loading: self.loading,
         }
     }
 
@@ -62,6 +65,7 @@ impl State {
             "env" => lines.iter().flat_map(|l| l.split_whitespace()).for_each(|word| match pair(word) {
                 ("now", v) => self.now = number(v),
                 ("snapshot", v) => self.oldest_snapshot = number(v),
+                ("loading", v) => self.loading = v == "true",
                 other => panic!("env {other:?}"),
             }),
             "pick" => {

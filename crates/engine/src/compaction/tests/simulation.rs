@@ -41,6 +41,7 @@ struct World {
     damaged: HashSet<u64>,
     /// Most of them.
     most_damaged: usize,
+    loading: bool,
     next_number: u64,
     next_seq: u64,
     cursor: u32,
@@ -75,6 +76,7 @@ impl World {
             jobs: Vec::new(),
             damaged: HashSet::new(),
             most_damaged: 0,
+            loading: false,
             next_number: 1,
             next_seq: 1,
             cursor: 0,
@@ -132,6 +134,7 @@ impl World {
             busy_output: &busy_output,
             now: 0,
             oldest_snapshot: u64::MAX,
+            loading: self.loading,
         };
         f(&env)
     }
@@ -263,6 +266,7 @@ fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
 
 fn live(world: &mut World, changes: bool) {
     for step in 0..1200 {
+        world.loading = step % 40 < 20;
         world.step();
         if changes && world.random.below(60) == 0 {
             world.settings.style = if world.settings.style == Style::Leveled { Style::Universal } else { Style::Leveled };
