@@ -136,6 +136,11 @@ fn rocksdb_accounts_for_what_it_writes() {
         let by_level: u64 = last.tickers.iter().filter(|(name, _)| name.starts_with("lab.compact.")).map(|(_, bytes)| bytes).sum();
         let compacted = last.tickers["rocksdb.compact.write.bytes"];
         assert!(by_level > compacted / 2 && by_level <= compacted + compacted / 20, "{by_level} of {compacted} bytes, {extra:?}");
+        let causes = || record.phases.iter().flat_map(|phase| &phase.written.by_cause);
+        let told: u64 = causes().filter(|line| line.cause.starts_with("compaction to L")).map(|line| line.bytes).sum();
+        let rest: u64 = causes().filter(|line| line.cause == "compaction").map(|line| line.bytes).sum();
+        assert_eq!(told + rest, compacted);
+        assert!(told > rest, "{told} of {compacted} bytes by level, {extra:?}");
     }
 }
 
