@@ -16,7 +16,7 @@ use sinter_lab::study::judge::{Results, judge, table};
 use sinter_lab::study::plan::{Request, Scale, Study};
 use sinterdb::settings::parse_bytes;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The engine that this program runs itself; all others are the rivals program's.
@@ -31,8 +31,9 @@ pub struct StudyFlags {
     /// The study, or `list`.
     #[arg(required_unless_present_any = ["workload", "resume"])]
     name: Option<String>,
-    /// Instead of a study: a workload of your own (JSON), under many settings.
-    #[arg(long, conflicts_with_all = ["name", "scale"])]
+    /// Instead of a study: a named workload (ycsb-a to ycsb-f, mixed-lifetime, hot-cold) or one of your own (a JSON file), under many
+    /// settings.
+    #[arg(long, conflicts_with = "name")]
     workload: Option<PathBuf>,
     /// How large: ci (under a minute), small (minutes; the default), paper (the original's sizes).
     #[arg(long)]
@@ -151,12 +152,12 @@ impl StudyFlags {
             directory: self.directory.clone().unwrap_or_else(usual),
             limits: self.limits(),
         };
-        if let Some(file) = &self.workload {
-            let workload: Workload = read(file)?;
-            return Ok(catalogue::own_workload(workload, &request)?);
+        let scale = self.scale()?;
+        if let Some(workload) = &self.workload {
+            return Ok(catalogue::own_workload(named_or_read(workload, scale)?, &request)?);
         }
         let name = self.name.as_deref().unwrap_or_default();
-        Ok(catalogue::study(name, self.scale()?.unwrap_or(Scale::Small), &request)?)
+        Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?)
     }
 
     fn scale(&self) -> Result<Option<Scale>, Ended> {
@@ -173,6 +174,16 @@ impl StudyFlags {
     fn rivals_program(&self) -> Result<PathBuf, Ended> {
         let beside = || std::env::current_exe().map(|own| own.with_file_name(RIVALS));
         Ok(self.rivals.clone().map_or_else(beside, Ok)?)
+    }
+}
+
+/// The workload of a name, or else of a file. A file has its size.
+fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ended> {
+    let named = workload.to_str().and_then(|name| catalogue::named_workload(name, scale.unwrap_or(Scale::Small)));
+    match (named, scale) {
+        (Some(workload), _) => Ok(workload),
+        (None, None) => Ok(read(workload)?),
+        (None, Some(_)) => Err(Ended::usage(format!("--scale: {} is no named workload, and a file has its own size", workload.display()))),
     }
 }
 

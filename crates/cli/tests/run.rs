@@ -49,6 +49,10 @@ fn the_documented_example_runs() {
     assert_eq!(record.failure, None);
     assert!(record.engine_version.starts_with("sinterdb "));
     assert_eq!(record.ignored_settings, Vec::<String>::new());
+    // Outside of a repository there is none to tell.
+    let head = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
+    let head = head.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_string());
+    assert_eq!(record.commit.map(|commit| commit.trim_end_matches("-dirty").to_string()), head);
     let run = &record.phases[2];
     assert!(run.seconds >= 1.4 && run.operations > 0 && run.series.len() >= 2, "{} s", run.seconds);
     let progress = String::from_utf8(output.stderr).unwrap();
@@ -74,10 +78,12 @@ fn the_record_is_right() {
     assert_eq!((found.asked, found.found), (50_000 - puts, 50_000 - puts), "each key was loaded");
     assert!((puts as i64 - 25_000).abs() < 1000, "half of it puts: {puts}");
     for phase in [load, settle, run] {
-        let (ledger, process) = (phase.written.total_bytes as f64, phase.process_written_bytes as f64);
+        let lines = &phase.written.by_cause;
+        let (ledger, process) = (lines.iter().map(|line| line.bytes).sum::<u64>() as f64, phase.process_written_bytes as f64);
         // Beside the store the process writes progress lines only.
         assert!(process >= ledger && process < ledger + 10_000.0, "{}: ledger {ledger}, wchar {process}", phase.name);
-        assert_eq!(phase.written.by_cause.iter().map(|line| line.bytes).sum::<u64>(), phase.written.total_bytes);
+        let counted = lines.iter().filter(|line| line.cause != "manifest").map(|line| line.bytes).sum::<u64>();
+        assert_eq!(phase.written.total_bytes, counted, "{lines:?}");
         assert_eq!(phase.space.live_user_bytes, Some(11_600_000));
         assert_eq!(phase.levels.keys().collect::<Vec<_>>(), ["default"]);
     }
@@ -97,6 +103,11 @@ fn limits_hold_or_are_complained_about() {
         Some(complaint) => assert!(complaint.starts_with("limits.memory_bytes: "), "{complaint}"),
         None => assert!(confinement.memory_bytes.unwrap() <= 1 << 30),
     }
+    spec["limits"]["cpus"] = 100_000.into();
+    let output = run(directory.path(), &spec.to_string());
+    let complaint = record(&output).confinement.complaint.unwrap();
+    assert!(complaint.starts_with("limits.cpus: 100000 asked for"), "{complaint}");
+    assert!(String::from_utf8(output.stderr).unwrap().lines().any(|line| line == format!("sinter: {complaint}")), "it is told");
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn a_study_is_interrupted_and_goes_on() {
     for number in 1..=2 {
         let line = lines.next().unwrap();
         assert!(line.trim_start().starts_with(&format!("{number}/30 sinter")) && line.contains("write amplification: "), "{line}");
+        assert!(line.contains("; space amplification: "), "{line}");
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let rest: Vec<String> = lines.collect();
@@ -59,7 +60,7 @@ fn a_study_is_interrupted_and_goes_on() {
     assert_eq!(files(&out), ["index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let verdicts = verdicts.as_array().unwrap();
-    assert_eq!(verdicts.len(), 10);
+    assert_eq!(verdicts.len(), 11);
     // One repeat has no interval, so nothing is decided, and every comparison has a ratio.
     for verdict in verdicts {
         assert_eq!(verdict["verdict"], "undecided", "{verdict}");
@@ -83,7 +84,9 @@ fn wrong_requests_are_one_line() {
     refused(&["study", "compaction-wal-waf", "--cpus=0"], "limits.cpus");
     refused(&["study", "compaction-wal-waf", "--engine=rocksdb", "--rivals=nowhere", "--output=a"], "nowhere: no such program");
     refused(&["study", "--workload=missing.json"], "missing.json");
-    refused(&["study", "--workload=missing.json", "--scale=ci"], "cannot be used with");
+    refused(&["study", "--workload=missing.json", "--scale=ci"], "--scale: missing.json is no named workload");
+    refused(&["study", "--workload=ycsb-z"], "ycsb-z");
+    refused(&["study", "compaction-wal-waf", "--workload=ycsb-a"], "cannot be used with");
     refused(&["study", "--resume"], "--resume needs");
     refused(&["study", "--resume", "--output=nowhere"], "nowhere: no study was begun there");
     std::fs::write(directory.path().join("broken.json"), "{\"name\": 1}").unwrap();
@@ -94,6 +97,18 @@ fn wrong_requests_are_one_line() {
     refused(&["advise", "--from-db=.", "--memory=lots"], "--memory");
     refused(&["advise", "--from-db=.", "--space-amplification=0.5"], "space_amplification");
     assert_eq!(files(directory.path()), ["broken.json"], "a refused request leaves nothing behind");
+}
+
+#[test]
+fn a_named_workload_needs_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    // A program that fails at once: what was asked is all there is to see.
+    let ask = ["study", "--workload=ycsb-a", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
+    let begun = command(directory.path(), &ask).output().unwrap();
+    assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
+    let study: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out/study.json")).unwrap()).unwrap();
+    let workloads = study["cells"].as_array().unwrap().iter().map(|cell| &cell["workload"]);
+    assert!(workloads.clone().count() > 5 && workloads.clone().all(|workload| workload["name"] == "ycsb-a" && workload["keys"] == 10_000));
 }
 
 #[test]

@@ -224,7 +224,9 @@ fn long_series_are_drawn_in_fewer_points() {
     let run = &mut record.phases[0];
     let second = run.series[0].clone();
     run.series = (1..=1000).map(|at| sinter_lab::run::Second { at: f64::from(at), operations: 7, ..second.clone() }).collect();
-    run.series[499].latency_ns[1] = 9_000_000;
+    run.series[499].latency_ns[1] = Some(9_000_000);
+    // The first two points, and a second of the third.
+    run.series[..11].iter_mut().for_each(|second| second.latency_ns = [None; 4]);
     run.levels.insert("default".into(), vec![LevelResult { level: 0, runs: 1, files: 1, bytes: 5 }]);
     fixture::write_runs(&folder, &[record]);
     let figures = figures(&read(&write(&folder).unwrap()));
@@ -232,7 +234,27 @@ fn long_series_are_drawn_in_fewer_points() {
     let operations = trace("w0-phase-0-series-operations");
     assert_eq!(floats(&operations["y"]), [7.0; 200], "a mean stays what it is");
     assert_eq!(floats(&operations["x"])[199], 1000.0);
-    assert!(floats(&trace("w0-phase-0-series-p99")["y"]).contains(&9000.0), "a peak stays visible");
+    let p99 = trace("w0-phase-0-series-p99");
+    let p99 = p99["y"].as_array().unwrap();
+    assert!(p99.iter().any(|y| y.as_f64() == Some(9000.0)), "a peak stays visible");
+    assert!(p99.iter().map(|y| y.is_null()).eq((0..200).map(|point| point < 2)), "no operations, no percentile");
+}
+
+/// A line of one point would be blank.
+#[test]
+fn short_phases_are_marks_or_nothing() {
+    let folder = kept("short").join("results");
+    let mut records = fixture::sweep();
+    records.truncate(3);
+    records.iter_mut().for_each(|record| record.phases[0].series.truncate(1));
+    records[0].phases[2].series.truncate(1);
+    records[1].phases[2].series.truncate(1);
+    fixture::write_runs(&folder, &records);
+    let figures = figures(&read(&write(&folder).unwrap()));
+    let series = |id: &str| figures.iter().find(|figure| figure["id"] == id).map(|figure| figure["data"].clone());
+    assert_eq!(series("w0-phase-0-series-operations"), None);
+    let modes: Vec<Value> = series("w0-phase-2-series-operations").unwrap().as_array().unwrap().iter().map(|t| t["mode"].clone()).collect();
+    assert_eq!(modes, ["markers", "lines"]);
 }
 
 #[test]
@@ -312,7 +334,7 @@ fn the_page_says_what_was_asked_run_and_found() {
         "What was asked",
         "A: does the write-ahead log&#39;s setting interact",
         "Verdicts",
-        "2 * A Processor @ 2 GHz, 8.00 GiB, Linux 6.12.0, ext4 on /dev/sda1",
+        "2 * A Processor @ 2 GHz, 8.0 GiB, Linux 6.12.0, ext4 on /dev/sda1",
         "aaaaaaaaaaaaaaaaaaaa",
         "rocksdb: rocksdb 11.1.1",
         "2026-11-20",
@@ -365,6 +387,21 @@ fn the_table_has_every_phase_of_every_run() {
     assert_eq!(lines[1][column("written_bytes")], first.phases[0].written.total_bytes.to_string());
     near(lines[1][column("operations_per_second")].parse().unwrap(), first.phases[0].operations_per_second);
     assert_eq!(lines[1][column("engine.wal")], first.spec.engine.wal.to_string());
+    // What verdicts compare stands once per run and measure, with the run's place in the plan.
+    for planned in sample.study.runs() {
+        let (cell, record) = (sample.study.cell(planned.cell).unwrap(), &sample.records[&planned.number]);
+        let file = format!("runs/{:04}.json", planned.number);
+        let mine: Vec<_> = lines.iter().filter(|line| line[0] == file).collect();
+        let place = |line: &[String]| (line[column("cell")].clone(), line[column("repeat")].clone());
+        assert!(mine.iter().all(|line| place(line) == (cell.name.clone(), planned.repeat.to_string())), "{mine:?}");
+        for (measure, phases) in &cell.measures {
+            let named = mine.iter().filter(|line| line[column("measure")] == *measure);
+            let found: Vec<f64> = named.filter_map(|line| line[column("measure_write_amplification")].parse().ok()).collect();
+            let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|name| of(phase(record, name))).sum::<u64>() as f64;
+            assert_eq!(found.len(), 1);
+            near(found[0], sum(|p| p.written.total_bytes) / sum(|p| p.written.user_bytes));
+        }
+    }
 }
 
 #[test]
@@ -425,6 +462,23 @@ fn several_folders_are_compared() {
     assert!(changes.contains("<b>+"), "the faster build is clearly faster");
     let csv = read(&folder.join("comparison.csv"));
     assert!(csv.lines().next().unwrap().contains(",results") && csv.contains("aaaaaaaaaaaa") && csv.contains("bbbbbbbbbbbb"));
+}
+
+/// A cell of another size is another one, whatever its name.
+#[test]
+fn only_what_was_asked_alike_is_compared() {
+    let folder = kept("sizes");
+    let mut study = fixture::study(2);
+    study.cells.retain(|cell| cell.name.starts_with("A "));
+    study.hypotheses.clear();
+    fixture::write_study(&folder.join("before"), &study, "aaaaaaaaaaaaaaaaaaaa", 1.0);
+    study.cells[0].settings.families[0].settings.insert("write_buffer_size".into(), "1048576".into());
+    study.cells[1].workload.keys /= 2;
+    fixture::write_study(&folder.join("after"), &study, "bbbbbbbbbbbbbbbbbbbb", 1.0);
+    let page = read(&compare(&[folder.join("before"), folder.join("after")], &folder.join("sizes.html")).unwrap());
+    let changes = page.split_once("What changed against before").unwrap().1.split_once("</section>").unwrap().0;
+    let rows = |cell: usize| changes.matches(&format!("<th>{}, ", study.cells[cell].name)).count();
+    assert_eq!([0, 1, 2, 3].map(rows), [0, 0, 2, 2], "{changes}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What a study says while it runs and when it ends.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use sinter_lab::run::RunRecord;
 use sinter_lab::statistics::Summary;
 use sinter_lab::study::catalogue::Entry;
 use sinter_lab::study::conduct::{Conducted, Event};
 use sinter_lab::study::judge::{Finding, Row};
 use sinter_lab::study::metric::Metric;
 use sinter_lab::study::plan::Study;
-use std::io::{ErrorKind, IsTerminal, Result, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Result, Write, stderr, stdout};
 use std::path::Path;
 
 /// The studies there are.
@@ -20,6 +21,8 @@ pub struct Watch<'a> {
     study: &'a Study,
     bar: ProgressBar,
     total: usize,
+    /// That limits do not hold was told.
+    told: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -30,7 +33,7 @@ impl<'a> Watch<'a> {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} run {human_pos} of {human_len}, eta {eta}: {msg}") {
             bar.set_style(style);
         }
-        Watch { study, bar, total }
+        Watch { study, bar, total, told: false }
     }
 
     /// Shows an event.
@@ -45,20 +48,34 @@ impl<'a> Watch<'a> {
                 self.bar.set_message(format!("{phase}{part}"));
             }
             Event::Ended(run, record) => {
-                let measures = self.study.cell(run.cell).map(|cell| &cell.measures).into_iter().flatten();
-                let figure = |(measure, phases): (&String, &Vec<String>)| {
-                    let figure = Metric::WriteAmplification.of(record, phases)?;
-                    Some(format!("{measure} {figure:.2}"))
-                };
-                let figures: Vec<String> = measures.filter_map(figure).collect();
+                self.complain(record.confinement.complaint.as_deref());
                 let what = match &record.failure {
                     Some(why) => format!("failed: {why}"),
-                    None if figures.is_empty() => "finished".to_string(),
-                    None => format!("write amplification: {}", figures.join(", ")),
+                    None => self.amplifications(run.cell, record),
                 };
                 self.line(run.number, run.engine, run.cell, &what);
             }
             Event::Lost(run, why) => self.line(run.number, run.engine, run.cell, &format!("failed: {why}")),
+        }
+    }
+
+    /// Write amplification of what the cell measures, and space amplification, which is its price.
+    fn amplifications(&self, cell: &str, record: &RunRecord) -> String {
+        let measures = || self.study.cell(cell).map(|cell| &cell.measures).into_iter().flatten();
+        let list = |metric: Metric| {
+            let figures = measures().filter_map(|(measure, phases)| Some(format!("{measure} {:.2}", metric.of(record, phases)?)));
+            let figures: Vec<String> = figures.collect();
+            (!figures.is_empty()).then(|| format!("{}: {}", metric.name(), figures.join(", ")))
+        };
+        let lists: Vec<String> = [Metric::WriteAmplification, Metric::SpaceAmplification].into_iter().filter_map(list).collect();
+        if lists.is_empty() { "finished".to_string() } else { lists.join("; ") }
+    }
+
+    /// Says once in a study that what was asked for is not what was measured.
+    fn complain(&mut self, complaint: Option<&str>) {
+        if let Some(complaint) = complaint.filter(|_| !self.told) {
+            self.told = true;
+            self.bar.suspend(|| writeln!(stderr(), "sinter: limits do not hold: {complaint}").unwrap_or(()));
         }
     }
 

@@ -26,7 +26,7 @@ use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,6 +58,8 @@ pub struct Context<'a> {
     pub direct: bool,
     /// Start writing a table to the medium every so many bytes; 0: leave it to the final sync.
     pub bytes_per_sync: u64,
+    /// Let other threads append to the tables.
+    pub write_behind: bool,
     /// Most key ranges worked on at once.
     pub max_subcompactions: usize,
     /// Set to stop the job early.
@@ -378,6 +380,7 @@ impl TableFactory for Factory<'_> {
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
         let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
+        let out = if context.write_behind { behind(out) } else { out };
         Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
     }
 }

@@ -1,4 +1,4 @@
-//! The threads behind a database: one for flushes, the rest for compactions. The only place that starts threads.
+//! The threads behind a database: one for flushes, the rest for compactions. The only place that starts threads which outlive a job.
 
 use super::Inner;
 use super::schedule::Takes;

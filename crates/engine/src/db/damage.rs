@@ -8,11 +8,12 @@
 use super::family::{Family, FamilyCore};
 use super::schedule::unpack;
 use super::{Damage, Db, Inner, Shared};
-use crate::compaction::{self, ManualRange, Plan};
+use crate::compaction::{self, ManualRange, PickEnv, Plan};
 use crate::error::{Error, Result};
 use parking_lot::MutexGuard;
 use sinter_storage::store::FileId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Why a table is left alone.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ impl Inner {
             return Vec::new();
         }
         let tree = core.view.load().tree.clone();
-        let tables = plan.tables().filter_map(|t| tree.table(t.number));
+        let goes_on = || !self.cancel.load(Ordering::Relaxed);
+        let tables = plan.tables().take_while(|_| goes_on()).filter_map(|t| tree.table(t.number));
         tables.filter_map(|t| Some((t.info().number, t.verify().err()?))).filter(|(_, e)| matches!(e, Error::Corrupt { .. })).collect()
     }
 
@@ -53,7 +55,8 @@ impl Inner {
         }
         let settings = core.settings.load();
         let version = core.view.load().tree.version.clone();
-        unpack(self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, env))).is_none()
+        unpack(self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, &PickEnv { loading: false, ..*env })))
+            .is_none()
     }
 
     /// Why a stuck family takes no writes.

@@ -48,6 +48,11 @@ impl Pressure {
         }
     }
 
+    /// No writer is held back.
+    pub fn is_free(&self) -> bool {
+        self.rate.load(Ordering::Acquire) == 0
+    }
+
     fn stalled(&self, ns: u64) {
         self.stall_ns.fetch_add(ns, Ordering::Relaxed);
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);

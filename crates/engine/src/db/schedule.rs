@@ -112,12 +112,12 @@ impl Inner {
         })
     }
 
-    /// The family's memtables fill in quick succession, and nobody waits for its compactions to end. Threads look again every second, so
-    /// that what waits for more does not wait long after a load.
+    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it to end or to let writers go on. Threads look
+    /// again every second, so that what waits for more does not wait long after a load.
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
-        !self.inline() && shared.settling == 0 && filled != 0 && is_recent()
+        !self.inline() && shared.settling == 0 && self.pressure.is_free() && filled != 0 && is_recent()
     }
 
     /// Notes that a plan runs. Table numbers are unique among families.
@@ -150,16 +150,20 @@ impl Inner {
                 self.settle(&mut shared, result)
             }
             Job::Compact { core, work, plan } => {
-                let mut result = self.compact(&core, work, &plan);
+                let result = self.compact(&core, work, &plan);
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
-                if !damaged.is_empty() {
-                    self.set_aside(&mut shared, &core, damaged);
-                    result = Ok(());
-                }
+                let is_damaged = !damaged.is_empty();
+                self.set_aside(&mut shared, &core, damaged);
                 self.refresh_pressure(&mut shared, &core);
-                self.settle(&mut shared, result)
+                if !is_damaged {
+                    return self.settle(&mut shared, result);
+                }
+                // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle.
+                self.changed.notify_all();
+                self.work.notify_all();
+                Ok(())
             }
         }
     }
@@ -294,6 +298,7 @@ impl Inner {
             filter: core.filter.as_deref(),
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: self.settings.bytes_per_sync,
+            write_behind: !self.inline(),
             max_subcompactions: self.settings.max_subcompactions,
             cancel: &self.cancel,
             clock: &*self.clock,

@@ -17,7 +17,7 @@ use crate::study::Error;
 use crate::study::folder::Folder;
 use crate::study::judge::Results;
 use crate::study::metric::Metric;
-use crate::study::own::{measured, settings, shapes};
+use crate::study::own::{measured, settings, settled, shapes};
 use crate::study::plan::Term;
 use crate::study::settings::{puts, putter, settle};
 use predict::{Prediction, predict, write_amplification};
@@ -31,7 +31,8 @@ pub const ASSUMPTIONS: [&str; 6] = [
      in a table.",
     "Beyond 2,000,000 writes everything is made smaller alike: keys, memtables, tables, levels.",
     "Reads cost nothing but are told: the sorted runs that one has to look into, filters apart (10 bits per key spare it 99 of 100).",
-    "Space is that of tables; the log adds what the memtables hold.",
+    "Space is that of tables over what live keys and values need in them, compressed, as the budget counts it; the log adds what the \
+     memtables hold. (Studies report bytes of the store over uncompressed bytes of the user.)",
     "The pickers are SinterDB's; RocksDB's follow the same rules with other ties.",
 ];
 
@@ -42,7 +43,7 @@ pub struct Advice {
     pub name: String,
     /// Bytes written over bytes written by the user, log included.
     pub write_amplification: f64,
-    /// Bytes of tables over bytes of live keys and values, in the end.
+    /// Bytes of tables over those of them that live keys and values need, in the end: as the budget counts.
     pub space_amplification: f64,
     /// The same at its worst.
     pub peak_space_amplification: f64,
@@ -59,6 +60,7 @@ pub struct Advice {
 /// Workloads that cannot be predicted, or that write nothing.
 pub fn advise(workload: &Workload, budgets: Budgets) -> Result<Vec<Advice>, Error> {
     let memtable = budgets.family().write_buffer_size;
+    let workload = &settled(workload.clone());
     let phases = measured(workload);
     let mut options = Vec::new();
     for tried in shapes(memtable) {

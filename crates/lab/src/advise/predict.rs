@@ -27,7 +27,7 @@ pub struct Prediction {
     pub user_bytes: u64,
     /// Bytes written by cause: `wal`, `flush`, `compaction to LN`.
     pub written: BTreeMap<String, u64>,
-    /// Bytes of tables over bytes of live keys and values, when it ended.
+    /// Bytes of tables over those of them that live keys and values need, when it ended: as the budget counts.
     pub space_amplification: f64,
     /// The same at its worst, when a merge had written everything and deleted nothing.
     pub peak_space_amplification: f64,

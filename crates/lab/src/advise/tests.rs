@@ -1,15 +1,21 @@
 //! Predictions against SinterDB itself: in memory, with the writer doing all work in order, so that the same bytes are written each time.
 
 use super::predict::{predict, write_amplification};
-use super::{advise, uniform_updates};
+use super::{advise, compare, uniform_updates};
 use crate::drive::requests::{Key, Plan};
-use crate::run::{Limits, Medium, RunSpec, SPEC_VERSION, Workload};
+use crate::drive::{SinterEngine, execute};
+use crate::run::{Limits, Medium, Pace, PhaseKind, RunSpec, SPEC_VERSION, Workload};
+use crate::study::catalogue;
+use crate::study::folder::Folder;
 use crate::study::own::{measured, settings};
+use crate::study::plan::{Cell, Request, Scale};
 use crate::study::settings::Shape;
 use sinter_storage::store::MemoryStore;
 use sinterdb::db::{Db, Durability, WriteOptions};
 use sinterdb::settings::{Budgets, DbSettings, OptionsFile};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const MEMTABLE: u64 = 128 << 10;
 
@@ -89,6 +95,50 @@ fn uniform_updates_are_predicted_within_15_percent() {
             println!("{shape:?}, {value} B: predicted {predicted:.2}, measured {found:.2}, {:+.1} %", 100.0 * error);
             assert!(error.abs() < 0.15, "{shape:?}, {value} B: predicted {predicted:.2}, measured {found:.2}");
         }
+    }
+}
+
+/// Uniform updates by a writer that does not wait, as a stored study of SinterDB with its threads: merges lag, level 0 waits for more runs.
+#[test]
+fn stored_measurements_stand_beside_predictions() {
+    let directory = tempfile::tempdir().unwrap();
+    let request = Request {
+        engines: vec!["sinter".to_string(), "rocksdb".to_string()],
+        repeats: Some(1),
+        seed: 3,
+        directory: directory.path().into(),
+        limits: Limits::default(),
+    };
+    let mut study = catalogue::study("compaction-wal-waf", Scale::Ci, &request).unwrap();
+    let mut workload = uniform_updates(20_000, 16, 400, 0.5);
+    for phase in &mut workload.phases {
+        if let PhaseKind::Run { pace, .. } = &mut phase.kind {
+            *pace = Pace::Closed;
+        }
+    }
+    let shapes = [("a leveled", Shape::Leveled { base: 4, fan_out: 10 }), ("b universal", Shape::Universal { trigger: 4 })];
+    study.hypotheses.clear();
+    study.cells = shapes
+        .map(|(name, shape)| Cell {
+            name: name.to_string(),
+            factors: BTreeMap::new(),
+            settings: settings(&workload, shape, MEMTABLE),
+            workload: workload.clone(),
+            measures: BTreeMap::from([("update".to_string(), measured(&workload))]),
+        })
+        .to_vec();
+    let folder = Folder::create(&directory.path().join("results"), &study).unwrap();
+    for run in study.runs() {
+        // Of other engines nothing is predicted; what is stored of them must not matter.
+        let record = execute(&SinterEngine, &study.spec(&run).unwrap(), &AtomicBool::new(false));
+        assert_eq!(record.failure, None);
+        folder.keep(&run, &record).unwrap();
+    }
+    let list = compare(folder.path()).unwrap();
+    assert_eq!(list.iter().map(|line| line.cell.as_str()).collect::<Vec<_>>(), ["a leveled", "b universal"]);
+    for line in list {
+        let error = line.predicted / line.measured.mean - 1.0;
+        println!("{}: predicted {:.2}, measured {:.2}, {:+.1} %", line.cell, line.predicted, line.measured.mean, 100.0 * error);
     }
 }
 

@@ -124,12 +124,12 @@ impl Tree {
         self.runs.0 as f64 / self.runs.1.max(1) as f64
     }
 
-    /// Bytes of the keys and values that are alive.
+    /// Bytes in tables of the keys and values that are alive.
     pub fn live_bytes(&self) -> u64 {
         let runs = self.version.levels.iter().flatten();
         let all: Vec<Vec<Entry>> =
             runs.map(|run| run.tables.iter().flat_map(|t| self.content[&t.number].iter().copied()).collect()).collect();
-        merge(all).iter().map(|entry| u64::from(entry.raw)).sum()
+        merge(all).iter().filter(|entry| entry.raw > 0).map(|entry| u64::from(entry.stored)).sum()
     }
 
     /// `loading`: a writer that does not wait, which lets level 0 collect more runs.

@@ -4,6 +4,10 @@
 use super::requests::{Key, Operation, Plan};
 use crate::workload::LiveKeys;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Requests between two looks at whether to stop, less one.
+const LOOK_MASK: u64 = (1 << 16) - 1;
 
 /// A family's keys.
 struct Family {
@@ -48,19 +52,22 @@ impl Alive {
         self.families.fill_with(|| None);
     }
 
-    /// Each thread of a plan made so many requests.
-    pub fn replay(&mut self, plan: &Plan, operations: &[u64]) {
+    /// Each thread of a plan made so many requests. False if `stop` was raised before they were all made again.
+    pub fn replay(&mut self, plan: &Plan, operations: &[u64], stop: &AtomicBool) -> bool {
         let full = |family: &Option<Family>| family.as_ref().is_none_or(|family| family.loaded.count() == self.keys);
         let deletes_or_inserts = |operation| matches!(operation, Operation::Delete | Operation::Insert);
         // Where all keys exist, puts change nothing.
         let changed = plan.families(deletes_or_inserts).next().is_some()
             || plan.families(Operation::writes_value).any(|family| !full(&self.families[family]));
         if !changed {
-            return;
+            return true;
         }
         for (thread, &count) in operations.iter().enumerate() {
             let mut requests = plan.requests(thread);
-            for _ in 0..count {
+            for nth in 0..count {
+                if nth & LOOK_MASK == 0 && stop.load(Ordering::Relaxed) {
+                    return false;
+                }
                 let request = requests.next_request();
                 if request.operation.writes_value() {
                     self.value_bytes += request.size as u64;
@@ -75,6 +82,7 @@ impl Alive {
                 }
             }
         }
+        true
     }
 
     /// Keys that exist in all families.

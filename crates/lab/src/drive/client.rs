@@ -32,22 +32,42 @@ pub(super) struct Schedule<'a> {
 
 impl Schedule<'_> {
     /// When operation `nth` of this thread begins, if the last one ended at `last_ns`; `None` if the phase is over. In an open loop all
-    /// threads together start at equal distances, and a start that has passed already is not moved: what waited has a latency.
+    /// threads together start at equal distances, and a start that has passed already is not moved: what waited has a latency. If the next
+    /// start lies behind the end of the phase, it is the end that is waited for: the time without a request belongs to the phase.
     #[inline]
     pub fn begin(&self, nth: u64, last_ns: u64) -> Option<u64> {
         let begin = match self.pace {
             Pace::Closed | Pace::Trace => last_ns,
-            Pace::Open(rate) => self.start_ns.saturating_add(((nth * self.threads + self.thread) as f64 * 1e9 / rate) as u64),
+            Pace::Open(rate) => self.intended(nth, rate),
         };
-        if self.is_over(begin.max(last_ns)) {
+        if begin > last_ns && !self.wait(begin.min(self.deadline_ns)) {
             return None;
         }
-        if begin > last_ns && !self.wait(begin) { None } else { Some(begin) }
+        (!self.is_over(begin.max(last_ns))).then_some(begin)
+    }
+
+    /// When operation `nth` of this thread should begin, at so many per second of all threads.
+    #[inline]
+    fn intended(&self, nth: u64, rate: f64) -> u64 {
+        self.start_ns.saturating_add((nth.saturating_mul(self.threads).saturating_add(self.thread) as f64 * 1e9 / rate) as u64)
+    }
+
+    /// How long each operation of an open loop, from `nth` to `count`, had waited at `now_ns` that should have begun before the end of the
+    /// phase. None of a phase that was ended by a flag, which nobody measures.
+    fn waiting(&self, nth: u64, count: u64, now_ns: u64) -> impl Iterator<Item = u64> {
+        let rate = if let Pace::Open(rate) = self.pace { Some(rate) } else { None };
+        let begins = rate.into_iter().flat_map(move |rate| (nth..count).map(move |nth| self.intended(nth, rate)));
+        begins.take_while(|begin| *begin < self.deadline_ns && !self.is_stopped()).map(move |begin| now_ns.saturating_sub(begin))
     }
 
     #[inline]
     fn is_over(&self, at_ns: u64) -> bool {
-        at_ns >= self.deadline_ns || self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+        at_ns >= self.deadline_ns || self.is_stopped()
+    }
+
+    #[inline]
+    fn is_stopped(&self) -> bool {
+        self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Waits for a moment; false if the phase was ended meanwhile.
@@ -139,27 +159,25 @@ impl<'a, S: Session> Client<'a, S> {
     }
 
     /// Makes `count` requests, or fewer if the schedule ends before. As in `bench`, the end of one is the start of the next in a closed
-    /// loop: making the request, some tens of nanoseconds, is part of its latency.
+    /// loop: making the request, some tens of nanoseconds, is part of its latency. Those of an open loop that the engine left no time for
+    /// would have had the longest latencies: how long they had waited at the end counts as theirs.
     pub fn run(mut self, mut requests: Requests<'_>, coder: KeyCoder, count: u64, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
         let mut key = KeyBuffer::new(coder);
-        let mut last = schedule.start_ns;
-        let mut outcome = Ok(());
-        for nth in 0..count {
+        let (mut nth, mut last) = (0, schedule.start_ns);
+        while nth < count {
             let Some(begin) = schedule.begin(nth, last) else { break };
+            // What is late counts from its intended start, and is warm-up if it really started in it.
+            let warming = begin.max(last) < schedule.warm_until_ns;
             let request = requests.next_request();
-            match self.act(request.operation, request.family, key.of(&request), request.size) {
-                Ok(done) => {
-                    last = schedule.clock.monotonic_ns();
-                    gauge.record(request.kind, begin < schedule.warm_until_ns, last.saturating_sub(begin), &done);
-                }
-                Err(failure) => {
-                    outcome = Err(failure);
-                    break;
-                }
-            }
+            let done = self.act(request.operation, request.family, key.of(&request), request.size)?;
+            last = schedule.clock.monotonic_ns();
+            gauge.record(request.kind, warming, last.saturating_sub(begin), &done);
+            nth += 1;
         }
-        gauge.end(schedule.clock.monotonic_ns());
-        outcome
+        let now = schedule.clock.monotonic_ns();
+        gauge.end(now);
+        schedule.waiting(nth, count, now).for_each(|waited| gauge.miss(requests.next_request().kind, waited));
+        Ok(())
     }
 }
 
@@ -217,6 +235,23 @@ mod tests {
     }
 
     #[test]
+    fn what_never_began_has_waited() {
+        let (clock, flag) = (SystemClock::default(), AtomicBool::new(false));
+        let mut open = schedule(&clock, &flag, Pace::Open(1000.0));
+        open.deadline_ns = 6_000_000;
+        // Meant for 1, 3 and 5 ms.
+        let waiting = |open: &Schedule<'_>, nth, count| open.waiting(nth, count, 9_000_000).collect::<Vec<_>>();
+        assert_eq!(waiting(&open, 0, u64::MAX), [8_000_000, 6_000_000, 4_000_000]);
+        assert_eq!(waiting(&open, 1, 2), [6_000_000]);
+        assert_eq!(waiting(&open, 3, u64::MAX), [0_u64; 0]);
+        open.pace = Pace::Closed;
+        assert_eq!(waiting(&open, 0, u64::MAX), [0_u64; 0]);
+        open.pace = Pace::Open(1000.0);
+        flag.store(true, Ordering::Relaxed);
+        assert_eq!(waiting(&open, 0, u64::MAX), [0_u64; 0], "stopped");
+    }
+
+    #[test]
     fn a_phase_ends_while_it_waits() {
         let (clock, flag) = (SystemClock::default(), AtomicBool::new(true));
         assert_eq!(schedule(&clock, &flag, Pace::Open(0.001)).begin(1, 0), None, "stopped");
@@ -225,6 +260,7 @@ mod tests {
         open.deadline_ns = 2_000_000;
         assert!(open.begin(0, 0).is_some(), "a wait of a millisecond");
         assert_eq!(open.begin(1, 0), None, "it would begin behind the end");
+        assert!(clock.monotonic_ns() >= 2_000_000, "and the end is waited for");
         assert_eq!(open.begin(0, 2_000_000), None, "the engine was too slow");
     }
 

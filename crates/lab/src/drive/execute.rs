@@ -6,6 +6,7 @@ use super::books::Books;
 use super::limits::confine;
 use super::phase::Run;
 use super::requests::sizes;
+use super::together::caught;
 use crate::result::{Machine, Process};
 use crate::run::{Confinement, RECORD_VERSION, RunRecord, RunSpec, Source};
 use crate::target::{Failure, Outcome, Target};
@@ -16,15 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
-/// failure of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says once a
-/// second on stderr how far it is: `phase NAME done/total`.
+/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says
+/// once a second on stderr how far it is: `phase NAME done/total`.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
     let clock = SystemClock::default();
     let mut record = RunRecord {
         version: RECORD_VERSION,
         spec: spec.clone(),
         engine_version: String::new(),
-        commit: std::env::var("SINTER_COMMIT").ok(),
+        commit: option_env!("SINTER_COMMIT").map(str::to_string),
         ignored_settings: Vec::new(),
         started_unix: clock.unix_seconds(),
         machine: Machine::default(),
@@ -34,8 +35,11 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
         failure: None,
     };
     let complaints = spec.validate();
-    let outcome =
-        if complaints.is_empty() { run(engine, spec, stop, clock, &mut record) } else { Err(Failure::from(complaints.join("; "))) };
+    let outcome = if complaints.is_empty() {
+        caught(|| run(engine, spec, stop, clock, &mut record))
+    } else {
+        Err(Failure::from(complaints.join("; ")))
+    };
     record.failure = outcome.err().map(|failure| failure.to_string());
     record
 }
@@ -66,6 +70,19 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
+/// Removes what a process of this number that is gone, killed perhaps, left below a medium's directory.
+pub fn remove_left(parent: &Path, process: u32) {
+    let own = |name: &str| name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) == Some(process.to_string().as_str());
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(own) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// How the directories of runs begin; the number of the process follows, and a number.
+const PREFIX: &str = "sinter-run-";
+
 /// A directory of the run's own, removed with everything in it.
 struct Directory {
     path: PathBuf,
@@ -76,7 +93,7 @@ impl Directory {
         let wrong = |error: std::io::Error| Failure::from(format!("medium.directory: {}: {error}", parent.display()));
         let process = std::process::id();
         for number in 0.. {
-            let path = parent.join(format!("sinter-run-{process}-{number}"));
+            let path = parent.join(format!("{PREFIX}{process}-{number}"));
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Directory { path }),
                 // Of a process of the same number that was killed, or another run of this one.

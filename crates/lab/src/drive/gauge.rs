@@ -59,6 +59,7 @@ pub(super) struct Gauge {
     /// Of the warm-up, and of all behind it.
     counters: [Counters; 2],
     written: AtomicU64,
+    not_started: AtomicU64,
     end_ns: AtomicU64,
     /// Of the warm-up, then one for each kind of request.
     latencies: Vec<Box<[AtomicU64]>>,
@@ -71,6 +72,7 @@ impl Gauge {
         Gauge {
             counters: Default::default(),
             written: AtomicU64::new(0),
+            not_started: AtomicU64::new(0),
             end_ns: AtomicU64::new(0),
             latencies: (0..=kinds).map(|_| latency()).collect(),
         }
@@ -88,6 +90,12 @@ impl Gauge {
         add(&self.written, done.written);
     }
 
+    /// A request of a kind never started, and had waited so long when the client ended: it is no operation, and has a latency.
+    pub fn miss(&self, kind: usize, nanoseconds: u64) {
+        add(&self.latencies[kind + 1][bucket(nanoseconds)], 1);
+        add(&self.not_started, 1);
+    }
+
     /// The client ended.
     pub fn end(&self, now_ns: u64) {
         self.end_ns.store(now_ns, Relaxed);
@@ -103,6 +111,8 @@ impl Gauge {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub operations: u64,
+    /// Requests that had to wait until the end.
+    pub not_started: u64,
     pub done: Done,
     /// When the last one ended.
     pub end_ns: u64,
@@ -118,9 +128,15 @@ impl Totals {
             totals.done.asked += counters.asked.load(Relaxed);
             totals.done.found += counters.found.load(Relaxed);
         }
+        totals.not_started = gauges.iter().map(|gauge| gauge.not_started.load(Relaxed)).sum();
         totals.done.written = written(gauges);
         totals
     }
+}
+
+/// Operations so far, also during the warm-up.
+pub(super) fn operations(gauges: &[Gauge]) -> u64 {
+    gauges.iter().map(Gauge::operations).sum()
 }
 
 /// Key and value bytes written so far, also during the warm-up.
@@ -172,15 +188,15 @@ impl Latencies {
         self.counts.iter().sum()
     }
 
-    /// The latency that `quantile` of them do not exceed; 0 if there are none.
-    pub fn at(&self, quantile: f64) -> u64 {
+    /// The latency that `quantile` of them do not exceed; `None` if there are none.
+    pub fn at(&self, quantile: f64) -> Option<u64> {
         let rank = ((self.count() as f64 * quantile).ceil() as u64).max(1);
         let mut below = 0;
         let reached = self.counts.iter().position(|count| {
             below += count;
             below >= rank
         });
-        reached.map_or(0, upper_end)
+        reached.map(upper_end)
     }
 
     /// As a result, each as the largest latency of its bucket; `None` if there are none.
@@ -222,12 +238,23 @@ mod tests {
         gauges[1].end(4);
         let totals = Totals::of(&gauges);
         assert_eq!((totals.operations, totals.done, totals.end_ns), (2, Done { bytes: 20, written: 30, asked: 2, found: 2 }, 5));
-        assert_eq!((gauges[0].operations(), written(&gauges)), (2, 30));
+        assert_eq!((gauges[0].operations(), operations(&gauges), written(&gauges)), (2, 3, 30));
         let all = Latencies::everything(&gauges);
-        assert_eq!((all.count(), all.at(0.3), all.at(0.5), all.since(&before).count()), (3, 7, 100, 1));
-        assert!((1_000_000..1_008_000).contains(&all.since(&before).at(0.99)));
+        assert_eq!((all.count(), all.at(0.3), all.at(0.5), all.since(&before).count()), (3, Some(7), Some(100), 1));
+        assert!((1_000_000..1_008_000).contains(&all.since(&before).at(0.99).unwrap()));
         assert_eq!(Latencies::of_kind(&gauges, 0).result().unwrap().p50, 100);
         assert_eq!(Latencies::of_kind(&[Gauge::new(1)], 0).result(), None);
-        assert_eq!(Latencies::everything(&[]).at(0.5), 0);
+        assert_eq!(Latencies::everything(&[]).at(0.5), None);
+    }
+
+    #[test]
+    fn what_never_started_is_a_latency_and_no_operation() {
+        let gauges = [Gauge::new(1)];
+        gauges[0].record(0, false, 100, &Done { bytes: 10, ..Done::default() });
+        gauges[0].miss(0, 200);
+        let totals = Totals::of(&gauges);
+        assert_eq!((totals.operations, totals.not_started, totals.done.bytes, operations(&gauges)), (1, 1, 10, 1));
+        let latency = Latencies::of_kind(&gauges, 0).result().unwrap();
+        assert_eq!((latency.count, latency.max), (2, 200));
     }
 }

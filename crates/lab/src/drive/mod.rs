@@ -1,7 +1,7 @@
 //! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
-//! phases, `phase` starts the threads of one, `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile, `sampler`
-//! reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces, `limits`
-//! confines the process, and `serve` is the program around it.
+//! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
+//! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
+//! `limits` confines the process, and `serve` is the program around it.
 
 mod alive;
 mod books;
@@ -15,8 +15,9 @@ pub(crate) mod requests;
 mod sampler;
 mod serve;
 mod sinter;
+mod together;
 
-pub use execute::execute;
+pub use execute::{execute, remove_left};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 

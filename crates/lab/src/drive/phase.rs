@@ -4,18 +4,17 @@ use super::alive::Alive;
 use super::books::Books;
 use super::client::{Client, Schedule};
 use super::gauge::{Gauge, Latencies, Totals};
-use super::replay;
+use super::replay::{self, Script};
 use super::requests::Plan;
 use super::sampler::{Amount, Sampler};
+use super::together::{Gate, panicked, together};
 use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
 use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
 use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Barrier, OnceLock};
-use std::thread::{self, Thread};
+use std::thread::{self, Builder, Thread};
 
 /// A run between two phases.
 pub(super) struct Run<'a, T> {
@@ -33,7 +32,7 @@ pub(super) struct Run<'a, T> {
 /// What a phase does.
 enum Work<'a> {
     Requests { plan: Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace },
-    Replay { trace: &'a Path, pool: ValuePool, pace: Pace },
+    Replay { script: Script<'a>, pace: Pace },
     Settle,
     Compact,
 }
@@ -47,7 +46,8 @@ impl<'a, T: Target> Run<'a, T> {
     /// Does phase `index`, which must be there; `None` if it was stopped.
     ///
     /// # Errors
-    /// The first failure of the target, and a trace that cannot be read.
+    /// The first failure of the target, a trace that cannot be read, threads that cannot be started or panic, and a phase of which
+    /// nothing is left to measure behind its warm-up.
     pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
@@ -56,17 +56,18 @@ impl<'a, T: Target> Run<'a, T> {
         let process = Process::now();
         let start_ns = self.clock.monotonic_ns();
         let perform = || (self.perform(&work, &gauges), self.clock.monotonic_ns());
-        let ((outcome, end_ns), series) = self.observed(index, amount, &gauges, perform);
+        let ((outcome, end_ns), series) = self.observed(index, amount, &gauges, perform)?;
         let warm_ns = outcome?;
         let after_process = Process::now();
         let after = self.books.read(self.target, &gauges, &after_process)?;
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) || !self.account(&work, &gauges) {
             return Ok(None);
         }
-        self.account(&work, &gauges);
         let mut record = self.record(&kinds, clients, series)?;
         record.name = self.spec.workload.phases[index].name.clone();
-        let (from, to) = if record.operations > 0 { (warm_ns, Totals::of(clients).end_ns) } else { (start_ns, end_ns) };
+        work.check(record.operations)?;
+        let last_ns = Totals::of(clients).end_ns;
+        let (from, to) = (warm_ns.max(start_ns), if last_ns > 0 { last_ns } else { end_ns });
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
         record.written = Written::between(&self.books.figures, &after);
@@ -100,7 +101,11 @@ impl<'a, T: Target> Run<'a, T> {
                 let contents = replay::contents(trace, *pace, engine.families.len())?;
                 let pool = ValuePool::new(contents.largest_value, workload.compression_ratio);
                 let kinds = replay::KINDS.map(str::to_owned).to_vec();
-                (Work::Replay { trace, pool, pace: *pace }, kinds, Amount::Operations(contents.operations))
+                (
+                    Work::Replay { script: Script { path: trace, contents, pool }, pace: *pace },
+                    kinds,
+                    Amount::Operations(contents.operations),
+                )
             }
             PhaseKind::Compact => (Work::Compact, Vec::new(), Amount::Call),
             _ => (Work::Settle, Vec::new(), Amount::Call),
@@ -108,17 +113,18 @@ impl<'a, T: Target> Run<'a, T> {
     }
 
     /// Calls `work` while the sampler looks on.
-    fn observed<R>(&self, index: usize, amount: Amount, gauges: &[Gauge], work: impl FnOnce() -> R) -> (R, Vec<Second>) {
+    fn observed<R>(&self, index: usize, amount: Amount, gauges: &[Gauge], work: impl FnOnce() -> R) -> Outcome<(R, Vec<Second>)> {
         let (target, books, clock) = (self.target, &self.books, &self.clock);
         let sampler = Sampler { phase: &self.spec.workload.phases[index].name, amount, target, books, gauges, clock };
         let ended = AtomicBool::new(false);
         let start = sampler.begin();
         thread::scope(|scope| {
-            let sampling = scope.spawn(|| sampler.run(start, &ended));
+            let sampling = Builder::new().spawn_scoped(scope, || sampler.run(start, &ended));
+            let sampling = sampling.map_err(|error| format!("the sampler cannot be started: {error}"))?;
             let ending = Ending { ended: &ended, sampling: sampling.thread().clone() };
             let result = work();
             drop(ending);
-            (result, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            Ok((result, sampling.join().map_err(|panic| panicked(&*panic))?))
         })
     }
 
@@ -128,7 +134,7 @@ impl<'a, T: Target> Run<'a, T> {
             Work::Settle => self.target.flush().and_then(|()| self.target.wait_for_compactions()).map(|()| 0),
             Work::Compact => self.target.compact().map(|()| 0),
             Work::Requests { plan, count, seconds, warm_up, pace } => self.requests(plan, *count, *seconds, *warm_up, *pace, gauges),
-            Work::Replay { trace, pool, pace } => {
+            Work::Replay { script, pace } => {
                 let halt = AtomicBool::new(false);
                 let start_ns = self.clock.monotonic_ns();
                 let schedule = Schedule {
@@ -141,27 +147,22 @@ impl<'a, T: Target> Run<'a, T> {
                     thread: 0,
                     threads: 1,
                 };
-                replay::replay(trace, self.target.session(self.spec.engine.sync), pool, &schedule, &gauges[0]).map(|()| start_ns)
+                replay::replay(script, self.target.session(self.spec.engine.sync), &schedule, &gauges[0]).map(|()| start_ns)
             }
         }
     }
 
     /// Runs the clients: all start together.
     fn requests(&self, plan: &Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace, gauges: &[Gauge]) -> Outcome<u64> {
-        let clients = plan.clients() as u64;
-        let (barrier, start, halt) = (Barrier::new(gauges.len()), OnceLock::new(), AtomicBool::new(false));
+        let (clients, halt) = (plan.clients() as u64, AtomicBool::new(false));
         let working = AtomicUsize::new(plan.clients());
-        let begin = || {
-            barrier.wait();
-            *start.get_or_init(|| self.clock.monotonic_ns())
-        };
-        let client = |thread: usize| {
+        let client = |thread: usize, gate: Gate<'_>| {
             let client = Client::new(self.target.session(self.spec.engine.sync), &self.pool);
             let requests = plan.requests(thread);
             let coder = KeyCoder::new(self.spec.workload.key_size);
             let share = count / clients + u64::from((thread as u64) < count % clients);
             let _working = (thread < plan.clients()).then(|| Working { left: &working, halt: &halt });
-            let start_ns = begin();
+            let Some(start_ns) = gate.pass() else { return Ok(0) };
             let mut schedule = Schedule {
                 clock: &self.clock,
                 flags: [self.stop, &halt],
@@ -182,30 +183,25 @@ impl<'a, T: Target> Run<'a, T> {
                     client.run(requests, coder, u64::MAX, &schedule, &gauges[thread])
                 }
             };
-            if outcome.is_err() {
-                halt.store(true, Ordering::Relaxed);
-            }
             outcome.map(|()| warm_ns)
         };
-        thread::scope(|scope| {
-            let client = &client;
-            let handles: Vec<_> = (0..gauges.len()).map(|thread| scope.spawn(move || client(thread))).collect();
-            let mut outcomes = handles.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            outcomes.try_fold(0, |_, outcome| outcome)
-        })
+        let builders = gauges.iter().map(|_| Builder::new());
+        let warm = together(builders, || self.clock.monotonic_ns(), &halt, client)?;
+        Ok(warm.into_iter().max().unwrap_or(0))
     }
 
-    /// Carries over what later phases need to know of this one.
-    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge]) {
+    /// Carries over what later phases need to know of this one; false if it was stopped meanwhile.
+    fn account(&mut self, work: &Work<'_>, gauges: &[Gauge]) -> bool {
         match work {
             Work::Requests { plan, .. } => {
                 let operations: Vec<u64> = gauges.iter().map(Gauge::operations).collect();
-                self.alive.replay(plan, &operations);
-                self.inserts = plan.next_insert(operations.into_iter().max().unwrap_or(0));
+                self.inserts = plan.next_insert(operations.iter().copied().max().unwrap_or(0));
+                return self.alive.replay(plan, &operations, self.stop);
             }
             Work::Replay { .. } => self.alive.forget(),
             Work::Settle | Work::Compact => {}
         }
+        true
     }
 
     /// What the clients and the target say of the phase.
@@ -218,6 +214,7 @@ impl<'a, T: Target> Run<'a, T> {
         });
         Ok(PhaseRecord {
             operations: totals.operations,
+            not_started: totals.not_started,
             bytes: totals.done.bytes,
             found: (totals.done.asked > 0).then_some(Found { found: totals.done.found, asked: totals.done.asked }),
             latency: Latencies::sum(&by_kind).result(),
@@ -263,6 +260,16 @@ impl Work<'_> {
         match self {
             Work::Requests { plan, .. } => plan.clients(),
             _ => self.threads(),
+        }
+    }
+
+    /// A number of operations that all began in the warm-up: a mistake in the spec that would look like an engine that did nothing.
+    fn check(&self, measured: u64) -> Outcome<()> {
+        match self {
+            Work::Requests { count, seconds, warm_up, .. } if *warm_up > 0.0 && seconds.is_infinite() && measured == 0 => {
+                Err(format!("all {count} operations began within the {warm_up} s of warm-up, so nothing was measured").into())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -8,8 +8,8 @@ use crate::target::{Failure, Outcome, Session};
 use crate::workload::ValuePool;
 use crate::workload::trace::{Action, Contents, Trace};
 use sinterdb::clock::Clock;
-use std::fs::File;
-use std::io::BufReader;
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
 /// Names of the kinds of a replay, in the order of [`kind`].
@@ -24,9 +24,16 @@ fn kind(action: Action) -> (usize, Operation, usize) {
     }
 }
 
-fn open(path: &Path) -> Outcome<BufReader<File>> {
-    let file = File::open(path).map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
-    Ok(BufReader::with_capacity(1 << 20, file))
+/// Opens a trace. What somebody adds meanwhile is not read: there would be no end of it.
+fn open(path: &Path) -> Outcome<BufReader<Take<File>>> {
+    let wrong = |what: &dyn std::fmt::Display| Failure::from(format!("{}: {what}", path.display()));
+    // Looked at before, because the opening of a pipe waits for somebody who writes.
+    let metadata = fs::metadata(path).map_err(|error| wrong(&error))?;
+    if !metadata.is_file() {
+        return Err(wrong(&"not a regular file, and a trace is read twice"));
+    }
+    let file = File::open(path).map_err(|error| wrong(&error))?;
+    Ok(BufReader::with_capacity(1 << 20, file.take(metadata.len())))
 }
 
 /// Reads the whole trace, so that nothing that is wrong with it comes up in the middle of the measurement.
@@ -45,12 +52,28 @@ pub(super) fn contents(path: &Path, pace: Pace, families: usize) -> Outcome<Cont
     }
 }
 
+/// A trace that was read to its end once.
+pub(super) struct Script<'a> {
+    pub path: &'a Path,
+    pub contents: Contents,
+    /// Has its largest value.
+    pub pool: ValuePool,
+}
+
 /// Does what the trace says. Lines are read between operations: that is no part of a latency, but of the time that the phase takes.
-pub(super) fn replay<S: Session>(path: &Path, session: S, pool: &ValuePool, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
+///
+/// # Errors
+/// The first failure of the session, and a trace that is not what it was when its contents were read.
+pub(super) fn replay<S: Session>(script: &Script<'_>, session: S, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
+    let Script { path, contents, pool } = script;
     let mut trace = Trace::new(open(path)?);
     let mut client = Client::new(session, pool);
-    let (mut nth, mut first_micros) = (0, None);
-    while trace.advance()? {
+    let mut first_micros = None;
+    for nth in 0..contents.operations {
+        let more = matches!(trace.advance(), Ok(true));
+        if !more || !contents.covers(&trace) {
+            return Err(format!("{}: it was changed while it was replayed", path.display()).into());
+        }
         let mut begin = schedule.begin(nth, schedule.clock.monotonic_ns());
         if let (Pace::Trace, Some(micros)) = (schedule.pace, trace.micros) {
             let first = *first_micros.get_or_insert(micros);
@@ -61,8 +84,49 @@ pub(super) fn replay<S: Session>(path: &Path, session: S, pool: &ValuePool, sche
         let (kind, operation, size) = kind(trace.action);
         let done = client.act(operation, trace.family, &trace.key, size)?;
         gauge.record(kind, false, schedule.clock.monotonic_ns().saturating_sub(begin), &done);
-        nth += 1;
     }
     gauge.end(schedule.clock.monotonic_ns());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::model::ModelOpener;
+    use crate::target::{Opener, Target};
+    use sinterdb::clock::SystemClock;
+    use std::sync::atomic::AtomicBool;
+
+    /// Replays what the trace became after its contents were read: operations, and the failure.
+    fn changed(before: &str, after: &str) -> (u64, Option<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace.txt");
+        fs::write(&path, before).unwrap();
+        let contents = contents(&path, Pace::Closed, 2).unwrap();
+        fs::write(&path, after).unwrap();
+        let script = Script { path: &path, contents, pool: ValuePool::new(contents.largest_value, 1.0) };
+        let (target, clock, flag, gauge) =
+            (ModelOpener::default().open(true).unwrap(), SystemClock::default(), AtomicBool::new(false), Gauge::new(4));
+        let schedule = Schedule {
+            clock: &clock,
+            flags: [&flag, &flag],
+            start_ns: 0,
+            warm_until_ns: 0,
+            deadline_ns: u64::MAX,
+            pace: Pace::Closed,
+            thread: 0,
+            threads: 1,
+        };
+        let outcome = replay(&script, target.session(false), &schedule, &gauge);
+        (gauge.operations(), outcome.err().map(|failure| failure.to_string().replace(&path.display().to_string(), "trace")))
+    }
+
+    #[test]
+    fn a_trace_that_grows_ends_where_it_ended() {
+        let before = "put a 10\nget a\n";
+        assert_eq!(changed(before, "put a 10\nget a\nput b 2000000\n0x61 0 7 0 1\nnonsense\n"), (2, None));
+        for (after, done) in [("put a 10\n", 1), ("put a 10\nput b 2000000\n", 1), ("0x61 0 1 0 1\n", 0), ("nonsense\n", 0)] {
+            assert_eq!(changed(before, after), (done, Some("trace: it was changed while it was replayed".into())), "{after}");
+        }
+    }
 }

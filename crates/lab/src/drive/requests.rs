@@ -124,16 +124,16 @@ impl Plan {
             }
         }
         let family = |mix: &Mix| engine.families.iter().position(|family| Some(&family.name) == mix.family.as_ref()).unwrap_or(0);
-        let place = |mix: &Mix| {
+        let place = |(index, mix): (usize, &Mix)| {
             let keys = mix.keys(workload.keys);
             let count = keys.end - keys.start;
-            let source = source(mix.distribution, count, seed, phase);
+            let source = source(mix.distribution, count, [seed, phase as u64, index as u64]);
             Place { family: family(mix), first: keys.start, count, source, scan_length: mix.scan_length }
         };
         let sizes = sizes(workload.value_size);
         Some(Plan {
             rows,
-            places: mixes.iter().map(place).collect(),
+            places: mixes.iter().enumerate().map(place).collect(),
             sizes,
             seed,
             phase: phase as u64,
@@ -220,13 +220,16 @@ fn puts(name: &str, distribution: Distribution) -> Mix {
     }
 }
 
-fn source(distribution: Distribution, count: u64, seed: u64, phase: usize) -> Source {
+/// Draws from `count` keys, for the mix of a seed, phase and index.
+fn source(distribution: Distribution, count: u64, of: [u64; 3]) -> Source {
     Source::Drawn(match distribution {
         Distribution::Sequential => Draw::Sequential,
         Distribution::Uniform => Draw::Uniform,
-        Distribution::Unique => Draw::Unique(Permutation::new(count, scramble(seed.wrapping_add(phase as u64)))),
+        // One hash after the other: repeats have neighbouring seeds, and in a sum the next phase of one would be that of the next.
+        Distribution::Unique => Draw::Unique(Permutation::new(count, of.into_iter().fold(1, |key, part| scramble(key ^ scramble(part))))),
         // The same permutation in all phases: what is popular stays popular.
-        Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!seed))),
+        Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!of[0]))),
+        Distribution::Exponential(0.0) => Draw::Uniform,
         Distribution::Exponential(range) => Draw::Exponential(range),
         Distribution::Latest(alpha) => return Source::Latest(alpha),
     })

@@ -1,7 +1,7 @@
 //! Reads everything once a second, on a thread of its own, and says on stderr how far the phase is.
 
 use super::books::Books;
-use super::gauge::{Gauge, Latencies};
+use super::gauge::{self, Gauge, Latencies};
 use crate::result::{Process, Stalls, Written};
 use crate::run::Second;
 use crate::target::{Figures, Target};
@@ -37,6 +37,7 @@ pub(super) struct Sampler<'a, T> {
 /// One look at everything.
 pub(super) struct Reading {
     at_ns: u64,
+    operations: u64,
     latencies: Latencies,
     process: Process,
     figures: Figures,
@@ -76,6 +77,7 @@ impl<T: Target> Sampler<'_, T> {
         let figures = self.books.read(self.target, self.gauges, &process);
         Reading {
             at_ns: self.clock.monotonic_ns(),
+            operations: gauge::operations(self.gauges),
             latencies: Latencies::everything(self.gauges),
             process,
             // A target that fails says so at the end of the phase; the series is not worth ending it for.
@@ -84,7 +86,7 @@ impl<T: Target> Sampler<'_, T> {
     }
 
     fn tell(&self, start_ns: u64) {
-        let done: u64 = self.gauges.iter().map(Gauge::operations).sum();
+        let done = gauge::operations(self.gauges);
         let (done, total) = match self.amount {
             Amount::Operations(total) => (done, total),
             Amount::Seconds(total) => ((self.clock.monotonic_ns() - start_ns) / SECOND_NS, total.ceil() as u64),
@@ -101,7 +103,7 @@ fn second(before: &Reading, after: &Reading, start_ns: u64) -> Second {
     let stalls = Stalls::between(&before.figures, &after.figures);
     Second {
         at: (after.at_ns - start_ns) as f64 / 1e9,
-        operations: latencies.count(),
+        operations: after.operations - before.operations,
         latency_ns: [0.5, 0.99, 0.999, 1.0].map(|quantile| latencies.at(quantile)),
         written: written.by_cause.into_iter().map(|line| (line.cause, line.bytes)).collect(),
         stall_ns: (stalls.seconds * 1e9) as u64,

@@ -30,6 +30,9 @@ pub fn serve(program: &str, engines: &[&str], run: impl FnOnce(&RunSpec, &Atomic
         Err(failure) => return say(&failure, 1),
     };
     let record = run(&spec, &stop);
+    if let Some(complaint) = &record.confinement.complaint {
+        let _ = writeln!(io::stderr(), "{program}: {complaint}");
+    }
     let mut out = io::stdout().lock();
     match serde_json::to_writer(&mut out, &record).map_err(io::Error::from).and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,

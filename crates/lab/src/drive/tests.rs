@@ -14,11 +14,12 @@ use std::time::Duration;
 struct ModelEngine {
     model: Arc<Model>,
     source: Source,
+    panics: bool,
 }
 
 impl ModelEngine {
     fn new() -> Self {
-        ModelEngine { model: Arc::default(), source: Source::Engine }
+        ModelEngine { model: Arc::default(), source: Source::Engine, panics: false }
     }
 }
 
@@ -27,6 +28,7 @@ impl Engine for ModelEngine {
 
     fn open(&self, _spec: &EngineSpec, directory: &Path) -> Outcome<Opened<ModelTarget>> {
         assert!(std::fs::read_dir(directory)?.next().is_none(), "the directory is there and empty");
+        assert!(!self.panics, "told to");
         let target = ModelOpener(Arc::clone(&self.model)).open(true)?;
         Ok(Opened { target, version: "model 1".into(), ignored_settings: vec!["speed".into()], source: self.source })
     }
@@ -100,6 +102,7 @@ fn a_record_has_what_was_done() {
     assert_eq!((load.written.user_bytes, load.written.write_amplification), (1_024_000, Some(2.0)));
     assert_eq!((load.space.live_keys, load.space.live_user_bytes), (Some(1000), Some(1_024_000)));
     assert_eq!((settle.operations, settle.latency.as_ref(), settle.written.user_bytes), (0, None, 0));
+    assert!(settle.series.iter().all(|second| second.latency_ns == [None; 4]), "a second without operations has no percentile");
     let found = run.found.unwrap();
     assert_eq!((run.operations, found.found), (601, found.asked));
     let counts: BTreeMap<&str, u64> = run.latency_by_operation.iter().map(|(name, latency)| (name.as_str(), latency.count)).collect();
@@ -203,6 +206,38 @@ fn an_open_loop_keeps_its_rate() {
     assert!(record.phases[1].operations == 200 && record.phases[1].seconds >= 0.199, "{:?}", record.phases[1].seconds);
 }
 
+/// An open loop that lasts for some seconds.
+fn open(name: &str, operation: &str, rate: f64, seconds: f64, warm_up_seconds: f64) -> Phase {
+    let mixes = vec![mix("all", Distribution::Uniform, &[(operation, 1.0)])];
+    let (operations, seconds, threads, pace) = (None, Some(seconds), 2, Pace::Open(rate));
+    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer: None } }
+}
+
+#[test]
+fn an_engine_that_is_too_slow_does_not_hide_it() {
+    // A scan copies the model, which takes longer than a microsecond.
+    let (record, _) = run(workload([open("late", "scan", 1e6, 0.3, 0.1)]));
+    let late = &record.phases[1];
+    let begun: u64 = late.series.iter().map(|second| second.operations).sum();
+    assert_eq!(begun + late.not_started, 300_000, "each start is known");
+    // All that was begun was due in the first third, and most of it was begun behind that.
+    assert!(late.operations > 0 && late.operations < begun && begun < 100_000, "{} of {begun}", late.operations);
+    let latency = late.latency.as_ref().unwrap();
+    assert_eq!(latency.count, late.operations + late.not_started);
+    assert_eq!(late.latency_by_operation["all scan"].count, latency.count);
+    // Of the starts that were missed, half were due more than 100 ms before the end.
+    assert!(latency.p50 > 100_000_000, "{}", latency.p50);
+}
+
+#[test]
+fn an_open_loop_lasts_until_its_end() {
+    // Two starts, at 0 and at 250 ms.
+    let (record, _) = run(workload([open("few", "get", 4.0, 0.4, 0.0)]));
+    let few = &record.phases[1];
+    assert_eq!((few.operations, few.not_started), (2, 0));
+    assert!(few.seconds >= 0.4 && few.operations_per_second <= 5.0, "{}", few.seconds);
+}
+
 #[test]
 fn seconds_end_a_phase_and_its_warm_up_does_not_count() {
     let kind = PhaseKind::Run {
@@ -255,6 +290,9 @@ fn an_engine_without_an_account_has_that_of_the_process() {
 fn failures_are_in_the_record() {
     let directory = tempfile::tempdir().unwrap();
     let good = spec(workload([phase("run", vec![mix("all", Distribution::Uniform, &[("put", 1.0)])], 1000, 2)]), directory.path());
+    let mut warm = good.clone();
+    let PhaseKind::Run { warm_up_seconds, .. } = &mut warm.workload.phases[1].kind else { panic!() };
+    *warm_up_seconds = 1e6;
     let failure = |engine: &ModelEngine, spec: &RunSpec, stop: bool| {
         let record = execute(engine, spec, &AtomicBool::new(stop));
         (record.failure.unwrap_or_default(), record.phases.len())
@@ -262,6 +300,12 @@ fn failures_are_in_the_record() {
     let engine = ModelEngine::new();
     engine.model.fail_after.store(1500, Ordering::Relaxed);
     assert_eq!(failure(&engine, &good, false), ("phase run: the model was told to fail".into(), 1));
+    let engine = ModelEngine::new();
+    engine.model.panic_after.store(1500, Ordering::Relaxed);
+    assert_eq!(failure(&engine, &good, false), ("phase run: panicked: the model was told to panic".into(), 1));
+    assert_eq!(failure(&ModelEngine { panics: true, ..ModelEngine::new() }, &good, false), ("panicked: told to".into(), 0));
+    let swallowed = "phase run: all 1000 operations began within the 1000000 s of warm-up, so nothing was measured";
+    assert_eq!(failure(&ModelEngine::new(), &warm, false), (swallowed.into(), 1));
     assert_eq!(failure(&ModelEngine::new(), &good, true), ("interrupted".into(), 0));
     let mut bad = good.clone();
     (bad.version, bad.workload.keys) = (0, 0);
@@ -320,6 +364,10 @@ fn a_trace_is_replayed() {
     std::fs::write(&trace, "0x61 0 2 0 1\n").unwrap();
     assert!(failure(Pace::Closed, &trace).ends_with("it uses family 2, and the engine has 2"));
     assert!(failure(Pace::Closed, Path::new("/nonexistent")).starts_with("phase replay: /nonexistent: "));
+    // Nobody writes into this pipe.
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(failure(Pace::Closed, &pipe).ends_with("pipe: not a regular file, and a trace is read twice"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! without a plan are told apart by their specs: each is flattened into parameters, and those that differ within an engine name the cell.
 
 use super::load::{Folder, Run};
+use crate::run::RunRecord;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,25 +94,32 @@ struct Described<'a> {
 }
 
 /// Parameters of every run by its spec, in order.
-pub fn parameters(folders: &[Folder]) -> Vec<(&Run, Parameters)> {
+pub fn parameters(folders: &[Folder]) -> Vec<(&Folder, &Run, Parameters)> {
     let runs = folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run)));
     runs.map(|(folder, run)| {
         let mut parameters = origin(folders, folder, run);
         // The spec is a tree of numbers and strings by construction; if it were not, there would be nothing to tell runs apart by.
         flatten("", &serde_json::to_value(&run.record.spec).unwrap_or_default(), &mut parameters);
         parameters.retain(|name, _| !NOT_PARAMETERS.contains(&name.as_str()));
-        (run, parameters)
+        (folder, run, parameters)
     })
     .collect()
 }
 
 fn origin(folders: &[Folder], folder: &Folder, run: &Run) -> Parameters {
-    let commit = run.record.commit.as_deref().map_or("unknown".into(), |c| c.chars().take(12).collect());
+    let commit = commit(&run.record);
     let mut origin = Parameters::from([("engine.version".into(), run.record.engine_version.clone()), ("commit".into(), commit)]);
     if folders.len() > 1 {
         origin.insert("results".into(), folder.name.clone());
     }
     origin
+}
+
+/// Enough of a commit's hash to know it by, and whether the sources differed from it.
+fn commit(record: &RunRecord) -> String {
+    let Some(commit) = &record.commit else { return "unknown".into() };
+    let (hash, differs) = commit.split_once('-').map_or((commit.as_str(), ""), |(hash, _)| (hash, "-dirty"));
+    hash.chars().take(12).chain(differs.chars()).collect()
 }
 
 /// Runs by the plans of their folders; `None` if one is in no plan.
@@ -129,7 +137,7 @@ fn planned(folders: &[Folder]) -> Option<Vec<Described<'_>>> {
 
 /// Runs by their specs.
 fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
-    let described = parameters(folders).into_iter().map(|(run, parameters)| {
+    let described = parameters(folders).into_iter().map(|(_, run, parameters)| {
         let phases = run.record.phases.iter().map(|phase| phase.name.clone()).collect();
         Described { run, parameters, factors: None, parts: Parts::from([("all phases".into(), phases)]), order: 0 }
     });

@@ -1,9 +1,13 @@
 //! The export for other programs: one line per run and phase, every parameter a column. The records beside it have everything else.
+//!
+//! `measure` names what the phase counts for together with others, and `measure_write_amplification` is that of all of them, which
+//! verdicts are about; it stands in the line of the last of these phases alone, so that a mean over lines is one over runs.
 
 use super::cells::{Parameters, parameters};
-use super::load::Folder;
+use super::load::{Folder, Run};
 use super::measures::PHASE;
-use crate::run::{PhaseRecord, RunRecord};
+use crate::run::PhaseRecord;
+use crate::study::metric::Metric;
 use std::collections::BTreeSet;
 
 type Count = fn(&PhaseRecord) -> Option<u64>;
@@ -21,32 +25,40 @@ const COUNTS: &[(&str, Count)] = &[
 /// The table of all folders.
 pub fn csv(folders: &[Folder]) -> String {
     let runs = parameters(folders);
-    let names: BTreeSet<&String> = runs.iter().flat_map(|(_, parameters)| parameters.keys()).collect();
-    let head = ["run", "engine", "workload", "seed", "started_unix", "failure", "phase"].into_iter().map(str::to_owned);
+    let names: BTreeSet<&String> = runs.iter().flat_map(|(.., parameters)| parameters.keys()).collect();
+    let head = ["run", "cell", "repeat", "engine", "workload", "seed", "started_unix", "failure", "phase"].into_iter();
+    let head = head.chain(["measure", "measure_write_amplification"]).map(str::to_owned);
     let measured = PHASE.iter().map(|m| m.column).chain(COUNTS.iter().map(|(name, _)| *name)).map(str::to_owned);
     let mut out = line(head.chain(measured).chain(names.iter().map(|name| (*name).clone())));
-    for (run, parameters) in &runs {
+    for (folder, run, parameters) in &runs {
         let none = PhaseRecord::default();
         // A run that failed before its first phase is still a line.
         let phases = if run.record.phases.is_empty() { std::slice::from_ref(&none) } else { &run.record.phases[..] };
         for phase in phases {
-            out += &line(fields(&run.file, &run.record, phase).chain(values(&names, parameters)));
+            out += &line(fields(folder, run, phase).chain(values(&names, parameters)));
         }
     }
     out
 }
 
-fn fields(file: &str, record: &RunRecord, phase: &PhaseRecord) -> impl Iterator<Item = String> {
-    let spec = &record.spec;
-    let failure = record.failure.clone().unwrap_or_default();
+fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item = String> {
+    let (record, spec) = (&run.record, &run.record.spec);
+    let cell = folder.planned(run).map(|(_, cell)| cell);
+    let measure = cell.and_then(|cell| cell.measures.iter().find(|(_, phases)| phases.contains(&phase.name)));
+    let together = measure.filter(|(_, phases)| phases.last() == Some(&phase.name));
+    let together = together.and_then(|(_, phases)| Metric::WriteAmplification.of(record, phases));
     let run = [
-        file.to_owned(),
+        run.file.clone(),
+        cell.map_or(String::new(), |cell| cell.name.clone()),
+        folder.repeat(run).map_or(String::new(), |repeat| repeat.to_string()),
         spec.engine.name.clone(),
         spec.workload.name.clone(),
         spec.seed.to_string(),
         record.started_unix.to_string(),
-        failure,
+        record.failure.clone().unwrap_or_default(),
         phase.name.clone(),
+        measure.map_or(String::new(), |(name, _)| name.clone()),
+        together.map_or(String::new(), |x| x.to_string()),
     ];
     let measures: Vec<String> = PHASE.iter().map(|m| (m.of)(phase).map_or(String::new(), |x| x.to_string())).collect();
     let counts: Vec<String> = COUNTS.iter().map(|(_, of)| of(phase).map_or(String::new(), |x| x.to_string())).collect();

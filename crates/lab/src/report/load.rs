@@ -22,8 +22,8 @@ pub struct Folder {
     pub study: Option<Value>,
     /// The same, understood; `None` for studies of another version, whose runs are told apart by their specs.
     pub plan: Option<Study>,
-    /// Names of the plan's cells by the numbers of runs.
-    cells: BTreeMap<usize, String>,
+    /// Names of the plan's cells, and repeats, by the numbers of runs.
+    cells: BTreeMap<usize, (String, u32)>,
     /// What the study decided; empty if it did not (yet).
     pub findings: Vec<Finding>,
     /// In order of their file names.
@@ -67,19 +67,24 @@ impl Folder {
         }
         let name = fs::canonicalize(path).ok().and_then(|full| Some(full.file_name()?.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| path.display().to_string());
-        let cells = plan.iter().flat_map(|plan| plan.runs()).map(|run| (run.number, run.cell.to_owned())).collect();
+        let cells = plan.iter().flat_map(|plan| plan.runs()).map(|run| (run.number, (run.cell.to_owned(), run.repeat))).collect();
         Ok(Folder { name, path: path.to_owned(), study, plan, cells, findings: findings.unwrap_or_default(), runs })
     }
 
     /// The cell of the plan that a run is of, and its place there. A run's file has its number in the plan's order.
     pub fn planned(&self, run: &Run) -> Option<(usize, &PlannedCell)> {
-        let cell = self.cells.get(&run.number()?)?;
+        let (cell, _) = self.cells.get(&run.number()?)?;
         let cells = &self.plan.as_ref()?.cells;
         let (place, cell) = cells.iter().enumerate().find(|(_, other)| other.name == *cell)?;
         // What the file says it did decides: a plan may have been edited, or its order made otherwise.
         let spec = &run.record.spec;
         let engine = EngineSpec { name: spec.engine.name.clone(), ..cell.settings.clone() };
         (cell.workload == spec.workload && engine == spec.engine).then_some((place, cell))
+    }
+
+    /// The how-manieth run of its cell it is in the plan, from 0.
+    pub fn repeat(&self, run: &Run) -> Option<u32> {
+        self.planned(run).and_then(|_| Some(self.cells.get(&run.number()?)?.1))
     }
 }
 

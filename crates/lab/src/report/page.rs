@@ -91,7 +91,8 @@ fn changes(workloads: &[Workload<'_>], base: &Folder) -> String {
     let tables = if tables.is_empty() { "<p>No engine ran with the same settings in two of the folders.</p>\n".into() } else { tables };
     format!(
         "<section><h2>What changed against {}</h2>\n\
-         <p>Ratios of means with their 95 % intervals; bold where the interval leaves 0 out.</p>\n{tables}</section>\n",
+         <p>Ratios of means with their 95 % intervals; bold where the interval leaves 0 out. Compared is what had the same engine, \
+         settings, workload and limits.</p>\n{tables}</section>\n",
         escape(&base.name)
     )
 }

@@ -3,7 +3,7 @@
 use super::cells::{Cell, Workload};
 use super::measures::{PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
 use super::text::{escape, number};
-use crate::statistics::{CONFIDENCE, ratio, summarise};
+use crate::statistics::{CONFIDENCE, Fold, ratio, summarise};
 use std::collections::BTreeSet;
 
 /// Phases that count together.
@@ -67,7 +67,7 @@ pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
     let columns = columns(workload);
     let mut rows = String::new();
     for cell in workload.cells.iter().filter(|cell| cell.folder().is_some_and(|folder| folder != base)) {
-        let like = |other: &&Cell<'_>| other.folder() == Some(base) && other.engine == cell.engine && other.request() == cell.request();
+        let like = |other: &&Cell<'_>| other.folder() == Some(base) && other.request() == cell.request() && asked_alike(other, cell);
         if let Some(before) = workload.cells.iter().find(like) {
             let changed = columns.iter().map(|(_, of)| format!("<td>{}</td>", change(&of(cell), &of(before))));
             rows += &format!("{}{}</tr>\n", named(cell), changed.collect::<String>());
@@ -75,6 +75,16 @@ pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
     }
     let head = columns.iter().map(|(name, _)| format!("<th>{}</th>", escape(name))).collect::<String>();
     (!rows.is_empty()).then(|| framed(&format!("<th>engine</th><th>settings</th>{head}"), &rows))
+}
+
+/// Whether two cells had the same engine, settings, workload and limits: their names may be the same with other sizes behind them. Within a
+/// cell all runs have.
+fn asked_alike(a: &Cell<'_>, b: &Cell<'_>) -> bool {
+    let asked = |cell: &Cell<'_>| {
+        let spec = &cell.runs.first()?.record.spec;
+        Some((spec.engine.clone(), spec.workload.clone(), spec.limits))
+    };
+    asked(a) == asked(b)
 }
 
 fn columns(workload: &Workload<'_>) -> Vec<Column> {
@@ -96,7 +106,7 @@ fn columns(workload: &Workload<'_>) -> Vec<Column> {
 /// A change of means in percent with its interval; set in bold where the interval says that there is one.
 fn change(after: &[f64], before: &[f64]) -> String {
     let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    match ratio(&[after], &[before], CONFIDENCE) {
+    match ratio(Fold::Product, &[after], &[before], CONFIDENCE) {
         None => "-".into(),
         Some(found) => match found.interval {
             None => percent(found.ratio),

@@ -1,8 +1,8 @@
 //! Where a run happened and what the process used: read from /proc, without any system call of its own.
 
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 /// Clock ticks per second in /proc: `USER_HZ`, 100 on every Linux that Rust's standard library supports in its first tiers.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -37,6 +37,14 @@ impl Machine {
             file_system,
             device,
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cpus, cpu_model, memory_bytes, kernel, file_system, device } = self;
+        let memory = *memory_bytes as f64 / 1_073_741_824.0;
+        write!(f, "{cpus} * {cpu_model}, {memory:.1} GiB, Linux {kernel}, {file_system} on {device}")
     }
 }
 

@@ -161,6 +161,10 @@ pub struct BackgroundWriter {
     pub operations_per_second: f64,
 }
 
+/// Causes that are told and not part of write amplification, which is log, flushes, compactions and blobs over the user's bytes: not all
+/// engines account for them.
+const BOOKKEEPING: [&str; 2] = ["manifest", "checkpoint"];
+
 /// The write ledger's change during a workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
@@ -168,7 +172,7 @@ pub struct Written {
     pub user_bytes: u64,
     /// Bytes that the store wrote, by cause.
     pub by_cause: Vec<CauseBytes>,
-    /// Their sum.
+    /// Their sum, without manifests and checkpoints.
     pub total_bytes: u64,
     /// `total_bytes / user_bytes`; `None` without user writes.
     pub write_amplification: Option<f64>,
@@ -184,13 +188,15 @@ impl Written {
             after.written.iter().map(|(cause, bytes)| CauseBytes { cause: cause.clone(), bytes: bytes.saturating_sub(earlier(cause)) });
         let by_cause: Vec<CauseBytes> = lines.filter(|line| line.bytes > 0).collect();
         let ratio = |total: u64, user: u64| (user > 0).then(|| total as f64 / user as f64);
-        let total_bytes = by_cause.iter().map(|line| line.bytes).sum();
+        let counts = |cause: &str| !BOOKKEEPING.contains(&cause);
+        let total_bytes = by_cause.iter().filter(|line| counts(&line.cause)).map(|line| line.bytes).sum();
+        let since_open = after.written.iter().filter(|(cause, _)| counts(cause)).map(|(_, bytes)| bytes).sum();
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
         Written {
             user_bytes,
             total_bytes,
             write_amplification: ratio(total_bytes, user_bytes),
-            write_amplification_since_open: ratio(after.written.iter().map(|(_, bytes)| bytes).sum(), after.user_bytes),
+            write_amplification_since_open: ratio(since_open, after.user_bytes),
             by_cause,
         }
     }

@@ -51,6 +51,23 @@ fn both_amplifications_stand_on_one_line() {
 }
 
 #[test]
+fn bookkeeping_is_told_and_does_not_count() {
+    let figures = |user_bytes, written: &[(&str, u64)]| Figures {
+        user_bytes,
+        written: written.iter().map(|(cause, bytes)| ((*cause).into(), *bytes)).collect(),
+        ..Figures::default()
+    };
+    let before = figures(100, &[("manifest", 50), ("wal", 100)]);
+    let after = figures(300, &[("checkpoint", 1000), ("flush", 200), ("manifest", 90), ("wal", 310)]);
+    let written = Written::between(&before, &after);
+    assert_eq!((written.user_bytes, written.total_bytes, written.by_cause.len()), (200, 410, 4));
+    assert_eq!((written.write_amplification, written.write_amplification_since_open), (Some(2.05), Some(1.7)));
+    let text = text(&WorkloadResult { written, ..result() }, false);
+    let last = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).and_then(|line| line.split(' ').next_back());
+    assert_eq!((last("manifest"), last("checkpoint"), last("all but user")), (Some("0.200"), Some("5.000"), Some("7.250")));
+}
+
+#[test]
 fn latencies_are_microseconds() {
     let short = text(&result(), false);
     assert!(short.contains("P50: 500.") && short.contains("P99.99: 1000."), "{short}");

@@ -107,7 +107,7 @@ fn amplification(value: Option<f64>) -> String {
 
 fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
     let (written, space) = (&result.written, &result.space);
-    if written.user_bytes > 0 || written.total_bytes > 0 {
+    if written.user_bytes > 0 || !written.by_cause.is_empty() {
         let per_user = |bytes: u64| match written.user_bytes {
             0 => "-".to_string(),
             user => format!("{:.3}", bytes as f64 / user as f64),
@@ -117,7 +117,8 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
         for line in &written.by_cause {
             writeln!(out, "  {:<36} {:>12.2} {:>10}", line.cause, line.bytes as f64 / MIB, per_user(line.bytes))?;
         }
-        writeln!(out, "  {:<36} {:>12.2} {:>10}", "all but user", written.total_bytes as f64 / MIB, per_user(written.total_bytes))?;
+        let all: u64 = written.by_cause.iter().map(|line| line.bytes).sum();
+        writeln!(out, "  {:<36} {:>12.2} {:>10}", "all but user", all as f64 / MIB, per_user(all))?;
     }
     writeln!(
         out,

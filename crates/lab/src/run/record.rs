@@ -17,7 +17,7 @@ pub struct RunRecord {
     pub spec: RunSpec,
     /// What was measured, such as `sinterdb 0.1.0` or `rocksdb 11.1.1`.
     pub engine_version: String,
-    /// Commit of the laboratory (and of sinterdb), where known.
+    /// Commit of the laboratory (and of sinterdb), where known; with `-dirty` where sources differed from it.
     pub commit: Option<String>,
     /// Settings of the spec that the engine has no counterpart for.
     pub ignored_settings: Vec<String>,
@@ -66,6 +66,9 @@ pub struct Phase {
     pub name: String,
     /// Operations, warm-up left out.
     pub operations: u64,
+    /// Requests of an open loop that were due before the end of the phase and never started, because the engine was too slow.
+    #[serde(default)]
+    pub not_started: u64,
     /// Seconds, warm-up left out.
     pub seconds: f64,
     /// `operations / seconds`.
@@ -74,7 +77,7 @@ pub struct Phase {
     pub bytes: u64,
     /// Keys that were there, of those asked for.
     pub found: Option<Found>,
-    /// Latency of all operations.
+    /// Latency of all operations, and of the requests that never started, how long they had waited when their thread ended.
     pub latency: Option<Latency>,
     /// Latency by operation, such as `hot get`.
     pub latency_by_operation: BTreeMap<String, Latency>,
@@ -107,8 +110,9 @@ pub struct Second {
     pub at: f64,
     /// Operations that ended in it.
     pub operations: u64,
-    /// Latency percentiles of those, nanoseconds: 50, 99, 99.9, greatest.
-    pub latency_ns: [u64; 4],
+    /// Latency percentiles of those, nanoseconds: 50, 99, 99.9, greatest; `None` if there are none. In the last second also of
+    /// [`Phase::not_started`].
+    pub latency_ns: [Option<u64>; 4],
     /// Bytes written, by cause.
     pub written: BTreeMap<String, u64>,
     /// Time writers waited, nanoseconds.

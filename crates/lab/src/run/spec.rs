@@ -86,7 +86,7 @@ pub struct Workload {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: ValueSize,
-    /// Values compress to about this part of their size.
+    /// Values compress to about this part of their size; those below 200 bytes or so less well (docs/lab.md).
     pub compression_ratio: f64,
     /// In order.
     pub phases: Vec<Phase>,
@@ -151,7 +151,8 @@ pub enum PhaseKind {
         threads: usize,
         /// When operations start.
         pace: Pace,
-        /// Seconds (of the phase) at its start that count in no latency and no rate.
+        /// Seconds (of the phase) at its start: what starts in them counts in no latency and no rate. A number of operations that all
+        /// start in them is a failure.
         warm_up_seconds: f64,
         /// Who writes meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +238,6 @@ pub enum Distribution {
     /// The newest insert of the thread most often, then older ones, then the loaded keys of the range from its end: Zipf's law over ages
     /// (YCSB `latest`).
     Latest(f64),
-    /// db_bench's `read_random_exp_range`.
+    /// db_bench's `read_random_exp_range`; as there, 0 is uniform.
     Exponential(f64),
 }

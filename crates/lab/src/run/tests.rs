@@ -95,11 +95,22 @@ fn every_complaint_names_its_field() {
     let mixed = |change: &dyn Fn(&mut Mix), complaint: &str| {
         refused(&|spec| change(mix(spec)), &[&format!("{at}.mixes (all){complaint}")]);
     };
-    mixed(&|mix| mix.weight = 0.0, ".weight: must be more than 0");
+    mixed(&|mix| mix.weight = 0.0, ".weight: must be more than 0, and at most 1000000000");
+    mixed(&|mix| mix.weight = 1e308, ".weight: must be more than 0, and at most 1000000000");
     mixed(&|mix| mix.family = Some("hot".into()), ".family: there is no family \"hot\"");
     mixed(&|mix| mix.range = (0.5, 0.50001), ".range: has no key");
     mixed(&|mix| mix.distribution = Distribution::Zipf(-1.0), ".distribution: the exponent must be 0 to 100");
-    mixed(&|mix| mix.operations = BTreeMap::from([("get".into(), f64::INFINITY)]), ".operations.get: the weight must be more than 0");
+    let infinite = ".operations.get: the weight must be more than 0, and at most 1000000000";
+    mixed(&|mix| mix.operations = BTreeMap::from([("get".into(), f64::INFINITY)]), infinite);
+    let missing = |key_size| {
+        move |spec: &mut RunSpec| {
+            spec.workload.key_size = key_size;
+            mix(spec).operations = BTreeMap::from([("get_missing".into(), 1.0)]);
+        }
+    };
+    refused(&missing(65_534), &[]);
+    let longer = "needs a key_size of 65534 or less: its keys are longer by one";
+    refused(&missing(65_535), &[&format!("{at}.mixes (all).operations.get_missing: {longer}")]);
     mixed(
         &|mix| mix.operations = BTreeMap::from([("read".into(), 1.0)]),
         ".operations.read: is none of get, get_missing, put, insert, delete, read_modify_write, scan",

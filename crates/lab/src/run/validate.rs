@@ -11,6 +11,10 @@ pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delet
 const MAX_THREADS: usize = 1024;
 /// The engines' limits lie below 4 GiB.
 const MAX_VALUE: usize = 1 << 30;
+/// The engines' limit: fjall has 16 bits for a key's length.
+const MAX_KEY: usize = 65_535;
+/// Sums and products of weights stay far below infinity.
+const MAX_WEIGHT: f64 = 1e9;
 /// A thread keeps a histogram for each of its operations.
 const MAX_OPERATIONS: usize = 64;
 
@@ -65,7 +69,7 @@ impl Check {
 
     fn workload(&mut self, workload: &Workload) {
         let Workload { keys, key_size, compression_ratio, .. } = *workload;
-        self.within(key_size, 1, 65_535, "workload.key_size");
+        self.within(key_size, 1, MAX_KEY, "workload.key_size");
         let room = if key_size >= 8 { u64::MAX } else { 1u64 << (8 * key_size.max(1)) };
         self.that(keys >= 1, "workload.keys", "must be at least 1");
         self.that(keys <= room, "workload.keys", format_args!("keys of {key_size} bytes have room for {room}, not {keys}"));
@@ -145,8 +149,8 @@ impl Check {
         for mix in mixes {
             let at = format!("{at}.mixes ({})", mix.name);
             self.that(names.insert(&mix.name), &at, "its name is there twice");
-            let positive = |weight: f64| weight > 0.0 && weight.is_finite();
-            self.that(positive(mix.weight), &format!("{at}.weight"), "must be more than 0");
+            let sensible = |weight: f64| weight > 0.0 && weight <= MAX_WEIGHT;
+            self.that(sensible(mix.weight), &format!("{at}.weight"), "must be more than 0, and at most 1000000000");
             if let Some(family) = &mix.family {
                 self.that(families.contains(family.as_str()), &format!("{at}.family"), format_args!("there is no family {family:?}"));
             }
@@ -158,8 +162,10 @@ impl Check {
             for (name, weight) in &mix.operations {
                 let field = format!("{at}.operations.{name}");
                 self.that(OPERATIONS.contains(&name.as_str()), &field, format_args!("is none of {}", OPERATIONS.join(", ")));
-                self.that(positive(*weight), &field, "the weight must be more than 0");
+                self.that(sensible(*weight), &field, "the weight must be more than 0, and at most 1000000000");
             }
+            let longer = !mix.operations.contains_key("get_missing") || workload.key_size < MAX_KEY;
+            self.that(longer, &format!("{at}.operations.get_missing"), "needs a key_size of 65534 or less: its keys are longer by one");
             let inserts = mix.operations.contains_key("insert");
             self.that(!inserts || workload.key_size >= 16, &format!("{at}.operations.insert"), "needs a key_size of 16 or more");
             let scans = mix.operations.contains_key("scan");

@@ -1,11 +1,12 @@
 //! What a few repeated measurements allow to be said, and no more.
 //!
 //! * One value has no interval.
-//! * Two to four have Student's interval (for ratios Welch's, on logarithms): resampling so few values only finds their range again, and
-//!   such an interval is far too narrow. Student's assumes a normal distribution and pays for small numbers with width.
-//! * From five on, intervals are bootstrap percentiles (Efron 1979; Efron, Tibshirani 1993, chapter 13), expanded as Hesterberg advises
+//! * Otherwise intervals are bootstrap percentiles (Efron 1979; Efron, Tibshirani 1993, chapter 13), expanded as Hesterberg advises
 //!   for small samples ("What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015, expanded percentile
 //!   interval). The resampling is seeded: the same values give the same interval.
+//! * Where fewer than ten resamples would lie beyond an end (up to five values at 95 %, any number at 99.8 %), that end would be the
+//!   range of the resamples, whatever the confidence. The interval is then Student's (for ratios Welch's, on logarithms), which assumes
+//!   a normal distribution and pays for small numbers with width.
 //!
 //! The effect size is the ratio of means, which is what people mean by "35 % less", with its interval; beside it stands Cliff's delta
 //! (1993), which needs no assumption at all: how often a value of one side exceeds one of the other, minus how often it is exceeded.
@@ -20,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 /// Share of such intervals that hold the true mean.
 pub const CONFIDENCE: f64 = 0.95;
-/// Fewest values (of each side) that are resampled.
-pub const BOOTSTRAP_FROM: usize = 5;
 /// Resamples of an interval.
 pub const RESAMPLES: usize = 10_000;
+/// Fewest resamples beyond each end of an interval.
+const LEAST_BEYOND: usize = 10;
 /// All resampling follows from it.
 const SEED: u64 = 0x5EED;
 
@@ -44,7 +45,7 @@ pub struct Interval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Student's t: fewer than [`BOOTSTRAP_FROM`] values.
+    /// Student's t, of a ratio Welch's: too few values, or too high a confidence, for the other.
     Student,
     /// Expanded bootstrap percentiles.
     Bootstrap,
@@ -69,7 +70,18 @@ pub struct Summary {
     pub interval: Option<Interval>,
 }
 
-/// A ratio of (products of) means.
+/// How the means of several samples become one figure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fold {
+    /// They are multiplied: two above and two below compare two ratios.
+    #[default]
+    Product,
+    /// They are added: two above and two below compare two differences, `a - d` and `c - b` in `(a + b) / (c + d)`, as a share of all.
+    Sum,
+}
+
+/// A ratio of (products or sums of) means.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The ratio.
@@ -99,33 +111,42 @@ pub fn median(values: &[f64]) -> Option<f64> {
 pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
     let (mean, median) = (mean(values)?, median(values)?);
     let deviation = variance(values, mean).sqrt();
-    let interval = match values.len() {
-        1 => None,
-        n if n < BOOTSTRAP_FROM => {
+    let interval = match (values.len(), beyond(values.len(), confidence)) {
+        (1, _) => None,
+        (_, Some(at)) => Some(bootstrap(at, confidence, |random| resampled_mean(values, random))),
+        (n, None) => {
             let reach = quantile::student(confidence, n as f64 - 1.0) * deviation / (n as f64).sqrt();
             Some(Interval { low: mean - reach, high: mean + reach, confidence, method: Method::Student })
         }
-        n => Some(bootstrap(n, confidence, |random| resampled_mean(values, random))),
     };
     let edge = |pick: fn(f64, f64) -> f64| values.iter().copied().fold(mean, pick);
     Some(Summary { count: values.len(), mean, median, deviation, least: edge(f64::min), most: edge(f64::max), interval })
 }
 
-/// The product of the means of `above` over that of `below`, each a sample of its own. With one of each it is how many times larger one
-/// thing is than another; with two of each, how a ratio itself changes. `None` where a sample is empty or a mean is not positive.
-pub fn ratio(above: &[&[f64]], below: &[&[f64]], confidence: f64) -> Option<Ratio> {
-    let samples = || above.iter().map(|sample| (1.0, *sample)).chain(below.iter().map(|sample| (-1.0, *sample)));
-    let logarithm = |draw: &mut dyn FnMut(&[f64]) -> Option<f64>| {
-        samples().map(|(sign, sample)| Some(sign * draw(sample).filter(|mean| *mean > 0.0 && mean.is_finite())?.ln())).sum::<Option<f64>>()
+/// The means of `above`, folded, over those of `below`, each a sample of its own. With one of each it is how many times larger one thing
+/// is than another. `None` where a side is empty or a mean is not positive.
+pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) -> Option<Ratio> {
+    let side = |samples: &[&[f64]], draw: &mut dyn FnMut(&[f64]) -> Option<f64>| -> Option<f64> {
+        let means = samples.iter().map(|sample| draw(sample).filter(|mean| *mean > 0.0 && mean.is_finite()));
+        let folded = match fold {
+            Fold::Product => means.product::<Option<f64>>(),
+            Fold::Sum => means.sum(),
+        };
+        folded.filter(|_| !samples.is_empty())
     };
-    let ratio = logarithm(&mut mean)?.exp();
-    let least = samples().map(|(_, sample)| sample.len()).min()?;
-    let interval = match least {
-        1 => None,
-        n if n < BOOTSTRAP_FROM => Some(welch(&samples().map(|(_, sample)| sample).collect::<Vec<_>>(), ratio.ln(), confidence)),
-        n => Some(bootstrap(n, confidence, |random| {
-            logarithm(&mut |sample| Some(resampled_mean(sample, random))).map_or(f64::NAN, f64::exp)
+    let sides = (side(above, &mut mean)?, side(below, &mut mean)?);
+    let ratio = sides.0 / sides.1;
+    let least = above.iter().chain(below).map(|sample| sample.len()).min()?;
+    let interval = match (least, beyond(least, confidence)) {
+        (1, _) => None,
+        (_, Some(at)) => Some(bootstrap(at, confidence, |random| {
+            let mut draw = |sample: &[f64]| Some(resampled_mean(sample, random));
+            side(above, &mut draw).zip(side(below, &mut draw)).map_or(f64::NAN, |(above, below)| above / below)
         })),
+        (_, None) => {
+            let of = |samples: &[&[f64]], sum: f64| samples.iter().map(|sample| part(fold, sample, sum)).collect::<Vec<_>>();
+            Some(welch(&[of(above, sides.0), of(below, sides.1)].concat(), ratio.ln(), confidence))
+        }
     };
     Some(Ratio { ratio, interval })
 }
@@ -142,15 +163,18 @@ fn variance(values: &[f64], mean: f64) -> f64 {
     squares / (values.len() as f64 - 1.0).max(1.0)
 }
 
-/// Welch's interval of a sum of logarithms of means; their variance by the delta method, degrees of freedom by Satterthwaite.
-fn welch(samples: &[&[f64]], logarithm: f64, confidence: f64) -> Interval {
-    let parts: Vec<(f64, f64)> = samples
-        .iter()
-        .filter_map(|sample| {
-            let (mean, n) = (mean(sample)?, sample.len() as f64);
-            Some((variance(sample, mean) / (n * mean * mean), n - 1.0))
-        })
-        .collect();
+/// What a sample adds to the variance of the logarithm of its side, by the delta method, and its degrees of freedom. `sum`: the side's.
+fn part(fold: Fold, sample: &[f64], sum: f64) -> (f64, f64) {
+    let (n, mean) = (sample.len() as f64, mean(sample).unwrap_or(0.0));
+    let scale = match fold {
+        Fold::Product => mean,
+        Fold::Sum => sum,
+    };
+    (variance(sample, mean) / (n * scale * scale), n - 1.0)
+}
+
+/// Welch's interval of a logarithm whose variance has these parts; degrees of freedom by Satterthwaite.
+fn welch(parts: &[(f64, f64)], logarithm: f64, confidence: f64) -> Interval {
     let all: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let spread: f64 = parts.iter().map(|(variance, freedom)| variance * variance / freedom).sum();
     let freedom = if spread > 0.0 { all * all / spread } else { 1.0 };
@@ -158,14 +182,20 @@ fn welch(samples: &[&[f64]], logarithm: f64, confidence: f64) -> Interval {
     Interval { low: (logarithm - reach).exp(), high: (logarithm + reach).exp(), confidence, method: Method::Student }
 }
 
-/// The interval of what `draw` says of a resample. `n`: values of the smallest sample.
-fn bootstrap(n: usize, confidence: f64, mut draw: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> Interval {
-    let mut random = Xoshiro256PlusPlus::new(SEED);
-    let mut drawn: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();
-    drawn.sort_by(f64::total_cmp);
+/// How many resamples of `n` values (of the smallest sample) lie beyond each end of an expanded percentile interval; `None` if too few for
+/// the end to be more than their range.
+fn beyond(n: usize, confidence: f64) -> Option<usize> {
     let n = n as f64;
     let outside = quantile::normal(-(n / (n - 1.0)).sqrt() * quantile::student(confidence, n - 1.0));
     let at = ((outside * RESAMPLES as f64) as usize).min(RESAMPLES / 2 - 1);
+    (n > 1.0 && at >= LEAST_BEYOND).then_some(at)
+}
+
+/// The interval of what `draw` says of a resample, with `at` of them beyond each end.
+fn bootstrap(at: usize, confidence: f64, mut draw: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> Interval {
+    let mut random = Xoshiro256PlusPlus::new(SEED);
+    let mut drawn: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();
+    drawn.sort_by(f64::total_cmp);
     Interval { low: drawn[at], high: drawn[RESAMPLES - 1 - at], confidence, method: Method::Bootstrap }
 }
 

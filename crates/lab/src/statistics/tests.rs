@@ -84,30 +84,62 @@ fn few_values_get_wide_intervals_or_none() {
 
 #[test]
 fn ratios_are_of_means() {
-    let found = ratio(&[&TREATED], &[&CONTROL], CONFIDENCE).unwrap();
+    let found = ratio(Fold::Product, &[&TREATED], &[&CONTROL], CONFIDENCE).unwrap();
     near(found.ratio, 86.857_142 / 56.222_222, 1e-6);
     let interval = found.interval.unwrap();
     assert_eq!(interval.method, Method::Bootstrap);
     // NumPy, the mean of 300 times ten thousand resamples: the mice decide nothing.
     near(interval.low, 0.501, 0.065);
     near(interval.high, 3.867, 0.33);
-    let flat = ratio(&[&[2.0, 2.0], &[3.0, 3.0]], &[&[4.0, 4.0]], CONFIDENCE).unwrap();
+    let flat = ratio(Fold::Product, &[&[2.0, 2.0], &[3.0, 3.0]], &[&[4.0, 4.0]], CONFIDENCE).unwrap();
     near(flat.ratio, 1.5, 1e-12);
     near(flat.interval.unwrap().low, 1.5, 1e-12);
-    assert_eq!(ratio(&[&[2.0]], &[&[1.0, 1.0, 1.0]], CONFIDENCE).unwrap().interval, None);
-    assert_eq!(ratio(&[&[]], &[&[1.0]], CONFIDENCE), None);
-    assert_eq!(ratio(&[&[0.0, 0.0]], &[&[1.0, 2.0]], CONFIDENCE), None);
+    assert_eq!(ratio(Fold::Product, &[&[2.0]], &[&[1.0, 1.0, 1.0]], CONFIDENCE).unwrap().interval, None);
+    assert_eq!(ratio(Fold::Product, &[&[]], &[&[1.0]], CONFIDENCE), None);
+    assert_eq!(ratio(Fold::Product, &[&[0.0, 0.0]], &[&[1.0, 2.0]], CONFIDENCE), None);
 }
 
 /// Equal relative spread and numbers on both sides: 2 (n - 1) degrees of freedom, and the reach of the logarithm follows from the table's
 /// t(4) = 2.776 with 2 * (0.1 / sqrt(3))^2 as variance.
 #[test]
 fn a_ratio_of_few_values_is_welchs() {
-    let interval = ratio(&[&[9.0, 10.0, 11.0]], &[&[0.9, 1.0, 1.1]], CONFIDENCE).unwrap().interval.unwrap();
+    let interval = ratio(Fold::Product, &[&[9.0, 10.0, 11.0]], &[&[0.9, 1.0, 1.1]], CONFIDENCE).unwrap().interval.unwrap();
     let reach = 2.776 * (2.0 * 0.01f64 / 3.0).sqrt();
     assert_eq!(interval.method, Method::Student);
     near(interval.high, 10.0 * reach.exp(), 0.002);
     near(interval.low, 10.0 * (-reach).exp(), 0.002);
+}
+
+/// At 99.8 %, of which a claim with 25 comparisons makes 95 %, no number of values leaves ten resamples beyond an end: five values must not
+/// get the range of their resamples, which is the same at 95 %. Expected: t(4) = 7.173, and for a ratio of equal spreads t(8) = 4.501.
+#[test]
+fn a_high_confidence_widens_the_interval_of_five_values() {
+    let (values, others) = ([9.0, 9.5, 10.0, 10.5, 11.0], [0.9, 0.95, 1.0, 1.05, 1.1]);
+    let interval = summarise(&values, 0.998).unwrap().interval.unwrap();
+    assert_eq!(interval.method, Method::Student);
+    near(interval.high, 10.0 + 7.173 * (0.625f64 / 5.0).sqrt(), 0.001);
+    let interval = ratio(Fold::Product, &[&values], &[&others], 0.998).unwrap().interval.unwrap();
+    let reach = 4.501 * (2.0 * 0.00625f64 / 5.0).sqrt();
+    assert_eq!((interval.method, interval.confidence), (Method::Student, 0.998));
+    near(interval.high, 10.0 * reach.exp(), 0.003);
+    near(interval.low, 10.0 * (-reach).exp(), 0.003);
+    assert_eq!((beyond(5, 0.95), beyond(100, 0.998)), (None, None));
+    assert_eq!(beyond(6, 0.95), Some(24));
+}
+
+/// Two styles to which a log adds 1 each: their relative savings differ, their differences do not.
+#[test]
+fn sums_compare_differences() {
+    let (leveled, universal) = (([4.9, 5.0, 5.1], [3.9, 4.0, 4.1]), ([2.9, 3.0, 3.1], [1.9, 2.0, 2.1]));
+    let folded = |fold| ratio(fold, &[&leveled.1, &universal.0], &[&leveled.0, &universal.1], CONFIDENCE).unwrap();
+    near(folded(Fold::Product).ratio, 1.2, 1e-12);
+    let found = folded(Fold::Sum);
+    near(found.ratio, 1.0, 1e-12);
+    // Four equal variances: 8 degrees of freedom, t = 2.306, and four times 0.01 / (3 * 7^2) as variance of the logarithm.
+    let reach = 2.306 * (4.0f64 * 0.01 / (3.0 * 49.0)).sqrt();
+    near(found.interval.unwrap().high, reach.exp(), 0.0001);
+    near(found.interval.unwrap().low, (-reach).exp(), 0.0001);
+    assert_eq!(ratio(Fold::Sum, &[], &[&[1.0]], CONFIDENCE), None);
 }
 
 /// The example in the manual of R's `effsize::cliff.delta`.

@@ -2,7 +2,7 @@
 
 use super::plan::{Request, Scale, Study};
 use super::{Error, compaction_wal_waf, own, side_by_side};
-use crate::run::Workload;
+use crate::run::{Workload, named};
 
 /// A study that comes with the laboratory.
 pub struct Entry {
@@ -49,6 +49,17 @@ pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error
 pub fn own_workload(workload: Workload, request: &Request) -> Result<Study, Error> {
     check(request)?;
     checked(own::study(workload, request)?)
+}
+
+/// A workload of [`NAMED`](crate::run::NAMED), with as many requests as keys, by two threads; `None` if there is none of that name.
+pub fn named_workload(name: &str, scale: Scale) -> Option<Workload> {
+    let keys = match scale {
+        Scale::Ci => 10_000,
+        Scale::Small => 2_000_000,
+        // Of each server in YCSB's paper: 20 GB (Cooper et al., SoCC 2010, section 6).
+        Scale::Paper => 20_000_000,
+    };
+    named(name, keys, keys, 2)
 }
 
 /// A study whose runs can be made: what is wrong is told before the first, not by each.

@@ -6,6 +6,7 @@
 use super::Error;
 use super::folder::Folder;
 use super::plan::{PlannedRun, Study};
+use crate::drive::remove_left;
 use crate::run::{RECORD_VERSION, RunRecord, RunSpec};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -92,7 +93,7 @@ pub fn conduct(
 ) -> Result<Conducted, Error> {
     let mut conducted = Conducted::default();
     for run in study.runs() {
-        if folder.record(&run)?.is_some_and(|record| record.failure.is_none()) {
+        if folder.record(study, &run)?.is_some_and(|record| record.failure.is_none()) {
             conducted.finished += 1;
             continue;
         }
@@ -149,6 +150,8 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
         let (status, last) = attend(&mut child, &lines, stop, watch);
         (status, last, printed.join())
     });
+    // One that was killed had no time to tidy up.
+    remove_left(&spec.medium.directory, child.id());
     let (status, last) = match ended {
         (Ok(status), last, Ok(Ok(text))) => match record_of(status, &text) {
             Ok(record) if stop.load(Ordering::Relaxed) && record.failure.is_some() => return Outcome::Interrupted,

@@ -60,11 +60,11 @@ impl Folder {
         &self.path
     }
 
-    /// The record of a run; `None` if there is none yet.
+    /// The record of a run of a study; `None` if there is none yet.
     ///
     /// # Errors
-    /// A file that is not a record of this version.
-    pub fn record(&self, run: &PlannedRun<'_>) -> Result<Option<RunRecord>, Error> {
+    /// A file that is not a record of this version, or of something else than the study's run of that number.
+    pub fn record(&self, study: &Study, run: &PlannedRun<'_>) -> Result<Option<RunRecord>, Error> {
         let file = self.run_file(run);
         if !file.exists() {
             return Ok(None);
@@ -72,6 +72,10 @@ impl Folder {
         let record: RunRecord = read(&file)?;
         if record.version != RECORD_VERSION {
             return Err(Error::Request(format!("{}: version {}, this program reads {RECORD_VERSION}", file.display(), record.version)));
+        }
+        if study.spec(run).as_ref() != Some(&record.spec) {
+            let (file, PlannedRun { cell, engine, .. }) = (file.display(), run);
+            return Err(Error::Request(format!("{file}: is of another run than the study's {engine}, {cell}; take it away to go on")));
         }
         Ok(Some(record))
     }

@@ -75,7 +75,7 @@ impl Results {
     pub fn read(study: &Study, folder: &Folder) -> Result<Results, Error> {
         let mut results: BTreeMap<_, Vec<RunRecord>> = BTreeMap::new();
         for run in study.runs() {
-            if let Some(record) = folder.record(&run)?.filter(|record| record.failure.is_none()) {
+            if let Some(record) = folder.record(study, &run)?.filter(|record| record.failure.is_none()) {
                 results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
             }
         }
@@ -138,9 +138,8 @@ fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
         let list = ignored.into_iter().collect::<Vec<_>>().join(", ");
         statistics.insert(0, format!("{} has no counterpart for {list}, so this is not decided", side.engine));
     }
-    if comparisons.iter().any(|c| matches!(c.ratio, Some(Ratio { interval: Some(Interval { method: Method::Student, .. }), .. }))) {
-        statistics.push("Few repeats: the intervals are Student's (Welch, on logarithms), which take a normal distribution".to_string());
-    }
+    statistics.extend(mixed(hypothesis, side));
+    statistics.extend(methods(&comparisons));
     let verdict = Verdict {
         hypothesis: hypothesis.claim.clone(),
         engine: side.engine.to_string(),
@@ -151,13 +150,50 @@ fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
     Finding { verdict, original: hypothesis.original.clone(), comparisons }
 }
 
+/// How the intervals were found, a sentence for each way.
+fn methods(comparisons: &[Compared]) -> Vec<String> {
+    let intervals = || comparisons.iter().filter_map(|compared| compared.ratio?.interval);
+    let found = |method: Method, how: &str| {
+        let one = intervals().find(|interval| interval.method == method)?;
+        Some(format!("Intervals at {:.2} %: {how}", 100.0 * one.confidence))
+    };
+    let student = "Welch's, on logarithms, which take a normal distribution: there are too few repeats to resample at this confidence";
+    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded")].into_iter().flatten().collect()
+}
+
+/// The records that a hypothesis is judged by.
+fn judged_by<'a>(hypothesis: &'a Hypothesis, side: &'a Side<'_>) -> impl Iterator<Item = &'a RunRecord> {
+    let comparisons = hypothesis.groups.iter().flat_map(|group| &group.any_of);
+    comparisons.flat_map(|c| c.above.iter().chain(&c.below)).flat_map(move |term| side.records(term))
+}
+
 /// The settings that the hypothesis is about and that some run of it told it had no use for.
 fn ignored_settings(hypothesis: &Hypothesis, side: &Side<'_>) -> BTreeSet<String> {
-    let comparisons = hypothesis.groups.iter().flat_map(|group| &group.any_of);
-    let records = comparisons.flat_map(|c| c.above.iter().chain(&c.below)).flat_map(|term| side.records(term));
-    let told: Vec<&String> = records.flat_map(|record| &record.ignored_settings).collect();
-    let is_word = |line: &str, name: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
-    hypothesis.needs.iter().filter(|name| told.iter().any(|line| is_word(line, name))).cloned().collect()
+    let told: BTreeSet<&str> =
+        judged_by(hypothesis, side).flat_map(|record| &record.ignored_settings).map(|line| told_name(line)).collect();
+    hypothesis.needs.iter().filter(|name| told.contains(name.as_str())).cloned().collect()
+}
+
+/// What the runs of a hypothesis should share and do not, a sentence for each.
+fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
+    let all = |what: &str, of: &dyn Fn(&RunRecord) -> String| {
+        let values: BTreeSet<String> = judged_by(hypothesis, side).map(of).collect();
+        let list = || values.iter().cloned().collect::<Vec<_>>().join(", ");
+        (values.len() > 1).then(|| format!("The runs are of several {what}: {}", list()))
+    };
+    let unknown = || "unknown".to_string();
+    let found = [
+        all("versions of the engine", &|record| record.engine_version.clone()),
+        all("commits", &|record| record.commit.clone().unwrap_or_else(unknown)),
+        all("machines", &|record| record.machine.to_string()),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// The setting in `[section] name = value: why`; the reason may name others.
+fn told_name(line: &str) -> &str {
+    let name = line.split([':', '=']).next().unwrap_or_default();
+    name.rsplit(']').next().unwrap_or_default().trim()
 }
 
 fn answer(groups: &[Vec<Compared>]) -> Answer {
@@ -175,7 +211,7 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
     let samples = |terms: &[Term]| -> Vec<Vec<f64>> { terms.iter().map(|term| side.sample(term, metric)).collect() };
     let (above, below) = (samples(&comparison.above), samples(&comparison.below));
-    let ratio = ratio(&views(&above), &views(&below), confidence);
+    let ratio = ratio(comparison.fold, &views(&above), &views(&below), confidence);
     let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
         ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),
         _ => (None, Vec::new()),

@@ -2,8 +2,8 @@
 
 use super::Error;
 use super::plan::{Cell, Request, STUDY_VERSION, Study};
-use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family};
-use crate::run::{Distribution, EngineSpec, Medium, Mix, PhaseKind, Workload};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
+use crate::run::{Distribution, EngineSpec, Medium, Mix, Phase, PhaseKind, Workload};
 use sinterdb::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,8 +53,27 @@ pub fn settings(workload: &Workload, shape: Shape, memtable: u64) -> EngineSpec 
     database(list, memtable, true, false)
 }
 
+/// The workload with the debts of its loads, and those at its end, paid in phases of their own where it does not pay them itself: what a
+/// shape puts off would count for another phase, or for none.
+pub fn settled(mut workload: Workload) -> Workload {
+    let is_paid = |phases: &[Phase]| phases.last().is_none_or(|phase| matches!(phase.kind, PhaseKind::Settle | PhaseKind::Compact));
+    let loads = start(&workload);
+    for end in [workload.phases.len(), loads] {
+        if !is_paid(&workload.phases[..end]) {
+            let name = format!("{} (settled)", workload.phases[end - 1].name);
+            workload.phases.insert(end, settle(&name));
+        }
+    }
+    workload
+}
+
 /// Everything after the loads that a workload begins with, or everything if there is nothing else.
 pub fn measured(workload: &Workload) -> Vec<String> {
+    workload.phases[start(workload)..].iter().map(|phase| phase.name.clone()).collect()
+}
+
+/// The first phase that is measured.
+fn start(workload: &Workload) -> usize {
     // Several families are loaded by runs that put each key of a range once.
     let puts_once = |mix: &Mix| mix.distribution == Distribution::Unique && mix.operations.keys().all(|operation| operation == "put");
     let is_load = |kind: &PhaseKind| match kind {
@@ -62,8 +81,7 @@ pub fn measured(workload: &Workload) -> Vec<String> {
         PhaseKind::Run { mixes, .. } => mixes.iter().all(puts_once),
         PhaseKind::Replay { .. } => false,
     };
-    let start = workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0);
-    workload.phases[start..].iter().map(|phase| phase.name.clone()).collect()
+    workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0)
 }
 
 /// The families that the mixes name, behind the first one, which is that of all others.
@@ -82,6 +100,7 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
     if workload.phases.is_empty() {
         return Err(Error::Request("workload: it has no phases".to_string()));
     }
+    let workload = settled(workload);
     let measures = BTreeMap::from([(MEASURE.to_string(), measured(&workload))]);
     let cells = shapes(MEMTABLE).into_iter().map(|tried| Cell {
         name: tried.name,

@@ -2,6 +2,7 @@
 
 use super::metric::Metric;
 use crate::run::{EngineSpec, Limits, Medium, RunSpec, SPEC_VERSION, Workload};
+use crate::statistics::Fold;
 use crate::workload::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -121,7 +122,8 @@ pub struct Group {
     pub any_of: Vec<Comparison>,
 }
 
-/// A ratio against a bound: the product of the means of `above` over that of `below`. Two terms on each side compare two ratios.
+/// A ratio against a bound: the means of `above`, multiplied or added, over those of `below`. Two terms on each side compare two ratios or
+/// two differences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
@@ -131,6 +133,9 @@ pub struct Comparison {
     pub above: Vec<Term>,
     /// Below the line.
     pub below: Vec<Term>,
+    /// How several terms of a side become one figure.
+    #[serde(default)]
+    pub fold: Fold,
     /// Where the ratio should lie.
     pub bound: Bound,
 }
@@ -169,7 +174,7 @@ impl std::fmt::Display for Bound {
         match self {
             Bound::Below(x) => write!(f, "below {x:.2}"),
             Bound::Above(x) => write!(f, "above {x:.2}"),
-            Bound::Apart(x) => write!(f, "outside {:.2} to {x:.2}", 1.0 / x),
+            Bound::Apart(x) => write!(f, "outside {:.3} to {x:.3}", 1.0 / x),
         }
     }
 }
@@ -229,8 +234,9 @@ impl Hypothesis {
     pub fn rule(&self) -> String {
         let groups: Vec<String> = self.groups.iter().map(Group::rule).collect();
         format!(
-            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). Accepted if all of these lie \
-             with their whole interval where they should: {}. Rejected if one lies wholly elsewhere. Undecided otherwise.",
+            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole \
+             interval lies where it should, and is refuted if none of it does. Accepted if these hold, of alternatives at least one: {}. \
+             Rejected if one is refuted, of alternatives all. Undecided otherwise.",
             self.metric.name(),
             self.comparisons(),
             groups.join("; ")

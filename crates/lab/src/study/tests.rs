@@ -4,10 +4,11 @@ use super::conduct::{Conducted, Event, Runner, conduct};
 use super::folder::Folder;
 use super::judge::{Finding, Results, State, judge, table};
 use super::metric::{Metric, by_cause};
-use super::plan::{Bound, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
 use super::{Error, catalogue};
 use crate::result::{CauseBytes, Machine, Space, Written};
 use crate::run::{Answer, Confinement, Limits, PhaseKind, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source, Workload};
+use crate::statistics::Fold;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -162,6 +163,7 @@ fn studies_are_whole() {
             let cell = study.cell(&term.cell).unwrap_or_else(|| panic!("no cell {}", term.cell));
             assert!(cell.measures.contains_key(&term.measure), "{term:?}");
         }
+        assert!(study.hypotheses.iter().all(|h| !h.groups.is_empty()), "an empty claim would be accepted");
         let json = serde_json::to_string(&study).unwrap();
         assert_eq!(serde_json::from_str::<Study>(&json).unwrap(), study, "a study is data");
     }
@@ -207,6 +209,55 @@ fn paper_has_the_sizes_of_the_original() {
     let perf: Vec<_> = study.cells.iter().filter(|cell| cell.name.ends_with("perf")).collect();
     assert!(perf.len() == 2 && perf.iter().all(|cell| !cell.settings.wal && !cell.settings.sync));
     assert!(perf.iter().all(|cell| cell.settings.database["use_direct_io_for_flush_and_compaction"] == "true"));
+}
+
+/// A tree that does not outgrow level 2 is the same under every fan-out: 2,000,000 keys with 512 bytes of compressed value are 1.06 GB at
+/// most, and 256 MiB and its four-fold hold 1.34 GB.
+#[test]
+fn fan_outs_are_compared_where_they_make_a_difference() {
+    for scale in Scale::ALL {
+        let study = catalogue::study("compaction-wal-waf", scale, &request(&["sinter"], 1)).unwrap();
+        let fan_out = study.hypotheses.iter().find(|hypothesis| hypothesis.needs == ["max_bytes_for_level_multiplier"]).unwrap();
+        let names: Vec<&str> = fan_out.groups.iter().map(|group| group.name.as_str()).collect();
+        let values: &[usize] = if scale == Scale::Ci { &[4096] } else { &[4096, 16384] };
+        assert_eq!(names.len(), 2 * values.len(), "{names:?}");
+        assert!(names.iter().all(|name| values.iter().any(|value| name.contains(&format!(", {value} B: ")))), "{names:?}");
+    }
+}
+
+/// Two families have no more memory for memtables than one.
+#[test]
+fn families_share_the_memory_of_one() {
+    let study = study(&["sinter"], 1);
+    let memory =
+        |cell: &Cell| -> u64 { cell.settings.families.iter().map(|f| f.settings["write_buffer_size"].parse::<u64>().unwrap()).sum() };
+    let found: BTreeSet<u64> = study.cells.iter().map(memory).collect();
+    assert_eq!(found, BTreeSet::from([64 << 10]));
+    assert_eq!(study.cells.iter().filter(|cell| cell.settings.families.len() == 2).count(), 4);
+}
+
+/// A log that adds as much to either style is no interaction, though the shares that it is of what is written differ.
+#[test]
+fn equal_differences_are_no_interaction() {
+    let mut study = study(&["sinter"], 3);
+    study.cells.retain(|cell| cell.name.starts_with("A "));
+    study.hypotheses.truncate(3);
+    let verdicts = |universal_stable: u64| {
+        let findings = judged(&study, |cell, repeat| {
+            let total = match cell {
+                "A leveled stable" => 5000,
+                "A leveled perf" => 4000,
+                "A universal stable" => universal_stable,
+                _ => 2000,
+            };
+            total + u64::from(repeat)
+        });
+        findings.iter().map(|finding| finding.verdict.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(3000), [Answer::Accepted, Answer::Rejected, Answer::Rejected]);
+    // Universal compaction saves 500 more than leveled does: more than 5 % of the mean of the four, 3625.
+    assert_eq!(verdicts(3500), [Answer::Accepted, Answer::Rejected, Answer::Accepted]);
+    assert_eq!(verdicts(2300), [Answer::Accepted, Answer::Accepted, Answer::Accepted]);
 }
 
 #[test]
@@ -309,6 +360,21 @@ fn runs_that_fail_are_tried_again() {
     assert_eq!(go(&study, &folder, &fake.runner("good", ":", None)), Conducted { finished: 4, failed: 0, interrupted: false });
 }
 
+/// A run that is killed cannot remove its data.
+#[test]
+fn data_of_killed_runs_is_removed() {
+    let fake = Fake::new();
+    let scratch = fake.file("scratch");
+    let mut study = short_study(&["sinter"], 1);
+    study.medium.directory = scratch.clone();
+    std::fs::create_dir_all(scratch.join("sinter-run-0-0")).unwrap();
+    let leave = format!("mkdir {0}/sinter-run-$$-0 {0}/sinter-run-$$-1; kill -9 $$", scratch.display());
+    let conducted = go(&study, &fake.folder(&study), &fake.runner("killed", &leave, None));
+    assert_eq!((conducted.finished, conducted.failed), (0, 4));
+    let left: Vec<_> = std::fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["sinter-run-0-0"], "of others nothing");
+}
+
 /// A study whose cells wrote what `total` says (cell, repeat), judged.
 fn judged(study: &Study, total: impl Fn(&str, u32) -> u64) -> Vec<Finding> {
     let fake = Fake::new();
@@ -355,16 +421,54 @@ fn one_repeat_decides_nothing() {
 
 #[test]
 fn settings_that_an_engine_ignores_decide_nothing() {
-    let (study, fake) = (short_study(&["fjall"], 3), Fake::new());
+    let study = short_study(&["fjall"], 3);
+    let told = |line: &str| {
+        let fake = Fake::new();
+        let folder = fake.folder(&study);
+        for run in study.runs() {
+            let total = if run.cell.ends_with("perf") { 100 } else { 400 } + u64::from(run.repeat);
+            let ignored_settings = vec![line.to_string()];
+            folder.keep(&run, &RunRecord { ignored_settings, ..record(study.spec(&run).unwrap(), total) }).unwrap();
+        }
+        judge(&study, &Results::read(&study, &folder).unwrap())[0].verdict.clone()
+    };
+    for line in ["compaction_style: there is one", "[CFOptions \"default\"] compaction_style = kCompactionStyleLevel: there is one"] {
+        let verdict = told(line);
+        assert_eq!(verdict.verdict, Answer::Undecided);
+        assert!(verdict.statistics.contains("fjall has no counterpart for compaction_style"));
+    }
+    assert_eq!(told("[CFOptions \"default\"] num_levels = 9: not with this compaction_style").verdict, Answer::Accepted);
+}
+
+/// The number of a file is not trusted: what a record says that it did decides.
+#[test]
+fn records_of_other_runs_are_refused() {
+    let (study, fake) = (short_study(&["sinter"], 1), Fake::new());
+    let folder = fake.folder(&study);
+    let runs = study.runs();
+    folder.keep(&runs[0], &record(study.spec(&runs[1]).unwrap(), 200)).unwrap();
+    let conducted = conduct(&study, &folder, &|_| fake.runner("good", ":", None), &AtomicBool::new(false), &mut |_| {});
+    for refused in [conducted.err(), Results::read(&study, &folder).err()] {
+        let Some(Error::Request(what)) = refused else { panic!("{refused:?}") };
+        assert!(what.contains("0000.json: is of another run"), "{what}");
+    }
+}
+
+#[test]
+fn a_mixture_of_builds_is_told() {
+    let (study, fake) = (short_study(&["sinter"], 2), Fake::new());
     let folder = fake.folder(&study);
     for run in study.runs() {
-        let total = if run.cell.ends_with("perf") { 100 } else { 400 };
-        let ignored = vec!["compaction_style: there is one".to_string()];
-        folder.keep(&run, &RunRecord { ignored_settings: ignored, ..record(study.spec(&run).unwrap(), total) }).unwrap();
+        let mut record = record(study.spec(&run).unwrap(), 200 + u64::from(run.repeat));
+        if run.repeat == 1 {
+            (record.commit, record.engine_version) = (Some("abc".to_string()), "fake 2".to_string());
+        }
+        folder.keep(&run, &record).unwrap();
     }
-    let findings = judge(&study, &Results::read(&study, &folder).unwrap());
-    assert_eq!(findings[0].verdict.verdict, Answer::Undecided);
-    assert!(findings[0].verdict.statistics.contains("fjall has no counterpart for compaction_style"));
+    let statistics = judge(&study, &Results::read(&study, &folder).unwrap())[0].verdict.statistics.clone();
+    assert!(statistics.contains("several versions of the engine: fake 1, fake 2"), "{statistics}");
+    assert!(statistics.contains("several commits: abc, unknown") && !statistics.contains("several machines"), "{statistics}");
+    assert!(statistics.contains("Intervals at 98.75 %: Welch's"), "{statistics}");
 }
 
 /// One of several ways is enough, and a claim falls only when all of them do.
@@ -375,6 +479,7 @@ fn groups_hold_by_one_of_their_comparisons() {
         name: cell.to_string(),
         above: vec![Term::new(cell, "overwrite")],
         below: vec![Term::new("A leveled stable", "overwrite")],
+        fold: Fold::Product,
         bound,
     };
     let ask = |study: &mut Study, bounds: [Bound; 2]| {
@@ -440,6 +545,29 @@ fn a_workload_of_ones_own_meets_many_settings() {
     assert_eq!((rows.len(), rows[0].cell.as_str(), rows[0].undominated), (12, "universal, 4 runs", true));
     assert!(rows[1..].iter().all(|row| !row.undominated), "it wrote less and was no worse in anything");
     assert!(own(r#"{"name": "x", "keys": 1, "key_size": 16, "value_size": {"fixed": 1}, "compression_ratio": 1, "phases": []}"#).is_err());
+}
+
+/// Phases that leave debts are followed by one that pays them, whatever the workload says.
+#[test]
+fn debts_of_a_workload_of_ones_own_are_paid() {
+    let load = r#"{"name": "load", "kind": {"load": {"order": "random", "threads": 1}}}"#;
+    let work = r#"{"name": "work", "kind": {"run": {
+        "operations": 100, "seconds": null, "threads": 1, "pace": "closed", "warm_up_seconds": 0,
+        "mixes": [{"name": "a", "weight": 1, "range": [0, 1], "distribution": "uniform", "operations": {"put": 1}, "scan_length": 1}]}}}"#;
+    let compact = r#"{"name": "merged", "kind": "compact"}"#;
+    let phases = |list: &[&str]| -> (Vec<String>, Vec<String>) {
+        let json = r#"{"name": "mine", "keys": 10, "key_size": 16, "value_size": {"fixed": 9}, "compression_ratio": 1, "phases": [LIST]}"#;
+        let cell = own(&json.replace("LIST", &list.join(","))).unwrap().cells[0].clone();
+        let names = cell.workload.phases.iter().map(|phase| phase.name.clone()).collect();
+        let paid = cell.workload.phases.iter().filter(|phase| phase.name.ends_with("(settled)"));
+        assert!(paid.into_iter().all(|phase| phase.kind == PhaseKind::Settle));
+        (names, cell.measures["all"].clone())
+    };
+    let paid = ["load", "load (settled)", "work", "work (settled)"].map(str::to_owned).to_vec();
+    assert_eq!(phases(&[load, work]), (paid.clone(), paid[2..].to_vec()));
+    assert_eq!(phases(&[load]), (paid[..2].to_vec(), paid[..2].to_vec()));
+    assert_eq!(phases(&[work]), (paid[2..].to_vec(), paid[2..].to_vec()));
+    assert_eq!(phases(&[load, compact, work, r#"{"name": "end", "kind": "settle"}"#]).0, ["load", "merged", "work", "end"]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub struct Model {
     pub commits: AtomicU64,
     /// Writes after which every write fails; 0: never.
     pub fail_after: AtomicU64,
+    /// Writes after which every write panics; 0: never.
+    pub panic_after: AtomicU64,
     writes: AtomicU64,
 }
 
@@ -42,8 +44,9 @@ impl Model {
 
     fn count(&self, bytes: usize) -> Outcome<()> {
         let writes = self.writes.fetch_add(1, Ordering::Relaxed);
-        let limit = self.fail_after.load(Ordering::Relaxed);
-        if limit > 0 && writes >= limit {
+        let is_told = |limit: &AtomicU64| (1..=writes).contains(&limit.load(Ordering::Relaxed));
+        assert!(!is_told(&self.panic_after), "the model was told to panic");
+        if is_told(&self.fail_after) {
             return Err(Failure::from("the model was told to fail"));
         }
         self.user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -38,8 +38,8 @@ impl std::error::Error for TraceError {}
 const MAX_LINE: usize = 4 << 20;
 /// Largest value and longest scan.
 const MAX_SIZE: usize = 1 << 30;
-/// Longest key, bytes.
-const MAX_KEY: usize = 65_536;
+/// Longest key, bytes: fjall has 16 bits for its length.
+const MAX_KEY: usize = 65_535;
 
 /// Reads a trace. After each [`Trace::advance`] the fields describe the line that was read; nothing is allocated once the buffers have
 /// grown to the longest line.
@@ -102,6 +102,9 @@ impl<R: BufRead> Trace<R> {
             self.rocksdb(&mut words)?
         } else {
             self.plain(&mut words)?
+        }
+        if self.key.is_empty() {
+            return Err("the key is empty, which not all engines take".into());
         }
         if self.key.len() > MAX_KEY {
             return Err(format!("the key is longer than {MAX_KEY} bytes"));
@@ -214,6 +217,12 @@ impl Contents {
             }
         }
         Ok(contents)
+    }
+
+    /// Whether the line at hand is one that could have been among them.
+    pub fn covers<R>(&self, trace: &Trace<R>) -> bool {
+        let value = if let Action::Put(size) = trace.action { size } else { 0 };
+        trace.family <= self.largest_family && value <= self.largest_value
     }
 }
 

@@ -16,8 +16,8 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// A pool for values of `value_size` bytes that compress to about `ratio` of their size (1: not at all). It does not depend on
-    /// the seed of a run, as in db_bench.
+    /// A pool for values of `value_size` bytes that compress to about `ratio` of their size (1: not at all; values below two pieces
+    /// less well, because the string that repeats is `ratio` of a piece long). It does not depend on the seed of a run, as in db_bench.
     pub fn new(value_size: usize, ratio: f64) -> Self {
         let mut random = Xoshiro256PlusPlus::new(301);
         let unique = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);

@@ -9,6 +9,7 @@
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 
+mod behind;
 mod dir;
 mod error;
 mod fault;
@@ -18,6 +19,7 @@ mod meter;
 mod sys;
 mod throttle;
 
+pub use behind::behind;
 pub use dir::DirStore;
 pub use error::{Result, StoreError};
 pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};

@@ -53,6 +53,7 @@ impl World {
             filter: None,
             direct: false,
             bytes_per_sync: 0,
+            write_behind: pieces > 1,
             max_subcompactions: pieces,
             cancel: &self.cancel,
             clock: &ManualClock::default(),

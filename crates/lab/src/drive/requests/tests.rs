@@ -1,6 +1,8 @@
+use super::super::alive::Alive;
 use super::*;
 use crate::run::{FamilySpec, named};
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 fn engine() -> EngineSpec {
     let family = |name: &str| FamilySpec { name: name.into(), settings: BTreeMap::new() };
@@ -70,6 +72,42 @@ fn a_load_meets_each_key_once() {
 fn number(request: &Request) -> u64 {
     match request.key {
         Key::Loaded(number) | Key::Inserted { number, .. } => number,
+    }
+}
+
+#[test]
+fn orders_of_seeds_phases_and_mixes_differ() {
+    let mut workload = named("ycsb-c", 1000, 1, 1).unwrap();
+    let puts = Mix { distribution: Distribution::Unique, ..mixes(&mut workload)[0].clone() };
+    *mixes(&mut workload) = vec![puts.clone(), Mix { name: "other".into(), ..puts }];
+    let mut orders = BTreeSet::new();
+    for (seed, phase) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
+        let plan = Plan::of(&workload.phases[2].kind, &workload, &engine(), seed, phase, 0).unwrap();
+        let requests = take(&plan, 0, 200);
+        for name in ["all get", "other get"] {
+            let of_mix = requests.iter().filter(|request| plan.kinds().nth(request.kind) == Some(name));
+            assert!(orders.insert(of_mix.take(50).map(number).collect::<Vec<_>>()), "seed {seed}, phase {phase}, {name}");
+        }
+    }
+}
+
+#[test]
+fn a_range_of_zero_is_uniform() {
+    let mut workload = named("ycsb-c", 1000, 1, 1).unwrap();
+    mixes(&mut workload)[0].distribution = Distribution::Exponential(0.0);
+    let exponential = take(&plan(&workload, 2, 1), 0, 100);
+    mixes(&mut workload)[0].distribution = Distribution::Uniform;
+    assert_eq!(exponential, take(&plan(&workload, 2, 1), 0, 100));
+}
+
+#[test]
+fn what_is_alive_is_counted_until_somebody_asks_to_stop() {
+    let workload = named("ycsb-c", 1001, 1, 1).unwrap();
+    let plan = plan(&workload, 0, 1);
+    for (stop, counted) in [(false, 1001), (true, 0)] {
+        let mut alive = Alive::new(2, 1001);
+        assert_eq!(alive.replay(&plan, &[1001], &AtomicBool::new(stop)), !stop);
+        assert_eq!(alive.keys(), Some(counted));
     }
 }
 

@@ -31,14 +31,19 @@ struct Span {
 struct Quantity {
     id: &'static str,
     title: &'static str,
-    /// How several seconds become one point.
+    /// How several seconds become one point. What is not a number is a gap.
     note: &'static str,
     of: fn(&Span) -> f64,
 }
 
 const QUANTITIES: &[Quantity] = &[
     Quantity { id: "operations", title: "Operations per second", note: "mean", of: |s| s.sum(|x| x.operations as f64) / s.length },
-    Quantity { id: "p99", title: "99th percentile of latency, µs", note: "greatest", of: |s| s.most(|x| x.latency_ns[1] as f64 / 1000.0) },
+    Quantity {
+        id: "p99",
+        title: "99th percentile of latency, µs",
+        note: "greatest",
+        of: |s| s.most(|x| x.latency_ns[1].map_or(f64::NAN, |p99| p99 as f64 / 1000.0)),
+    },
     Quantity {
         id: "written",
         title: "Bytes written, MiB/s",
@@ -52,7 +57,12 @@ const QUANTITIES: &[Quantity] = &[
         note: "greatest",
         of: |s| s.most(|x| x.proportional_bytes as f64 / MIB),
     },
-    Quantity { id: "stalls", title: "Writers stalled, s/s", note: "mean", of: |s| s.sum(|x| x.stall_ns as f64 / 1e9) / s.length },
+    Quantity {
+        id: "stalls",
+        title: "Writers stalled, s/s",
+        note: "mean; fjall does not tell",
+        of: |s| s.sum(|x| x.stall_ns as f64 / 1e9) / s.length,
+    },
 ];
 
 impl Span {
@@ -61,7 +71,8 @@ impl Span {
     }
 
     fn most(&self, of: fn(&Second) -> f64) -> f64 {
-        self.seconds.iter().map(of).fold(0.0, f64::max)
+        // A number is greater than none.
+        self.seconds.iter().map(of).fold(f64::NAN, f64::max)
     }
 }
 
@@ -97,23 +108,38 @@ fn look(place: usize, cell: &Cell<'_>) -> Value {
 
 fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
     let mut trace = look(place, cell);
+    if x.as_array().is_some_and(|points| points.len() < 2) {
+        trace["mode"] = json!("markers");
+    }
     trace["x"] = x;
     trace["y"] = y;
     trace
 }
 
-/// The quantities of a phase second by second, a line per cell. Quantities that are 0 throughout have no chart.
+/// The quantities of a phase second by second, a line per cell, or a mark where it took no longer than one. Quantities that are 0
+/// throughout have no chart, nor have phases that are over in a second everywhere.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
     let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
+    if cells.iter().all(|(.., (spans, _))| spans.len() < 2) {
+        return Vec::new();
+    }
     let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
-        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0)) {
+        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0 || y.is_nan())) {
             return None;
         }
         let lines = cells.iter().filter(|(.., (spans, _))| !spans.is_empty());
-        let data = lines.map(|(place, cell, (spans, _))| line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(of(spans))));
+        let data = lines.map(|(place, cell, (spans, _))| {
+            let y = of(spans);
+            let mut trace = line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(y.iter().copied()));
+            if y.iter().any(|y| y.is_nan()) {
+                // A point between two gaps has no line.
+                trace["mode"] = json!("lines+markers");
+            }
+            trace
+        });
         let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
         Some(Chart {
             id: format!("{id}-series-{}", quantity.id),

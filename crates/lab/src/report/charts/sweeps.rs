@@ -4,7 +4,7 @@ use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
 use crate::report::cells::{Cell, Parameters, Workload, differing, natural, phrase, short};
 use crate::report::measures::{Measure, OfPart, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION};
-use crate::report::text::wrap;
+use crate::report::text::{escape, wrap};
 use crate::statistics::mean;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ impl<'a> Grid<'a> {
         let columns: Vec<String> = columns.iter().map(|column| wrap(column, COLUMN_WIDTH)).collect();
         let layout = json!({
             "height": height(names.iter(), ROW) + TITLE,
-            "xaxis": { "type": "category", "title": { "text": last(&self.across) }, "showgrid": false },
+            "xaxis": { "type": "category", "title": { "text": escape(&last(&self.across)) }, "showgrid": false },
             "yaxis": { "type": "category", "autorange": "reversed", "showgrid": false },
         });
         let data = json!({

@@ -20,7 +20,7 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
         ("Started", dates.first().into_iter().chain(dates.last()).cloned().collect()),
         ("Engines", all(&|r| Some(format!("{}: {}", r.spec.engine.name, r.engine_version)))),
         ("Commit", all(&|r| Some(r.commit.clone().unwrap_or_else(|| "unknown".into())))),
-        ("Machine", all(&|r| Some(machine(r)))),
+        ("Machine", all(&|r| Some(r.machine.to_string()))),
         ("Confined to", all(&|r| Some(confinement(&r.confinement)))),
         ("Limits that do not hold", all(&|r| r.confinement.complaint.clone())),
         ("Bytes written are from", all(&|r| Some(source(r)))),
@@ -41,12 +41,6 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
 
 fn fact(name: &str, values: &BTreeSet<String>) -> String {
     format!("<dt>{name}</dt>{}\n", values.iter().map(|value| format!("<dd>{}</dd>", escape(value))).collect::<String>())
-}
-
-fn machine(record: &RunRecord) -> String {
-    let m = &record.machine;
-    let memory = number(m.memory_bytes as f64 / GIB);
-    format!("{} * {}, {memory} GiB, Linux {}, {} on {}", m.cpus, m.cpu_model, m.kernel, m.file_system, m.device)
 }
 
 fn confinement(confinement: &Confinement) -> String {
@@ -94,9 +88,9 @@ fn ignored(runs: &[&Run]) -> String {
 /// Every parameter with its values: first those that differ, which name the rows and bars below, then those that all runs share.
 fn settings(folders: &[Folder]) -> String {
     let runs = parameters(folders);
-    let varied = differing(&runs.iter().map(|(_, parameters)| parameters).collect::<Vec<_>>());
+    let varied = differing(&runs.iter().map(|(.., parameters)| parameters).collect::<Vec<_>>());
     let mut values: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
-    for (name, value) in runs.iter().flat_map(|(_, parameters): &(_, Parameters)| parameters) {
+    for (name, value) in runs.iter().flat_map(|(.., parameters): &(_, _, Parameters)| parameters) {
         values.entry(name).or_default().insert(value);
     }
     let list = |wanted: bool| {
@@ -108,7 +102,7 @@ fn settings(folders: &[Folder]) -> String {
         };
         framed("<th>parameter</th><th>called below</th><th>values</th>", &chosen.map(row).collect::<String>())
     };
-    let seeds: BTreeSet<u64> = runs.iter().map(|(run, _)| run.record.spec.seed).collect();
+    let seeds: BTreeSet<u64> = runs.iter().map(|(_, run, _)| run.record.spec.seed).collect();
     let seeds = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     format!(
         "<details><summary>Settings that differ between runs</summary>\n{}</details>\n\
