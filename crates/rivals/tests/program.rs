@@ -199,7 +199,7 @@ fn the_study_of_engines_runs_on_all() {
     assert_eq!((conducted.unwrap().finished, failures), (15, Vec::new()));
     let mut found: BTreeMap<(String, String), BTreeSet<(u64, u64)>> = BTreeMap::new();
     for run in study.runs() {
-        for phase in folder.record(&run).unwrap().unwrap().phases {
+        for phase in folder.record(&study, &run).unwrap().unwrap().phases {
             // How often one asks in so many seconds is the engine's affair.
             if let Some(hits) = phase.found.filter(|_| phase.name != "readwhilewriting") {
                 found.entry((run.cell.into(), phase.name)).or_default().insert((hits.found, hits.asked));
