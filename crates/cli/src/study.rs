@@ -96,10 +96,12 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let findings = judge(&study, &results);
     folder.conclude(&findings)?;
     print::findings(&findings)?;
-    if study.hypotheses.is_empty() {
+    let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
+    if study.compares_engines() {
+        print::engines(&folder.path().join(report::ENGINES))?;
+    } else if study.hypotheses.is_empty() {
         print::table(&table(&study, &results))?;
     }
-    let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
     print::end(&conducted, study.runs().len(), &page, folder.path())?;
     Ok(match conducted {
         Conducted { interrupted: true, .. } => ExitCode::from(INTERRUPTED),

@@ -140,3 +140,20 @@ fn a_list_and_advice() {
     assert!(advice.status.success(), "{stderr}");
     assert!(stdout.contains("universal, 4 runs") && stdout.contains("leveled, dynamic") && stdout.contains("Assumed:"), "{stdout}");
 }
+
+/// The table that sets engines side by side, with one engine: it is printed, kept, and on the page.
+#[test]
+fn engines_side_by_side_are_a_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "side-by-side", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch"];
+    let done = command(directory.path(), &ask).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("5 of 5 runs finished"), "{stdout}");
+    let out = directory.path().join("out");
+    assert_eq!(files(&out), ["engines.md", "index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
+    let table = std::fs::read_to_string(out.join("engines.md")).unwrap();
+    assert!(stdout.contains(&table), "{stdout}");
+    assert_eq!(table.lines().filter(|line| line.starts_with("| ")).count(), 14, "{table}");
+    assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("<h2>Side by side</h2>"));
+}

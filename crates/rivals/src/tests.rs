@@ -2,12 +2,16 @@
 
 use crate::fjall_db::Fjall;
 use crate::rocks_db::Rocks;
+use crate::rocks_db::options::{Kept, kept};
 use sinter_lab::drive::Engine;
 use sinter_lab::run::{EngineSpec, FamilySpec};
 use sinter_lab::target::{Outcome, Scan, Session, Target};
 use sinter_lab::workload::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -217,20 +221,11 @@ fn a_write_reaches_the_kernel_before_it_is_acknowledged() {
     assert!(!written(fjall.path(), "jnl"), "without a log no write waits for one");
 }
 
-/// What RocksDB says that it was opened with, section by section.
-fn options_file(directory: &Path) -> String {
-    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("OPTIONS-"))).collect();
-    files.sort();
-    std::fs::read_to_string(files.last().unwrap()).unwrap()
-}
-
 #[track_caller]
-fn assert_lines(text: &str, section: &str, lines: &[&str]) {
-    let start = text.find(&format!("[{section}]")).unwrap_or_else(|| panic!("no section {section} in\n{text}"));
-    let inside = text[start + 1..].split("\n[").next().unwrap();
+fn assert_lines(kept: &Kept, section: &str, lines: &[&str]) {
+    let inside: Vec<&str> = kept.section(section).collect();
     for line in lines {
-        assert!(inside.lines().any(|l| l.trim() == *line), "{line} is not in\n{inside}");
+        assert!(inside.contains(line), "{line} is not in {inside:?}");
     }
 }
 
@@ -254,23 +249,48 @@ fn rocksdb_is_opened_with_what_the_spec_says() {
         Rocks.open(&spec(database, &[("hot", hot), ("default", &[("bottommost_compression", "kZSTD")])]), directory.path()).unwrap();
     assert_eq!(opened.ignored_settings, [""; 0]);
     assert!(opened.version.starts_with("rocksdb 11."), "{}", opened.version);
-    let text = options_file(directory.path());
+    let kept = kept(directory.path()).unwrap();
     let (_, version) = opened.version.split_once(' ').unwrap();
-    assert_lines(&text, "Version", &[&format!("rocksdb_version={version}")]);
-    assert_lines(&text, "DBOptions", &["max_background_jobs=3", "bytes_per_sync=65536", "wal_bytes_per_sync=4096"]);
-    let universal = text.lines().find(|line| line.contains("compaction_options_universal") && line.contains("size_ratio=7;"));
-    assert!(universal.is_some(), "{text}");
+    assert_lines(&kept, "Version", &[&format!("rocksdb_version={version}")]);
+    assert_lines(&kept, "DBOptions", &["max_background_jobs=3", "bytes_per_sync=65536", "wal_bytes_per_sync=4096"]);
+    let mut hot = kept.section("CFOptions \"hot\"");
+    assert!(hot.any(|line| line.starts_with("compaction_options_universal=") && line.contains("size_ratio=7;")));
     let lines = ["write_buffer_size=1048576", "compaction_style=kCompactionStyleUniversal", "compression=kZSTD"];
-    assert_lines(&text, "CFOptions \"hot\"", &lines);
-    assert_lines(&text, "CFOptions \"hot\"", &["compaction_pri=kOldestLargestSeqFirst"]);
+    assert_lines(&kept, "CFOptions \"hot\"", &lines);
+    assert_lines(&kept, "CFOptions \"hot\"", &["compaction_pri=kOldestLargestSeqFirst"]);
     let table = ["block_size=8192", "block_restart_interval=8", "cache_index_and_filter_blocks=true", "filter_policy=nullptr"];
-    assert_lines(&text, "TableOptions/BlockBasedTable \"hot\"", &table);
+    assert_lines(&kept, "TableOptions/BlockBasedTable \"hot\"", &table);
     // What was not said is as in SinterDB.
     let defaults = ["write_buffer_size=67108864", "compression=kLZ4Compression", "level_compaction_dynamic_level_bytes=true"];
-    assert_lines(&text, "CFOptions \"default\"", &defaults);
-    assert_lines(&text, "CFOptions \"default\"", &["bottommost_compression=kZSTD", "max_compaction_bytes=1677721600"]);
+    assert_lines(&kept, "CFOptions \"default\"", &defaults);
+    assert_lines(&kept, "CFOptions \"default\"", &["bottommost_compression=kZSTD", "max_compaction_bytes=1677721600"]);
     let table = ["block_size=4096", "filter_policy=bloomfilter:10:false", "block_restart_interval=16"];
-    assert_lines(&text, "TableOptions/BlockBasedTable \"default\"", &table);
+    assert_lines(&kept, "TableOptions/BlockBasedTable \"default\"", &table);
+}
+
+/// All families share the cache that the spec asks for, also where RocksDB's parser had a hand in the options of tables.
+#[test]
+fn rocksdb_reads_through_the_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let family: &[(&str, &str)] = &[("block_cache", "1048576"), ("block_restart_interval", "8")];
+    let opened = Rocks.open(&spec(&[], &[("default", family), ("second", family)]), directory.path()).unwrap();
+    let (target, keys) = (opened.target, 20_000_u32);
+    let mut session = target.session(false);
+    let cached = || target.figures().unwrap().cache_bytes;
+    for family in 0..2 {
+        session.choose(family);
+        for key in 0..keys {
+            session.put(&key.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        target.flush().unwrap();
+        let before = cached();
+        let mut out = Vec::new();
+        for key in (0..keys).step_by(100) {
+            assert!(session.get(&key.to_be_bytes(), &mut out).unwrap());
+        }
+        assert!(cached() > before, "family {family}");
+    }
+    assert!(cached() <= 1 << 20);
 }
 
 fn complaint<E: Engine>(engine: &E, spec: &EngineSpec) -> String {
@@ -291,6 +311,10 @@ fn a_bad_value_is_an_error_that_names_it() {
     assert!(text.contains("[CFOptions \"default\"] compaction_pri = kWorst") && !text.contains('\n'), "{text}");
     let text = complaint(&Rocks, &spec(&[("max_open_fils", "9")], &[("default", &[])]));
     assert!(text.contains("[DBOptions] max_open_fils = 9"), "{text}");
+    for (name, value) in [("wal_dir", "/tmp"), ("db_log_dir", "/tmp"), ("db_paths", "{{path=/tmp;target_size=1;}}")] {
+        let text = complaint(&Rocks, &spec(&[(name, value)], &[("default", &[])]));
+        assert!(text.starts_with(&format!("[DBOptions] {name} = ")) && text.contains("medium.directory"), "{text}");
+    }
     let text = complaint(&Rocks, &spec(&[], &[("default", &[("compression", "kZlibCompression")])]));
     assert!(text.contains("[CFOptions \"default\"] compression: ") && text.contains("Zlib"), "{text}");
 }
@@ -316,7 +340,8 @@ fn fjall_names_what_it_ignores() {
         ("filter_policy", "bloomfilter:12"),
         ("block_cache", "1048576"),
     ];
-    assert_eq!(ignored(&spec(&[("max_background_jobs", "2"), ("max_total_wal_size", "67108864")], &[("default", understood)])), [""; 0]);
+    let database = &[("max_background_jobs", "2"), ("max_total_wal_size", "67108864"), ("use_direct_io_for_flush_and_compaction", "false")];
+    assert_eq!(ignored(&spec(database, &[("default", understood)])), [""; 0]);
     let others: &[(&str, &str)] = &[
         ("compression", "kSnappyCompression"),
         ("compaction_style", "kCompactionStyleUniversal"),
@@ -342,4 +367,110 @@ fn rocksdb_names_what_it_ignores() {
     let directory = tempfile::tempdir().unwrap();
     let opened = Rocks.open(&spec(&[("max_background_jobs", "0")], &[("default", &[])]), directory.path()).unwrap();
     assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("[DBOptions] max_background_jobs = 0: ")));
+}
+
+/// RocksDB's parser takes an option of the database in a family's section, and the other way round, and does nothing with it.
+#[test]
+fn rocksdb_names_settings_in_the_wrong_section() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = &[("write_buffer_size", "1048576"), ("max_open_files", "100")];
+    let family: &[(&str, &str)] = &[("max_open_files", "100"), ("ttl", "1000"), ("block_restart_interval", "8")];
+    let opened = Rocks.open(&spec(database, &[("default", family)]), directory.path()).unwrap();
+    let expected = ["[DBOptions] write_buffer_size = 1048576: ", "[CFOptions \"default\"] max_open_files = 100: "];
+    let ignored = opened.ignored_settings;
+    assert_eq!(ignored.len(), expected.len(), "{ignored:?}");
+    assert!(expected.iter().all(|start| ignored.iter().any(|line| line.starts_with(start))), "{ignored:?}");
+}
+
+fn written<T: Target>(target: &T) -> u64 {
+    target.figures().unwrap().written.iter().map(|(_, bytes)| bytes).sum()
+}
+
+#[test]
+fn rocksdb_compacts_what_is_on_the_last_level_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = Rocks.open(&small(), directory.path()).unwrap().target;
+    fill(&target, 1);
+    target.compact().unwrap();
+    let (before, live) = (written(&target), target.figures().unwrap().live_table_bytes);
+    target.compact().unwrap();
+    assert!(written(&target) - before > live / 2, "{live} bytes are rewritten");
+}
+
+/// Writes the same keys to the first family, a number of times.
+fn fill<T: Target>(target: &T, times: u8) {
+    let mut session = target.session(false);
+    let mut random = Xoshiro256PlusPlus::new(5);
+    for time in 0..times {
+        for key in 0..10_000_u32 {
+            let value: Vec<u8> = (0..100).map(|_| random.below(256) as u8 ^ time).collect();
+            session.put(&key.to_be_bytes(), &value).unwrap();
+        }
+    }
+}
+
+/// All directories of tables below a directory of fjall, but for that of its own keyspace of names.
+fn table_directories(directory: &Path) -> Vec<PathBuf> {
+    let below = |path: &Path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let keyspaces = below(&directory.join("keyspaces")).into_iter().filter(|path| !path.ends_with("0"));
+    keyspaces.map(|keyspace| keyspace.join("tables")).filter(|path| path.is_dir()).collect()
+}
+
+#[test]
+fn fjall_has_removed_what_compactions_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = Fjall.open(&small(), directory.path()).unwrap().target;
+    fill(&target, 3);
+    let assert_nothing_else = || {
+        let there = table_directories(directory.path()).into_iter().flat_map(|path| std::fs::read_dir(path).unwrap()).count();
+        let live: usize = (0..2).flat_map(|family| target.levels(family).unwrap()).map(|level| level.files).sum();
+        assert_eq!(there, live, "tables");
+    };
+    target.flush().unwrap();
+    target.wait_for_compactions().unwrap();
+    assert_nothing_else();
+    target.compact().unwrap();
+    assert_nothing_else();
+    let mut out = Vec::new();
+    assert!(target.session(false).get(&7_u32.to_be_bytes(), &mut out).unwrap());
+}
+
+/// As on a full disk: flushes fail, and writers must not wait for them for ever.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a scope would wait for ever for a writer that does")]
+fn fjall_whose_workers_failed_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = Arc::new(Fjall.open(&small(), directory.path()).unwrap().target);
+    for path in table_directories(directory.path()) {
+        std::fs::remove_dir_all(path).unwrap();
+    }
+    let writer = thread::spawn({
+        let target = Arc::clone(&target);
+        move || {
+            let mut session = target.session(false);
+            (0..u32::MAX).find_map(|key| session.put(&key.to_be_bytes(), &[1; 1000]).err()).map(|failure| failure.to_string())
+        }
+    });
+    let mut told = None;
+    for _ in 0..6000 {
+        told = told.or(target.figures().err());
+        if writer.is_finished() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(writer.is_finished(), "it waits for ever; figures say {told:?}");
+    assert!(writer.join().unwrap().is_some());
+    assert!(target.flush().is_err());
+}
+
+#[test]
+fn fjalls_journal_is_not_compressed() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = Fjall.open(&spec(&[], &[("default", &[])]), directory.path()).unwrap().target;
+    target.session(false).put(b"key", &b"needle".repeat(1000)).unwrap();
+    let journal = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let journal = journal.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).collect::<Vec<_>>();
+    let text = std::fs::read(&journal[0]).unwrap();
+    assert_eq!(text.windows(6).filter(|window| window == b"needle").count(), 1000);
 }

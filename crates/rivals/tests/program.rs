@@ -1,13 +1,20 @@
 //! The program: a spec goes in, a record comes out, and all engines have done the same.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use sinter_lab::report;
 use sinter_lab::run::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, Source,
     ValueSize, Workload,
 };
-use std::collections::BTreeMap;
+use sinter_lab::study::catalogue;
+use sinter_lab::study::conduct::{Event, Runner, conduct};
+use sinter_lab::study::folder::Folder;
+use sinter_lab::study::plan::{Request, Scale};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
 
 const KEYS: u64 = 5000;
 
@@ -22,7 +29,15 @@ fn run_phase(name: &str, distribution: Distribution, operations: &[(&str, f64)],
         scan_length: 50,
     };
     let mixes = vec![mix("much", "default", 0.7), mix("little", "second", 0.3)];
-    let kind = PhaseKind::Run { mixes, operations: Some(count), seconds: None, threads: 1, pace: Pace::Closed, warm_up_seconds: 0.0 };
+    let kind = PhaseKind::Run {
+        mixes,
+        operations: Some(count),
+        seconds: None,
+        threads: 1,
+        pace: Pace::Closed,
+        warm_up_seconds: 0.0,
+        writer: None,
+    };
     Phase { name: name.into(), kind }
 }
 
@@ -117,10 +132,15 @@ fn rocksdb_accounts_for_what_it_writes() {
         let (causes, process) = (sum_of_causes(&record), sum_of_process(&record));
         assert!(causes <= process + process / 100 && causes as f64 >= 0.93 * process as f64, "{causes} of {process} bytes, {extra:?}");
         let last = record.phases.last().unwrap();
-        assert_eq!(last.tickers.get("rocksdb.blobdb.blob.file.bytes.written").is_some(), !extra.is_empty());
+        assert_eq!(last.tickers.contains_key("rocksdb.blobdb.blob.file.bytes.written"), !extra.is_empty());
         let by_level: u64 = last.tickers.iter().filter(|(name, _)| name.starts_with("lab.compact.")).map(|(_, bytes)| bytes).sum();
         let compacted = last.tickers["rocksdb.compact.write.bytes"];
         assert!(by_level > compacted / 2 && by_level <= compacted + compacted / 20, "{by_level} of {compacted} bytes, {extra:?}");
+        let causes = || record.phases.iter().flat_map(|phase| &phase.written.by_cause);
+        let told: u64 = causes().filter(|line| line.cause.starts_with("compaction to L")).map(|line| line.bytes).sum();
+        let rest: u64 = causes().filter(|line| line.cause == "compaction").map(|line| line.bytes).sum();
+        assert_eq!(told + rest, compacted);
+        assert!(told > rest, "{told} of {compacted} bytes by level, {extra:?}");
     }
 }
 
@@ -152,4 +172,47 @@ fn what_makes_no_sense_is_refused() {
     let output = program(&["run"], &serde_json::to_vec(&bad).unwrap());
     let record: RunRecord = serde_json::from_slice(&output.stdout).unwrap();
     assert!(record.failure.unwrap().contains("compaction_pri = kWorst"));
+}
+
+/// The study that sets engines side by side, at its smallest: every workload works on every engine, and none loses a key.
+#[test]
+fn the_study_of_engines_runs_on_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = directory.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let request = Request {
+        engines: ["sinter", "rocksdb", "fjall"].map(str::to_owned).into(),
+        repeats: Some(1),
+        seed: 3,
+        directory: scratch,
+        limits: Limits::default(),
+    };
+    let study = catalogue::study("side-by-side", Scale::Ci, &request).unwrap();
+    let folder = Folder::create(&directory.path().join("out"), &study).unwrap();
+    let runner = Runner::of(env!("CARGO_BIN_EXE_sinter-rivals").into());
+    let mut failures = Vec::new();
+    let conducted = conduct(&study, &folder, &|_| runner.clone(), &AtomicBool::new(false), &mut |event| match event {
+        Event::Ended(run, record) => failures.extend(record.failure.as_ref().map(|why| format!("{run:?}: {why}"))),
+        Event::Lost(run, why) => failures.push(format!("{run:?}: {why}")),
+        _ => {}
+    });
+    assert_eq!((conducted.unwrap().finished, failures), (15, Vec::new()));
+    let mut found: BTreeMap<(String, String), BTreeSet<(u64, u64)>> = BTreeMap::new();
+    for run in study.runs() {
+        for phase in folder.record(&study, &run).unwrap().unwrap().phases {
+            // How often one asks in so many seconds is the engine's affair.
+            if let Some(hits) = phase.found.filter(|_| phase.name != "readwhilewriting") {
+                found.entry((run.cell.into(), phase.name)).or_default().insert((hits.found, hits.asked));
+            }
+        }
+    }
+    assert!(found.values().all(|hits| hits.len() == 1), "all engines find the same: {found:?}");
+    report::write(folder.path()).unwrap();
+    let table = std::fs::read_to_string(folder.path().join(report::ENGINES)).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(rows.len(), 13, "{table}");
+    for row in rows {
+        let figures = |column: usize| row.split('|').nth(column).unwrap().split('/').filter(|n| n.trim() != "-").count();
+        assert!([2, 3, 5, 6].iter().all(|column| figures(*column) == 3), "{row}");
+    }
 }

@@ -8,7 +8,7 @@ use sinter_lab::study::conduct::{Conducted, Event};
 use sinter_lab::study::judge::{Finding, Row};
 use sinter_lab::study::metric::Metric;
 use sinter_lab::study::plan::Study;
-use std::io::{IsTerminal, Result, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Result, Write, stderr, stdout};
 use std::path::Path;
 
 /// The studies there are.
@@ -131,6 +131,15 @@ pub fn table(rows: &[Row]) -> Result<()> {
         )?;
     }
     writeln!(out, "Means, intervals at 95 %. *: no other row of the engine is as good in write amplification, space, memory and speed.")
+}
+
+/// The table of engines; nothing if no run was finished.
+pub fn engines(file: &Path) -> Result<()> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => write!(stdout(), "\n{text}"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn with_interval(summary: &Summary) -> String {

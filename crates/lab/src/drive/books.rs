@@ -2,7 +2,7 @@
 
 use super::gauge::{self, Gauge};
 use crate::result::Process;
-use crate::run::Source;
+use crate::run::{PROCESS, Source};
 use crate::target::{Figures, Outcome, Target};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -36,7 +36,7 @@ impl Books {
         figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
         figures.store_bytes = directory_bytes(&self.directory);
         if self.source == Source::Process {
-            figures.written = vec![("process".into(), process.written_bytes.saturating_sub(self.written_at_open))];
+            figures.written = vec![(PROCESS.into(), process.written_bytes.saturating_sub(self.written_at_open))];
         }
         Ok(figures)
     }

@@ -13,7 +13,7 @@ use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
 use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Builder, Thread};
 
 /// A run between two phases.
@@ -51,6 +51,7 @@ impl<'a, T: Target> Run<'a, T> {
     pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
+        let clients = &gauges[..work.clients()];
         Process::forget_peak();
         let process = Process::now();
         let start_ns = self.clock.monotonic_ns();
@@ -62,10 +63,10 @@ impl<'a, T: Target> Run<'a, T> {
         if self.stop.load(Ordering::Relaxed) || !self.account(&work, &gauges) {
             return Ok(None);
         }
-        let mut record = self.record(&kinds, &gauges, series)?;
+        let mut record = self.record(&kinds, clients, series)?;
         record.name = self.spec.workload.phases[index].name.clone();
         work.check(record.operations)?;
-        let last_ns = Totals::of(&gauges).end_ns;
+        let last_ns = Totals::of(clients).end_ns;
         let (from, to) = (warm_ns.max(start_ns), if last_ns > 0 { last_ns } else { end_ns });
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
@@ -153,14 +154,16 @@ impl<'a, T: Target> Run<'a, T> {
 
     /// Runs the clients: all start together.
     fn requests(&self, plan: &Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace, gauges: &[Gauge]) -> Outcome<u64> {
-        let (threads, halt) = (gauges.len() as u64, AtomicBool::new(false));
+        let (clients, halt) = (plan.clients() as u64, AtomicBool::new(false));
+        let working = AtomicUsize::new(plan.clients());
         let client = |thread: usize, gate: Gate<'_>| {
             let client = Client::new(self.target.session(self.spec.engine.sync), &self.pool);
             let requests = plan.requests(thread);
             let coder = KeyCoder::new(self.spec.workload.key_size);
-            let share = count / threads + u64::from((thread as u64) < count % threads);
+            let share = count / clients + u64::from((thread as u64) < count % clients);
+            let _working = (thread < plan.clients()).then(|| Working { left: &working, halt: &halt });
             let Some(start_ns) = gate.pass() else { return Ok(0) };
-            let schedule = Schedule {
+            let mut schedule = Schedule {
                 clock: &self.clock,
                 flags: [self.stop, &halt],
                 start_ns,
@@ -168,9 +171,19 @@ impl<'a, T: Target> Run<'a, T> {
                 deadline_ns: start_ns.saturating_add(nanoseconds(seconds)),
                 pace,
                 thread: thread as u64,
-                threads,
+                threads: clients,
             };
-            client.run(requests, coder, share, &schedule, &gauges[thread]).map(|()| schedule.warm_until_ns)
+            let warm_ns = schedule.warm_until_ns;
+            let outcome = match plan.writer().filter(|_| thread == plan.clients()) {
+                None => client.run(requests, coder, share, &schedule, &gauges[thread]),
+                Some(writer) => {
+                    // As a warm-up, its puts are in the series and in what was written.
+                    (schedule.warm_until_ns, schedule.pace) = (u64::MAX, Pace::Open(writer.per_second));
+                    (schedule.thread, schedule.threads) = (0, 1);
+                    client.run(requests, coder, u64::MAX, &schedule, &gauges[thread])
+                }
+            };
+            outcome.map(|()| warm_ns)
         };
         let builders = gauges.iter().map(|_| Builder::new());
         let warm = together(builders, || self.clock.monotonic_ns(), &halt, client)?;
@@ -227,7 +240,29 @@ impl Drop for Ending<'_> {
     }
 }
 
+/// A client that has not ended. The last one sends the writer home, also while a panic passes.
+struct Working<'a> {
+    left: &'a AtomicUsize,
+    halt: &'a AtomicBool,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.halt.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Work<'_> {
+    /// Threads whose operations are those of the phase, before all others.
+    fn clients(&self) -> usize {
+        match self {
+            Work::Requests { plan, .. } => plan.clients(),
+            _ => self.threads(),
+        }
+    }
+
     /// A number of operations that all began in the warm-up: a mistake in the spec that would look like an engine that did nothing.
     fn check(&self, measured: u64) -> Outcome<()> {
         match self {

@@ -1,11 +1,12 @@
 //! What the clients of a phase ask for, one request after the other: a pure function of workload, phase, seed and thread, so that the
 //! requests can be made once more after the measurement, to count what is alive.
 
-use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload, Writer};
 use crate::workload::{
     Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +97,10 @@ pub(crate) struct Plan {
     sizes: ValueSizes,
     seed: u64,
     phase: u64,
-    threads: u64,
+    /// Those of the mixes.
+    clients: u64,
+    /// One more thread, to which the last row and the last place belong.
+    writer: Option<Writer>,
     /// Numbers below it belong to inserts of earlier phases.
     first_insert: u64,
 }
@@ -104,15 +108,12 @@ pub(crate) struct Plan {
 impl Plan {
     /// The plan of a phase; `None` if it is none of requests.
     pub fn of(kind: &PhaseKind, workload: &Workload, engine: &EngineSpec, seed: u64, phase: usize, first_insert: u64) -> Option<Plan> {
-        let load;
-        let (mixes, threads) = match kind {
-            PhaseKind::Load { order, threads } => {
-                load = [load_mix(*order)];
-                (&load[..], *threads)
-            }
-            PhaseKind::Run { mixes, threads, .. } => (&mixes[..], *threads),
+        let (mut mixes, clients, writer) = match kind {
+            PhaseKind::Load { order, threads } => (vec![load_mix(*order)], *threads, None),
+            PhaseKind::Run { mixes, threads, writer, .. } => (mixes.clone(), *threads, *writer),
             PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Replay { .. } => return None,
         };
+        mixes.extend(writer.map(|writer| puts("writer", writer.distribution)));
         let (mut rows, mut upto) = (Vec::new(), 0.0);
         for (index, mix) in mixes.iter().enumerate() {
             let sum: f64 = mix.operations.values().sum();
@@ -136,14 +137,25 @@ impl Plan {
             sizes,
             seed,
             phase: phase as u64,
-            threads: threads as u64,
+            clients: clients as u64,
+            writer,
             first_insert,
         })
     }
 
+    /// How many threads share the operations of the phase. Their numbers are those below.
+    pub fn clients(&self) -> usize {
+        self.clients as usize
+    }
+
+    /// Who writes meanwhile, as the thread behind the clients.
+    pub fn writer(&self) -> Option<Writer> {
+        self.writer
+    }
+
     /// How many threads make requests.
     pub fn threads(&self) -> usize {
-        self.threads as usize
+        self.clients() + usize::from(self.writer.is_some())
     }
 
     /// Names of the kinds of requests, such as `hot get`.
@@ -158,22 +170,24 @@ impl Plan {
 
     /// Where inserts of the next phase begin, if no thread of this one did more than `operations`.
     pub fn next_insert(&self, operations: u64) -> u64 {
-        self.first_insert.saturating_add(operations.saturating_mul(self.threads * self.places.len() as u64))
+        self.first_insert.saturating_add(operations.saturating_mul(self.clients * self.places.len() as u64))
     }
 
     /// The requests of one thread, from the first.
     pub fn requests(&self, thread: usize) -> Requests<'_> {
         let thread = thread as u64;
+        let writes_meanwhile = thread >= self.clients;
+        let (share, shares) = if writes_meanwhile { (0, 1) } else { (thread, self.clients) };
+        let last = self.rows.len() - usize::from(self.writer.is_some());
         // Room for 2^20 mixes and threads each; stream 0 chooses operations and sizes, the others keys.
         let stream = |number: usize| self.phase << 40 | (number as u64) << 20 | thread;
         let streams = self.places.iter().enumerate().map(|(i, place)| match &place.source {
-            Source::Drawn(draw) => {
-                Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(thread, self.threads))
-            }
+            Source::Drawn(draw) => Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(share, shares)),
             Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
         });
         Requests {
             plan: self,
+            kinds: if writes_meanwhile { last..self.rows.len() } else { 0..last },
             thread,
             random: Xoshiro256PlusPlus::stream(self.seed, stream(0)),
             inserts: vec![0; self.places.len()],
@@ -184,15 +198,23 @@ impl Plan {
 
 /// A load as a mix.
 fn load_mix(order: Order) -> Mix {
-    Mix {
-        name: "load".into(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution: match order {
+    puts(
+        "load",
+        match order {
             Order::Sequential => Distribution::Sequential,
             Order::Random => Distribution::Unique,
         },
+    )
+}
+
+/// Puts into the first family, at any of its keys.
+fn puts(name: &str, distribution: Distribution) -> Mix {
+    Mix {
+        name: name.into(),
+        weight: 1.0,
+        family: None,
+        range: (0.0, 1.0),
+        distribution,
         operations: BTreeMap::from([("put".into(), 1.0)]),
         scan_length: 1,
     }
@@ -230,6 +252,8 @@ enum Stream {
 /// The requests of a thread.
 pub(crate) struct Requests<'a> {
     plan: &'a Plan,
+    /// Of the plan's kinds, those that this thread makes.
+    kinds: Range<usize>,
     thread: u64,
     random: Xoshiro256PlusPlus,
     streams: Vec<Stream>,
@@ -242,15 +266,15 @@ impl Requests<'_> {
     #[inline]
     pub fn next_request(&mut self) -> Request {
         let plan = self.plan;
-        let rows = plan.rows.as_slice();
-        let kind = match rows {
+        let rows = &plan.rows[self.kinds.clone()];
+        let nth = match rows {
             [_] => 0,
             _ => {
                 let draw = self.random.unit() * rows.last().map_or(0.0, |row| row.upto);
                 rows.iter().position(|row| draw < row.upto).unwrap_or(rows.len() - 1)
             }
         };
-        let (mix, operation) = (rows[kind].mix, rows[kind].operation);
+        let (kind, mix, operation) = (self.kinds.start + nth, rows[nth].mix, rows[nth].operation);
         let place = &plan.places[mix];
         let key = if operation == Operation::Insert { self.insert(mix) } else { self.draw(mix) };
         let size = match operation {
@@ -284,8 +308,8 @@ impl Requests<'_> {
 
     /// The nth key that this thread inserts for a mix. No other thread, mix or phase has its number.
     fn inserted(&self, mix: usize, nth: u64) -> Key {
-        let Plan { places, threads, first_insert, seed, .. } = self.plan;
-        let number = first_insert + (nth * threads + self.thread) * places.len() as u64 + mix as u64;
+        let Plan { places, clients, first_insert, seed, .. } = self.plan;
+        let number = first_insert + (nth * clients + self.thread) * places.len() as u64 + mix as u64;
         let Place { first, count, .. } = places[mix];
         let hash = scramble(number.wrapping_add(scramble(*seed)));
         Key::Inserted { neighbour: first + ((u128::from(hash) * u128::from(count)) >> 64) as u64, number }

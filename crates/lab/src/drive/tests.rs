@@ -72,7 +72,10 @@ fn mix(name: &str, distribution: Distribution, operations: &[(&str, f64)]) -> Mi
 
 fn phase(name: &str, mixes: Vec<Mix>, operations: u64, threads: usize) -> Phase {
     let (operations, pace) = (Some(operations), Pace::Closed);
-    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds: 0.0 } }
+    Phase {
+        name: name.into(),
+        kind: PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds: 0.0, writer: None },
+    }
 }
 
 /// A thousand keys of 16 bytes with values of 100, loaded in random order, and phases behind that.
@@ -207,7 +210,7 @@ fn an_open_loop_keeps_its_rate() {
 fn open(name: &str, operation: &str, rate: f64, seconds: f64, warm_up_seconds: f64) -> Phase {
     let mixes = vec![mix("all", Distribution::Uniform, &[(operation, 1.0)])];
     let (operations, seconds, threads, pace) = (None, Some(seconds), 2, Pace::Open(rate));
-    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds } }
+    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer: None } }
 }
 
 #[test]
@@ -244,6 +247,7 @@ fn seconds_end_a_phase_and_its_warm_up_does_not_count() {
         threads: 2,
         pace: Pace::Closed,
         warm_up_seconds: 0.2,
+        writer: None,
     };
     let (record, _) = run(workload([Phase { name: "timed".into(), kind }]));
     let timed = &record.phases[1];
@@ -252,6 +256,23 @@ fn seconds_end_a_phase_and_its_warm_up_does_not_count() {
     assert_eq!(timed.latency.as_ref().unwrap().count, timed.operations);
     // From the end of the warm-up to the end of the last operation.
     assert!(timed.seconds > 0.1999, "{}", timed.seconds);
+}
+
+#[test]
+fn a_writer_beside_the_readers_counts_only_in_what_is_written() {
+    let mut beside = phase("beside", vec![mix("all", Distribution::Uniform, &[("get", 1.0)])], 20, 2);
+    let PhaseKind::Run { pace, writer, .. } = &mut beside.kind else { panic!() };
+    // The readers take 200 ms, in which the writer begins 200 puts; how many it ends is the machine's affair.
+    *pace = Pace::Open(100.0);
+    *writer = Some(crate::run::Writer { per_second: 1000.0, distribution: Distribution::Unique });
+    let (record, model) = run(workload([beside]));
+    let beside = &record.phases[1];
+    assert_eq!((beside.operations, beside.found.unwrap().asked), (20, 20));
+    assert_eq!(beside.latency_by_operation.keys().collect::<Vec<_>>(), ["all get"]);
+    let puts = beside.written.user_bytes / 116;
+    assert!((1..=1000).contains(&puts), "{puts}");
+    assert_eq!(beside.series.iter().map(|second| second.operations).sum::<u64>(), 20 + puts);
+    assert_eq!(record.phases[1].space.live_keys, Some(model.read().len() as u64));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, Workload};
 use crate::result::{CauseBytes, Latency};
-use crate::run::{PhaseRecord, RunRecord};
+use crate::run::{PROCESS, PhaseRecord, RunRecord};
 use crate::study::metric::Metric;
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub const PHASE: &[Measure<OfPhase>] = &[
         meaning: "bytes of the store per live user byte, at the end of the phase",
         of: |p| p.space.space_amplification,
     },
-    Measure { name: "stalled, s", column: "stall_seconds", meaning: "time that writers waited", of: |p| Some(p.stalls.seconds) },
+    Measure { name: "stalled, s", column: "stall_seconds", meaning: "time that writers waited", of: stalled },
     Measure {
         name: "peak memory, MiB",
         column: "peak_resident_mib",
@@ -118,7 +118,8 @@ impl Part<'_> {
         self.phases.iter().filter_map(|name| phase(self.run, name)).flat_map(|phase| &phase.written.by_cause)
     }
 
-    fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
+    /// The sum of a figure over the phases.
+    pub fn sum(&self, of: fn(&PhaseRecord) -> f64) -> f64 {
         self.phases.iter().filter_map(|name| phase(self.run, name)).map(of).sum()
     }
 }
@@ -126,6 +127,11 @@ impl Part<'_> {
 /// Operations per second, of a phase that has operations.
 pub fn rate(phase: &PhaseRecord) -> Option<f64> {
     positive(phase.operations_per_second)
+}
+
+/// An engine that keeps no account of its bytes keeps none of its stalls.
+fn stalled(phase: &PhaseRecord) -> Option<f64> {
+    (!phase.written.by_cause.iter().any(|line| line.cause == PROCESS)).then_some(phase.stalls.seconds)
 }
 
 /// The 99th percentile of all operations, microseconds.

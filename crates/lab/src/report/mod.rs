@@ -1,21 +1,26 @@
 //! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
 //! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
 //! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
-//! HTML, `csv` the export.
+//! HTML, `engines` sets engines side by side, `csv` is the export.
 
 mod cells;
 mod charts;
 mod csv;
+mod engines;
 mod load;
 mod measures;
 mod page;
 mod tables;
 mod text;
 
+use engines::Engines;
 use load::Folder;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// File of the table that sets engines side by side (Markdown).
+pub const ENGINES: &str = "engines.md";
 
 /// Why there is no report; one line for the user.
 #[derive(Debug)]
@@ -35,13 +40,16 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes `index.html` and `results.csv` in a result folder from its `study.json`, `verdicts.json` and `runs/*.json`. Gives the page's
-/// path.
+/// Makes `index.html` and `results.csv` in a result folder from its `study.json`, `verdicts.json` and `runs/*.json`, and [`ENGINES`] for a
+/// study in which engines are all that differs. Gives the page's path.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.
 pub fn write(folder: &Path) -> Result<PathBuf, Failure> {
     let read = Folder::read(folder)?;
+    if let Some(engines) = Engines::of(&read) {
+        written(&folder.join(ENGINES), engines.markdown())?;
+    }
     render(&[read], &folder.join("index.html"), &folder.join("results.csv"))
 }
 
@@ -57,9 +65,12 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn render(folders: &[Folder], page: &Path, csv: &Path) -> Result<PathBuf, Failure> {
-    let written = |path: &Path, text: String| fs::write(path, text).map_err(|e| Failure::Output(format!("{}: {e}", path.display())));
     let table = csv.file_name().unwrap_or_default().to_string_lossy();
     written(page, page::page(folders, &table))?;
     written(csv, csv::csv(folders))?;
     Ok(page.to_owned())
+}
+
+fn written(path: &Path, text: String) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|e| Failure::Output(format!("{}: {e}", path.display())))
 }

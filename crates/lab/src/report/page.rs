@@ -6,6 +6,7 @@ mod ran;
 
 use super::cells::{Workload, workloads};
 use super::charts::{self, Chart};
+use super::engines::Engines;
 use super::load::Folder;
 use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
 use super::tables;
@@ -29,6 +30,7 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
     let mut body = format!("<header><h1>{}</h1></header>\n", escape(&title(folders)));
     body += &folders.iter().map(|folder| asked::asked(folder, folders.len() > 1)).collect::<String>();
     body += &folders.iter().map(|folder| asked::verdicts(folder, folders.len() > 1)).collect::<String>();
+    body += &folders.iter().filter_map(Engines::of).map(|engines| engines.html()).collect::<String>();
     body += &ran::ran(folders, csv);
     if let [base, _, ..] = folders {
         body += &changes(&workloads, base);

@@ -12,9 +12,10 @@ mod verdict;
 pub use named::{NAMED, named};
 pub use options::is_table_option;
 pub(crate) use options::without_lines;
-pub use record::{Confinement, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
+pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload,
+    Writer,
 };
 pub use validate::OPERATIONS;
 pub use verdict::{Answer, Verdict};

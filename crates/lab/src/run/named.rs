@@ -65,6 +65,7 @@ pub fn named(name: &str, keys: u64, operations: u64, threads: usize) -> Option<W
         threads,
         pace: Pace::Closed,
         warm_up_seconds: 0.0,
+        writer: None,
     };
     let phases = [("load", PhaseKind::Load { order: Order::Random, threads }), ("settle", PhaseKind::Settle), ("run", run)];
     Some(Workload {

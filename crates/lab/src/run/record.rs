@@ -52,9 +52,12 @@ pub struct Confinement {
 pub enum Source {
     /// The engine's own account, by cause.
     Engine,
-    /// Bytes that the process handed to write calls (`wchar` of /proc/self/io): one cause, `process`.
+    /// Bytes that the process handed to write calls (`wchar` of /proc/self/io): one cause, [`PROCESS`].
     Process,
 }
+
+/// The only cause of bytes of an engine that keeps no account.
+pub const PROCESS: &str = "process";
 
 /// What a phase did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -154,6 +154,9 @@ pub enum PhaseKind {
         /// Seconds (of the phase) at its start: what starts in them counts in no latency and no rate. A number of operations that all
         /// start in them is a failure.
         warm_up_seconds: f64,
+        /// Who writes meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        writer: Option<Writer>,
     },
     /// Replays a text trace (docs/traces.md) with one thread.
     Replay {
@@ -162,6 +165,17 @@ pub enum PhaseKind {
         /// When operations start.
         pace: Pace,
     },
+}
+
+/// One more thread, which puts values into the first family as long as the others work. Its puts count in what was written, in the store's
+/// size and in the series of seconds, and neither as operations of the phase nor in its latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Writer {
+    /// So many per second, at times that do not depend on the engine: every engine is read beside the same writes.
+    pub per_second: f64,
+    /// At which keys.
+    pub distribution: Distribution,
 }
 
 /// Order of a load.

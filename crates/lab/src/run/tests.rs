@@ -82,6 +82,16 @@ fn every_complaint_names_its_field() {
             &format!("{at}.pace.open: must be more than 0, and at most 1000000000 per second"),
         ],
     );
+    refused(
+        &|spec| {
+            let PhaseKind::Run { writer, .. } = run(spec) else { panic!() };
+            *writer = Some(Writer { per_second: 0.0, distribution: Distribution::Zipf(-1.0) });
+        },
+        &[
+            &format!("{at}.writer.per_second: must be more than 0, and at most 1000000000 per second"),
+            &format!("{at}.writer.distribution: the exponent must be 0 to 100"),
+        ],
+    );
     let mixed = |change: &dyn Fn(&mut Mix), complaint: &str| {
         refused(&|spec| change(mix(spec)), &[&format!("{at}.mixes (all){complaint}")]);
     };

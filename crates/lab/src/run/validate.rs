@@ -101,7 +101,7 @@ impl Check {
         match kind {
             PhaseKind::Load { threads, .. } => self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads")),
             PhaseKind::Settle | PhaseKind::Compact => {}
-            PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds } => {
+            PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer } => {
                 self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads"));
                 let one = operations.is_some() != seconds.is_some();
                 self.that(one, at, "one of operations and seconds must be given, and not both");
@@ -112,6 +112,10 @@ impl Check {
                 self.pace(at, *pace);
                 self.that(*pace != Pace::Trace, &format!("{at}.pace"), "trace is for replays");
                 self.mixes(at, mixes, workload, families);
+                if let Some(writer) = writer {
+                    self.rate(&format!("{at}.writer.per_second"), writer.per_second);
+                    self.distribution(&format!("{at}.writer.distribution"), writer.distribution);
+                }
             }
             PhaseKind::Replay { pace, .. } => self.pace(at, *pace),
         }
@@ -119,7 +123,21 @@ impl Check {
 
     fn pace(&mut self, at: &str, pace: Pace) {
         if let Pace::Open(rate) = pace {
-            self.that(rate > 0.0 && rate <= 1e9, &format!("{at}.pace.open"), "must be more than 0, and at most 1000000000 per second");
+            self.rate(&format!("{at}.pace.open"), rate);
+        }
+    }
+
+    fn rate(&mut self, field: &str, rate: f64) {
+        self.that(rate > 0.0 && rate <= 1e9, field, "must be more than 0, and at most 1000000000 per second");
+    }
+
+    fn distribution(&mut self, field: &str, distribution: Distribution) {
+        match distribution {
+            Distribution::Zipf(alpha) | Distribution::Latest(alpha) => {
+                self.that((0.0..=100.0).contains(&alpha), field, "the exponent must be 0 to 100");
+            }
+            Distribution::Exponential(range) => self.that((0.0..=1e6).contains(&range), field, "the range must be 0 to 1000000"),
+            Distribution::Sequential | Distribution::Uniform | Distribution::Unique => {}
         }
     }
 
@@ -139,12 +157,7 @@ impl Check {
             let (from, to) = mix.range;
             self.that(0.0 <= from && from < to && to <= 1.0, &format!("{at}.range"), "must go from a smaller to a larger of 0 to 1");
             self.that(!mix.keys(workload.keys).is_empty(), &format!("{at}.range"), "has no key");
-            if let Distribution::Zipf(alpha) | Distribution::Latest(alpha) = mix.distribution {
-                self.that((0.0..=100.0).contains(&alpha), &format!("{at}.distribution"), "the exponent must be 0 to 100");
-            }
-            if let Distribution::Exponential(range) = mix.distribution {
-                self.that((0.0..=1e6).contains(&range), &format!("{at}.distribution"), "the range must be 0 to 1000000");
-            }
+            self.distribution(&format!("{at}.distribution"), mix.distribution);
             self.that(!mix.operations.is_empty(), &format!("{at}.operations"), "must name at least one");
             for (name, weight) in &mix.operations {
                 let field = format!("{at}.operations.{name}");

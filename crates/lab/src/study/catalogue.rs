@@ -1,7 +1,7 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, compaction_wal_waf, own};
+use super::{Error, compaction_wal_waf, own, side_by_side};
 use crate::run::{Workload, named};
 
 /// A study that comes with the laboratory.
@@ -14,11 +14,18 @@ pub struct Entry {
 }
 
 /// All of them.
-pub const STUDIES: &[Entry] = &[Entry {
-    name: compaction_wal_waf::NAME,
-    asks: "does the log interact with the compaction style, and can leveled compaction be shaped to write as little as universal?",
-    make: compaction_wal_waf::study,
-}];
+pub const STUDIES: &[Entry] = &[
+    Entry {
+        name: compaction_wal_waf::NAME,
+        asks: "does the log interact with the compaction style, and can leveled compaction be shaped to write as little as universal?",
+        make: compaction_wal_waf::study,
+    },
+    Entry {
+        name: side_by_side::NAME,
+        asks: "how fast are engines on db_bench's workloads and YCSB, at which write amplification, space and memory?",
+        make: side_by_side::study,
+    },
+];
 
 /// The engines that runners know.
 pub const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];

@@ -11,6 +11,7 @@ pub mod metric;
 pub mod own;
 pub mod plan;
 pub mod settings;
+mod side_by_side;
 
 #[cfg(test)]
 mod tests;

@@ -198,6 +198,11 @@ impl Study {
         numbered.map(|(number, (cell, engine, repeat))| PlannedRun { number, cell, engine, repeat }).collect()
     }
 
+    /// Whether engines are all that differs and no claim is made: what comes out is a table of engines.
+    pub fn compares_engines(&self) -> bool {
+        self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| pair[0].settings == pair[1].settings)
+    }
+
     /// The cell of a name.
     pub fn cell(&self, name: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.name == name)

@@ -66,7 +66,15 @@ pub fn database(families: Vec<FamilySpec>, memtable: u64, wal: bool, direct_io: 
 
 /// One thread puts values at keys of `distribution` in the named ranges, as fast as it can.
 pub fn puts(name: &str, operations: u64, mixes: Vec<Mix>) -> Phase {
-    let kind = PhaseKind::Run { mixes, operations: Some(operations), seconds: None, threads: 1, pace: Pace::Closed, warm_up_seconds: 0.0 };
+    let kind = PhaseKind::Run {
+        mixes,
+        operations: Some(operations),
+        seconds: None,
+        threads: 1,
+        pace: Pace::Closed,
+        warm_up_seconds: 0.0,
+        writer: None,
+    };
     Phase { name: name.to_string(), kind }
 }
 

@@ -150,8 +150,8 @@ fn specs_differ_only_in_what_they_should() {
 /// Every name in a hypothesis leads to a cell, a measure and phases that exist, and cells have names of their own.
 #[test]
 fn studies_are_whole() {
-    for scale in Scale::ALL {
-        let study = catalogue::study("compaction-wal-waf", scale, &request(&["sinter"], 1)).unwrap();
+    for (scale, entry) in Scale::ALL.into_iter().flat_map(|scale| catalogue::STUDIES.iter().map(move |entry| (scale, entry))) {
+        let study = catalogue::study(entry.name, scale, &request(&["sinter"], 1)).unwrap();
         let names: BTreeSet<&str> = study.cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(names.len(), study.cells.len());
         for cell in &study.cells {
@@ -167,6 +167,33 @@ fn studies_are_whole() {
         let json = serde_json::to_string(&study).unwrap();
         assert_eq!(serde_json::from_str::<Study>(&json).unwrap(), study, "a study is data");
     }
+}
+
+/// Every workload has a row, engines are all that differs, and what a load owes to compactions counts with it.
+#[test]
+fn engines_stand_side_by_side() {
+    let side_by_side = catalogue::study("side-by-side", Scale::Small, &request(&["sinter", "rocksdb", "fjall"], 1)).unwrap();
+    assert!(side_by_side.compares_engines());
+    assert!(!study(&["sinter"], 1).compares_engines());
+    let measures: Vec<(&str, usize)> =
+        side_by_side.cells.iter().flat_map(|cell| &cell.measures).map(|(name, phases)| (name.as_str(), phases.len())).collect();
+    let expected = [
+        ("fillseq", 2),
+        ("fillrandom", 2),
+        ("overwrite", 2),
+        ("readmissing", 1),
+        ("readrandom", 1),
+        ("readwhilewriting", 2),
+        ("seekrandom", 1),
+        ("ycsb-a", 2),
+        ("ycsb-b", 2),
+        ("ycsb-c", 2),
+        ("ycsb-d", 2),
+        ("ycsb-f", 2),
+        ("ycsb-e", 2),
+    ];
+    assert_eq!(measures, expected);
+    assert!(side_by_side.cells.iter().all(|cell| cell.settings.wal && !cell.settings.sync));
 }
 
 /// The sizes that the original study names.

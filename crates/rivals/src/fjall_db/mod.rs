@@ -1,4 +1,4 @@
-//! fjall as a target. It keeps no account of bytes, so they come from the process (`wchar`), nor of stalls, which are 0 here.
+//! fjall as a target. It keeps no account of bytes, so they come from the process (`wchar`), nor of stalls: 0 here stands for "not known".
 //!
 //! What the laboratory needs and fjall does not promise to keep is behind methods that its documentation hides: sizes of memtables and
 //! cache, a flush, a compaction, the shape of the tree.
@@ -20,6 +20,15 @@ use std::time::Duration;
 
 /// Between two looks at whether background work has ended.
 const POLL: Duration = Duration::from_millis(5);
+
+/// fjall looks for versions that nobody reads any more when it seals a memtable, and each time that so many snapshots were closed
+/// (snapshot_tracker.rs, `close_raw`).
+const SNAPSHOTS_PER_LOOK: usize = 10_000;
+
+/// From so many memtables that wait for their flush, or runs in level 0, on a writer waits (keyspace/mod.rs, `local_backpressure`).
+const SEALED_TO_WAIT: usize = 4;
+/// See [`SEALED_TO_WAIT`].
+const RUNS_TO_WAIT: usize = 30;
 
 /// Longest name of a keyspace, bytes (fjall panics beyond).
 const LONGEST_NAME: usize = 255;
@@ -70,6 +79,30 @@ impl FjallTarget {
         self.check()
     }
 
+    /// fjall keeps tables that a compaction has replaced until the next memtable is sealed, so behind the last write for good. This is what
+    /// it does then; open snapshots keep what they read.
+    fn release_replaced_tables(&self) -> Outcome<()> {
+        (0..SNAPSHOTS_PER_LOOK).for_each(|_| drop(self.database.snapshot()));
+        // Snapshots from this number on may be opened, and of versions the newest below it is kept.
+        let oldest = self.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc() + 1;
+        let mut each = self.keyspaces.iter();
+        Ok(each.try_for_each(|keyspace| keyspace.tree.get_version_history_lock().maintenance(keyspace.path(), oldest))?)
+    }
+
+    /// Writers wait for the workers, also if the last of these has failed, on a full disk for example. Then they are let go, to be told
+    /// so by their next write: there is nothing to wait for when everything was thrown away.
+    fn check_waiting(&self) -> Outcome<()> {
+        let waits =
+            |keyspace: &Keyspace| keyspace.sealed_memtable_count() >= SEALED_TO_WAIT || keyspace.tree.l0_run_count() >= RUNS_TO_WAIT;
+        if !self.keyspaces.iter().any(waits) {
+            return Ok(());
+        }
+        self.check().or_else(|failure| {
+            self.keyspaces.iter().try_for_each(|keyspace| keyspace.tree.clear())?;
+            Err(failure)
+        })
+    }
+
     /// Numbers that change whenever a tree changes its shape.
     fn versions(&self) -> Vec<u64> {
         self.keyspaces.iter().map(|keyspace| keyspace.tree.current_version().id()).collect()
@@ -93,7 +126,8 @@ impl Target for FjallTarget {
 
     fn compact(&self) -> Outcome<()> {
         self.flush()?;
-        Ok(self.keyspaces.iter().try_for_each(Keyspace::major_compact)?)
+        self.keyspaces.iter().try_for_each(Keyspace::major_compact)?;
+        self.release_replaced_tables()
     }
 
     /// fjall's workers look for compactions after flushes only, and then stop, with levels that may still be too large. The others work
@@ -110,6 +144,7 @@ impl Target for FjallTarget {
                 continue;
             }
             if self.database.active_compactions() == 0 && self.versions() == before {
+                self.release_replaced_tables()?;
                 return self.check();
             }
             thread::sleep(POLL);
@@ -118,6 +153,7 @@ impl Target for FjallTarget {
 
     /// The driver knows the bytes of its clients, of the process and of the directory.
     fn figures(&self) -> Outcome<Figures> {
+        self.check_waiting()?;
         Ok(Figures {
             live_table_bytes: self.keyspaces.iter().map(Keyspace::disk_space).sum(),
             memtable_bytes: self.database.write_buffer_size(),

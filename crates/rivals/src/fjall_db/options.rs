@@ -21,14 +21,13 @@ const NONE: &str = "fjall has no such setting";
 /// How to open the database. `wal`: every write is in the kernel before it returns (fjall's default, `PersistMode::Buffer`).
 pub fn database(asked: &Asked, wal: bool, directory: &Path) -> DatabaseBuilder<Database> {
     let settings = &asked.database;
-    let builder = Database::builder(directory)
+    Database::builder(directory)
         .cache_size(settings.cache_size)
         .worker_threads(settings.max_background_jobs.max(LEAST_WORKERS))
         .max_journaling_size(settings.max_total_wal_size.max(LEAST_JOURNALS))
-        .manual_journal_persist(!wal);
-    // By default the journal compresses values of 4 KiB and more with LZ4.
-    let compresses = asked.families.iter().any(|(_, family)| family.compression.iter().any(|one| one.codec != Codec::None));
-    if compresses { builder } else { builder.journal_compression(CompressionType::None) }
+        .manual_journal_persist(!wal)
+        // By default values of 4 KiB and more are compressed there with LZ4, which no other engine does in its log.
+        .journal_compression(CompressionType::None)
 }
 
 /// How to create a keyspace.
@@ -97,6 +96,7 @@ fn why_not_database(name: &str, settings: &DbSettings) -> Option<&'static str> {
         "max_background_jobs" | "max_background_compactions" | "max_background_flushes" => {
             (settings.max_background_jobs < LEAST_WORKERS).then_some("there are always two workers, one of which prefers flushes")
         }
+        "use_direct_io_for_flush_and_compaction" => settings.use_direct_io_for_flush_and_compaction.then_some(NONE),
         "max_total_wal_size" => (settings.max_total_wal_size < LEAST_JOURNALS).then_some("journals may always take 64 MiB"),
         _ => Some(NONE),
     }

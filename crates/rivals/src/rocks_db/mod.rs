@@ -4,10 +4,10 @@
 //!   are not in it.
 //! * `flush`: `rocksdb.flush.write.bytes`, and `compaction`: `rocksdb.compact.write.bytes`, what their threads handed to write calls. Blob
 //!   files are written by the same threads and are in these two; `rocksdb.blobdb.blob.file.bytes.written` would count them again, as the
-//!   "cumulative compaction" of RocksDB's log would count flushes again.
+//!   "cumulative compaction" of RocksDB's log would count flushes again. By output level, as the log tells.
 
 mod events;
-mod options;
+pub(crate) mod options;
 mod session;
 
 pub use session::RocksSession;
@@ -16,7 +16,10 @@ use crate::asked::Asked;
 use crate::locked_version;
 use events::Events;
 use rocksdb::statistics::Ticker;
-use rocksdb::{Cache, ColumnFamily, ColumnFamilyDescriptor, DB, InfoLogger, LogLevel, Options, WaitForCompactOptions};
+use rocksdb::{
+    BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, InfoLogger, LogLevel, Options,
+    WaitForCompactOptions,
+};
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
 use sinter_lab::target::{Counters, Figures, LevelFigures, Outcome, Target};
@@ -42,6 +45,9 @@ impl Engine for Rocks {
         let families = chosen.families.iter().map(|(name, _)| name.clone()).collect();
         let descriptors = chosen.families.into_iter().map(|(name, options)| ColumnFamilyDescriptor::new(name, options));
         let db = DB::open_cf_descriptors(&chosen.database, directory, descriptors)?;
+        let kept = options::kept(directory)?;
+        let strayed = asked.stated.iter().filter(|stated| !stated.understood && !kept.has(stated));
+        chosen.ignored.extend(strayed.map(|stated| format!("{stated}: RocksDB keeps no such option in this section")));
         let (_, version) = locked_version("librocksdb-sys").split_once('+').unwrap_or_default();
         Ok(Opened {
             target: RocksTarget { db, options: chosen.database, families, cache, events, disable_wal: !spec.wal },
@@ -110,8 +116,12 @@ impl Target for RocksTarget {
         Ok(self.handles().into_iter().try_for_each(|family| self.db.flush_cf(family))?)
     }
 
+    /// The last level too, which RocksDB leaves alone unless it is told: the others rewrite all there is.
     fn compact(&self) -> Outcome<()> {
-        self.handles().into_iter().for_each(|family| self.db.compact_range_cf(family, None::<&[u8]>, None::<&[u8]>));
+        let mut everything = CompactOptions::default();
+        everything.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        let (start, end) = (None::<&[u8]>, None::<&[u8]>);
+        self.handles().into_iter().for_each(|family| self.db.compact_range_cf_opt(family, start, end, &everything));
         self.check_background()
     }
 
@@ -124,9 +134,10 @@ impl Target for RocksTarget {
     /// headers of batches in it, 15 bytes for a small entry.) RocksDB keeps no longest stall.
     fn figures(&self) -> Outcome<Figures> {
         let ticker = |ticker| self.options.get_ticker_count(ticker);
-        let written = [("wal", Ticker::WalFileBytes), ("flush", Ticker::FlushWriteBytes), ("compaction", Ticker::CompactWriteBytes)];
+        let written = [("wal", Ticker::WalFileBytes), ("flush", Ticker::FlushWriteBytes)];
+        let written = written.into_iter().map(|(cause, which)| (cause.to_string(), ticker(which)));
         Ok(Figures {
-            written: written.into_iter().map(|(cause, which)| (cause.to_string(), ticker(which))).collect(),
+            written: written.chain(self.events.causes(|| ticker(Ticker::CompactWriteBytes))).collect(),
             stall_ns: ticker(Ticker::StallMicros).saturating_mul(1000),
             stalls: self.stalls()?,
             live_table_bytes: self.sum("rocksdb.live-sst-files-size")? + self.sum("rocksdb.live-blob-file-size")?,

@@ -7,6 +7,8 @@ use rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Op
 use sinter_lab::target::Outcome;
 use sinterdb::codec::{Codec, Compression};
 use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use std::path::Path;
+use std::{fs, io};
 
 /// RocksDB's word for "the codec's own level" (`CompressionOptions::kDefaultCompressionLevel`).
 const DEFAULT_LEVEL: i32 = 32_767;
@@ -58,9 +60,42 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     Ok(chosen)
 }
 
+/// What RocksDB says that it was opened with, in its OPTIONS file.
+pub struct Kept(String);
+
+/// Reads the newest OPTIONS file of an open database.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn kept(directory: &Path) -> Outcome<Kept> {
+    let paths = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let files = paths.into_iter().filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("OPTIONS-")));
+    Ok(Kept(fs::read_to_string(files.max().ok_or("RocksDB has written no OPTIONS file")?)?))
+}
+
+impl Kept {
+    /// The lines of a section, such as `CFOptions "default"`.
+    pub fn section(&self, title: &str) -> impl Iterator<Item = &str> {
+        let behind = self.0.split_once(&format!("[{title}]\n")).map_or("", |(_, rest)| rest);
+        behind.lines().map(str::trim).take_while(|line| !line.starts_with('['))
+    }
+
+    /// The option is in its section. RocksDB's parser takes every option in any section, and those of the wrong one do nothing.
+    pub fn has(&self, stated: &Stated) -> bool {
+        let name = stated.entry.key.split('.').next().unwrap_or_default();
+        self.section(&stated.entry.section).any(|line| line.split_once('=').is_some_and(|(known, _)| known == name))
+    }
+}
+
+/// Options that lead out of the run's directory, where files would be neither counted nor removed.
+const ELSEWHERE: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
+
 /// Sets one option by its text.
 fn apply(options: &mut Options, stated: &Stated) -> Outcome<()> {
     let (name, value) = (&stated.entry.key, &stated.entry.value);
+    if ELSEWHERE.contains(&name.as_str()) && !value.is_empty() {
+        return Err(format!("{stated}: a run has one directory, medium.directory").into());
+    }
     let text = match stated.is_of_tables() {
         true => format!("block_based_table_factory={{{name}={value};}}"),
         false => format!("{name}={value};"),
@@ -99,6 +134,7 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
     options.set_soft_pending_compaction_bytes_limit(unless_unlimited(settings.soft_pending_compaction_bytes_limit));
     options.set_hard_pending_compaction_bytes_limit(unless_unlimited(settings.hard_pending_compaction_bytes_limit));
     options.set_block_based_table_factory(&tables(settings, cache));
+    let mut options = options.get_options_from_string(filters(settings))?;
     options.set_optimize_filters_for_hits(settings.bloom_bits_per_key > 0.0 && settings.bloom_bits_last_level == 0.0);
     match settings.style {
         Style::Leveled => options.set_compaction_style(DBCompactionStyle::Level),
@@ -114,14 +150,18 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
 fn tables(settings: &FamilySettings, cache: Option<&Cache>) -> BlockBasedOptions {
     let mut table = BlockBasedOptions::default();
     table.set_block_size(settings.block_size as usize);
-    if settings.bloom_bits_per_key > 0.0 {
-        table.set_bloom_filter(settings.bloom_bits_per_key, false);
-    }
     match cache {
         Some(cache) => table.set_block_cache(cache),
         None => table.disable_cache(),
     }
     table
+}
+
+/// By RocksDB's own parser, because a filter from its C interface does not tell the OPTIONS file how many bits it has.
+fn filters(settings: &FamilySettings) -> String {
+    let bits = settings.bloom_bits_per_key;
+    let filter = if bits > 0.0 { format!("bloomfilter:{bits}:false") } else { "nullptr".into() };
+    format!("block_based_table_factory={{filter_policy={filter};}}")
 }
 
 fn universal(settings: &FamilySettings) -> UniversalCompactOptions {

@@ -181,6 +181,24 @@ fn every_operation_of_a_mix_is_one() {
     assert_eq!((all.len(), all[5]), (7, Operation::ReadModifyWrite));
 }
 
+#[test]
+fn the_writer_is_a_thread_of_its_own() {
+    let mut workload = named("ycsb-b", 500, 100, 2).unwrap();
+    let alone = plan(&workload, 2, 1);
+    let Some(PhaseKind::Run { writer, .. }) = workload.phases.last_mut().map(|phase| &mut phase.kind) else { panic!("no run") };
+    *writer = Some(Writer { per_second: 1.0, distribution: Distribution::Unique });
+    let beside = plan(&workload, 2, 1);
+    assert_eq!((alone.threads(), alone.clients(), beside.threads(), beside.clients()), (2, 2, 3, 2));
+    assert_eq!(beside.kinds().collect::<Vec<_>>(), ["all get", "all put", "writer put"]);
+    for thread in 0..2 {
+        assert_eq!(take(&alone, thread, 1000), take(&beside, thread, 1000), "clients do not notice it");
+    }
+    let puts = take(&beside, 2, 500);
+    assert!(puts.iter().all(|request| (request.kind, request.operation, request.size) == (2, Operation::Put, 1000)));
+    let keys: BTreeSet<_> = puts.iter().map(|request| format!("{:?}", request.key)).collect();
+    assert_eq!(keys.len(), 500, "all keys are its own, each once");
+}
+
 /// FNV-1a (64 bits) of all fields of the first ten thousand requests of the second of two threads.
 fn fingerprint(workload: &Workload, seed: u64) -> u64 {
     let fields = |request: &Request| {

@@ -57,7 +57,12 @@ const QUANTITIES: &[Quantity] = &[
         note: "greatest",
         of: |s| s.most(|x| x.proportional_bytes as f64 / MIB),
     },
-    Quantity { id: "stalls", title: "Writers stalled, s/s", note: "mean", of: |s| s.sum(|x| x.stall_ns as f64 / 1e9) / s.length },
+    Quantity {
+        id: "stalls",
+        title: "Writers stalled, s/s",
+        note: "mean; fjall does not tell",
+        of: |s| s.sum(|x| x.stall_ns as f64 / 1e9) / s.length,
+    },
 ];
 
 impl Span {

@@ -1,0 +1,283 @@
+//! Engines side by side: a row per workload, and in each cell a figure of every engine. For studies in which engines are all that differs.
+
+use super::cells::{Workload, workloads};
+use super::load::Folder;
+use super::measures::{Measure, OfPart, PEAK_MEMORY, SPACE_AMPLIFICATION};
+use super::tables::framed;
+use super::text::{escape, number};
+use crate::run::RunRecord;
+use crate::statistics::{CONFIDENCE, Fold, Interval, median, ratio};
+use crate::study::metric::Metric;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A difference of means below this is not told, however sure it is.
+const LEAST_DIFFERENCE: f64 = 1.02;
+
+/// A column, and whether more is better.
+const COLUMNS: &[(Measure<OfPart>, bool)] = &[
+    (
+        Measure {
+            name: "operations/s",
+            column: "",
+            meaning: "of the phases that have operations",
+            of: |part| Metric::OperationsPerSecond.of(part.run, part.phases),
+        },
+        true,
+    ),
+    (
+        Measure {
+            name: "p99, µs",
+            column: "",
+            meaning: "latency, as the client saw it",
+            of: |part| Some(Metric::P99Latency.of(part.run, part.phases)? / 1000.0),
+        },
+        false,
+    ),
+    (
+        Measure {
+            name: "write amplification",
+            column: "",
+            // One instrument for all engines, whatever they count themselves.
+            meaning: "bytes that the process handed to write calls per user byte, debts included",
+            of: |part| {
+                let user = part.sum(|phase| phase.written.user_bytes as f64);
+                (user > 0.0).then(|| part.sum(|phase| phase.process_written_bytes as f64) / user)
+            },
+        },
+        false,
+    ),
+    (SPACE_AMPLIFICATION, false),
+    (PEAK_MEMORY, false),
+];
+
+/// The figures of all repeats of a workload: by column and engine.
+struct Row {
+    workload: String,
+    figures: Vec<Vec<Vec<f64>>>,
+}
+
+/// A study's table.
+pub struct Engines<'a> {
+    /// In the order that the study names them.
+    names: &'a [String],
+    records: Vec<&'a RunRecord>,
+    rows: Vec<Row>,
+}
+
+impl<'a> Engines<'a> {
+    /// Of a folder; `None` if its study asks something else, or nothing has run.
+    pub fn of(folder: &'a Folder) -> Option<Self> {
+        let plan = folder.plan.as_ref().filter(|plan| plan.compares_engines())?;
+        let folders = std::slice::from_ref(folder);
+        let rows: Vec<Row> = workloads(folders).iter().flat_map(|workload| rows(workload, &plan.engines)).collect();
+        let records = folder.runs.iter().map(|run| &run.record).filter(|record| record.failure.is_none()).collect();
+        (!rows.is_empty()).then_some(Engines { names: &plan.engines, records, rows })
+    }
+
+    /// As Markdown, with what is to be known to read it.
+    pub fn markdown(&self) -> String {
+        let head: String = COLUMNS.iter().map(|(measure, _)| format!(" {} |", measure.name)).collect();
+        let mut text = format!("{}\n\n| workload |{head}\n|---|{}\n", self.introduction(), "---|".repeat(COLUMNS.len()));
+        for row in &self.rows {
+            text += &format!("| {} |{}\n", row.workload, (0..COLUMNS.len()).map(|c| format!(" {} |", row.medians(c))).collect::<String>());
+        }
+        let list = |title: &str, lines: &[String]| match lines {
+            [] => String::new(),
+            lines => format!("\n{title}\n\n{}", lines.iter().map(|line| format!("* {line}\n")).collect::<String>()),
+        };
+        text + &list(&self.title_of_behind(), &self.behind()) + &list("Settings without a counterpart:", &self.ignored())
+    }
+
+    /// As a section of a page.
+    pub fn html(&self) -> String {
+        let head: String = COLUMNS.iter().map(|(m, _)| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name))).collect();
+        let row = |row: &Row| {
+            let cells: String = (0..COLUMNS.len()).map(|c| format!("<td>{}</td>", escape(&row.medians(c)))).collect();
+            format!("<tr><th>{}</th>{cells}</tr>\n", escape(&row.workload))
+        };
+        let rows: String = self.rows.iter().map(row).collect();
+        let behind: String = self.behind().iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        let behind = if behind.is_empty() { behind } else { format!("<p>{}</p>\n<ul>{behind}</ul>\n", escape(&self.title_of_behind())) };
+        let table = framed(&format!("<th>workload</th>{head}"), &rows);
+        format!("<section><h2>Side by side</h2>\n<p>{}</p>\n{table}{behind}</section>\n", escape(&self.introduction()))
+    }
+
+    fn introduction(&self) -> String {
+        let all = |of: fn(&RunRecord) -> &str| self.records.iter().map(|record| of(record)).collect::<BTreeSet<_>>();
+        let repeats = self.rows.iter().flat_map(|row| row.figures.iter().flatten().map(Vec::len));
+        let (least, most) = repeats.filter(|n| *n > 0).fold((usize::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        let repeats = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+        format!(
+            "{} ({}). Medians of {repeats} repeats. Write amplification is what the process handed to write calls per byte of the user, with \
+             what compactions owed; space is the store's per live byte of the user.",
+            self.names.join(" / "),
+            all(|record| &record.engine_version).into_iter().collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    fn title_of_behind(&self) -> String {
+        let first = self.names.first().map_or("", String::as_str);
+        format!("Where {first} is behind by more than 2 %, with intervals of 95 % each that leave equality out:")
+    }
+
+    /// Where the first engine is worse than another.
+    fn behind(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for row in &self.rows {
+            for (column, (measure, more)) in COLUMNS.iter().enumerate() {
+                for (other, name) in self.names.iter().enumerate().skip(1) {
+                    let [mine, theirs] = [0, other].map(|engine| row.figures[column][engine].as_slice());
+                    let (above, below) = if *more { (theirs, mine) } else { (mine, theirs) };
+                    let Some(found) = ratio(Fold::Product, &[above], &[below], CONFIDENCE) else { continue };
+                    let Some(Interval { low, high, .. }) = found.interval.filter(|i| i.low > 1.0 && found.ratio > LEAST_DIFFERENCE) else {
+                        continue;
+                    };
+                    let (worse, [ratio, low, high]) = (if *more { "less than" } else { "more than" }, [found.ratio, low, high].map(number));
+                    lines.push(format!("{}, {}: {worse} {name} by a factor of {ratio} ({low} to {high})", row.workload, measure.name));
+                }
+            }
+        }
+        lines
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        let mut by_engine: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for record in &self.records {
+            by_engine.entry(&record.spec.engine.name).or_default().extend(record.ignored_settings.iter().map(String::as_str));
+        }
+        let lines = by_engine.iter().flat_map(|(engine, settings)| settings.iter().map(move |setting| format!("{engine}: `{setting}`")));
+        lines.collect()
+    }
+}
+
+/// A row for everything that is measured of a workload.
+fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
+    let values = |name: &str, engine: &str, of: OfPart| workload.of(engine).flat_map(|cell| cell.values(name, of)).collect();
+    let row = |(name, _): (String, Vec<String>)| {
+        let column = |(measure, _): &(Measure<OfPart>, bool)| engines.iter().map(|engine| values(&name, engine, measure.of)).collect();
+        Row { figures: COLUMNS.iter().map(column).collect(), workload: name }
+    };
+    workload.parts().into_iter().map(row).collect()
+}
+
+impl Row {
+    /// The medians of a column: `1,000 / 900 / -`; a `-` alone where no engine has one.
+    fn medians(&self, column: usize) -> String {
+        let medians: Vec<Option<f64>> = self.figures[column].iter().map(|values| median(values)).collect();
+        match medians.iter().all(Option::is_none) {
+            true => "-".into(),
+            false => medians.into_iter().map(|m| m.map_or("-".into(), number)).collect::<Vec<_>>().join(" / "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Machine, Memory, Space, Written};
+    use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunSpec, Source};
+    use crate::study::catalogue;
+    use crate::study::folder;
+    use crate::study::plan::{Request, Scale, Study};
+
+    fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
+        let engines = engines.iter().map(|engine| engine.to_string()).collect();
+        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits: Limits::default() };
+        catalogue::study(name, Scale::Ci, &request).unwrap()
+    }
+
+    /// Every phase took `seconds` for 1000 operations and handed 400 bytes to write calls for 100 of the user's, debts included.
+    fn record(spec: RunSpec, seconds: f64) -> RunRecord {
+        let phase = |name: &str| {
+            let debts = name.ends_with("debts");
+            PhaseRecord {
+                name: name.to_string(),
+                operations: if debts { 0 } else { 1000 },
+                seconds,
+                written: Written { user_bytes: if debts { 0 } else { 100 }, ..Written::default() },
+                process_written_bytes: 200,
+                space: Space { space_amplification: Some(0.75), ..Space::default() },
+                memory: Memory { peak_resident_bytes: 10 << 20, ..Memory::default() },
+                ..PhaseRecord::default()
+            }
+        };
+        RunRecord {
+            version: RECORD_VERSION,
+            phases: spec.workload.phases.iter().map(|p| phase(&p.name)).collect(),
+            engine_version: format!("{} 9", spec.engine.name),
+            spec,
+            commit: None,
+            ignored_settings: vec!["speed | <b>: there is one".into()],
+            started_unix: 0,
+            machine: Machine::default(),
+            confinement: Confinement::default(),
+            written_source: Source::Engine,
+            failure: None,
+        }
+    }
+
+    /// The folder of a study whose runs on an engine took so long in each repeat.
+    fn folder_of(study: &Study, seconds: impl Fn(&str, u32) -> Option<f64>) -> (tempfile::TempDir, Folder) {
+        let directory = tempfile::tempdir().unwrap();
+        let results = folder::Folder::create(directory.path(), study).unwrap();
+        for run in study.runs() {
+            if let Some(seconds) = seconds(run.engine, run.repeat) {
+                results.keep(&run, &record(study.spec(&run).unwrap(), seconds)).unwrap();
+            }
+        }
+        let read = Folder::read(directory.path()).unwrap();
+        (directory, read)
+    }
+
+    #[test]
+    fn a_row_has_the_medians_of_all_engines() {
+        let study = study("side-by-side", &["sinter", "rocksdb", "fjall"], 3);
+        // fjall did not run; sinter is twice as fast as rocksdb.
+        let seconds = |engine: &str, repeat: u32| match engine {
+            "sinter" => Some([0.1, 0.5, 0.51][repeat as usize]),
+            "rocksdb" => Some([1.01, 1.0, 9.0][repeat as usize]),
+            _ => None,
+        };
+        let (_directory, folder) = folder_of(&study, seconds);
+        let engines = Engines::of(&folder).unwrap();
+        let text = engines.markdown();
+        assert!(text.starts_with("sinter / rocksdb / fjall (rocksdb 9, sinter 9). Medians of 3 repeats."), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+        assert_eq!(rows.len(), 14, "{text}");
+        assert_eq!(rows[1], "| fillseq | 2,000 / 990 / - | - | 4.00 / 4.00 / - | 0.750 / 0.750 / - | 10.0 / 10.0 / - |");
+        let name = |row: &&str| row.split('|').nth(1).unwrap().trim().to_owned();
+        let names: Vec<String> = rows[2..].iter().map(name).collect();
+        let reads = ["readrandom", "readmissing", "seekrandom", "readwhilewriting"];
+        let ycsb = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "ycsb-e"];
+        assert_eq!(names, [&["fillrandom", "overwrite"][..], &reads, &ycsb].concat(), "in the order in which they ran");
+        assert!(text.contains("* rocksdb: `speed | <b>: there is one`\n"), "{text}");
+        assert!(!text.contains("behind"), "{text}");
+        let html = engines.html();
+        assert!(html.contains("<td>2,000 / 990 / -</td>"), "{html}");
+    }
+
+    #[test]
+    fn it_says_where_the_first_engine_is_behind() {
+        let study = study("side-by-side", &["sinter", "rocksdb", "fjall"], 3);
+        let seconds = |engine: &str, repeat: u32| {
+            let noise = f64::from(repeat) / 1000.0;
+            Some(if engine == "rocksdb" { 1.0 } else { 2.0 } + noise)
+        };
+        let (_directory, folder) = folder_of(&study, seconds);
+        let behind = Engines::of(&folder).unwrap().behind();
+        // In all other figures, and with fjall, it is equal.
+        assert_eq!(behind.len(), 13, "{behind:?}");
+        assert!(behind[0].starts_with("fillseq, operations/s: less than rocksdb by a factor of 2.00 ("), "{}", behind[0]);
+        let (_directory, once) = folder_of(&self::study("side-by-side", &["sinter", "rocksdb"], 1), seconds);
+        assert_eq!(Engines::of(&once).unwrap().behind(), [""; 0], "one repeat has no interval");
+    }
+
+    #[test]
+    fn studies_with_claims_have_verdicts_instead() {
+        let study = study("compaction-wal-waf", &["sinter"], 1);
+        let (_directory, folder) = folder_of(&study, |_, _| Some(1.0));
+        assert!(Engines::of(&folder).is_none());
+        let (_directory, nothing) = folder_of(&self::study("side-by-side", &["sinter"], 1), |_, _| None);
+        assert!(Engines::of(&nothing).is_none());
+    }
+}

@@ -1,0 +1,189 @@
+//! Engines beside each other on the workloads that everybody knows: db_bench's and YCSB's. No claim is tested; what comes out is a table.
+
+use super::plan::{Cell, Request, STUDY_VERSION, Scale, Study};
+use super::settings::{MEMTABLE, Shape, database, family, settle};
+use crate::run::{Distribution, EngineSpec, Medium, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
+use std::collections::BTreeMap;
+
+/// Its name on the command line.
+pub const NAME: &str = "side-by-side";
+
+/// Block cache, memtables: at every scale a part of the data, as caches are.
+const CACHE: u64 = 4;
+/// db_bench's sizes of keys and values.
+const ENTRY: (usize, usize) = (16, 100);
+/// Threads of YCSB's clients.
+const CLIENTS: usize = 2;
+/// Puts per second beside the readers, about 2 MB/s.
+const WRITES: f64 = 20_000.0;
+/// The workloads of YCSB that run on one load, in the order that its authors advise ("Core Workloads", steps 1 to 6): those that insert
+/// come last, and E has a load of its own.
+const YCSB: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"];
+const YCSB_SCANS: &str = "ycsb-e";
+/// A phase that pays what compactions owe for the one of that name.
+const DEBTS: &str = "debts";
+
+/// How large things are at a scale. Memtables, tables, level targets and cache shrink by the divisor.
+struct Sizes {
+    divisor: u64,
+    /// Of db_bench's workloads.
+    keys: u64,
+    /// Of YCSB's, and requests of each.
+    records: u64,
+    /// Of reading while somebody writes.
+    seconds: f64,
+    repeats: u32,
+}
+
+impl Sizes {
+    fn of(scale: Scale) -> Sizes {
+        match scale {
+            Scale::Ci => Sizes { divisor: 64, keys: 10_000, records: 2_000, seconds: 0.3, repeats: 2 },
+            // fjall recommends memtables of 8 to 64 MiB.
+            Scale::Small => Sizes { divisor: 4, keys: 2_000_000, records: 400_000, seconds: 10.0, repeats: 3 },
+            Scale::Paper => Sizes { divisor: 1, keys: 100_000_000, records: 20_000_000, seconds: 600.0, repeats: 3 },
+        }
+    }
+
+    fn memtable(&self) -> u64 {
+        MEMTABLE / self.divisor
+    }
+}
+
+/// The study.
+pub fn study(scale: Scale, request: &Request) -> Study {
+    let sizes = Sizes::of(scale);
+    let settings = settings(&sizes);
+    let cells = workloads(&sizes).into_iter().map(|(workload, measured)| Cell {
+        name: workload.name.clone(),
+        factors: BTreeMap::new(),
+        settings: settings.clone(),
+        measures: measured.into_iter().map(|name| measure(&workload, name)).collect(),
+        workload,
+    });
+    Study {
+        version: STUDY_VERSION,
+        name: NAME.to_string(),
+        title: "Engines side by side on db_bench's workloads and YCSB".to_string(),
+        questions: questions(&sizes),
+        scale: Some(scale),
+        seed: request.seed,
+        repeats: request.repeats.unwrap_or(sizes.repeats),
+        engines: request.engines.clone(),
+        medium: Medium { directory: request.directory.clone() },
+        limits: request.limits,
+        cells: cells.collect(),
+        hypotheses: Vec::new(),
+    }
+}
+
+fn questions(sizes: &Sizes) -> Vec<String> {
+    let mib = |memtables: u64| (memtables * sizes.memtable()) >> 20;
+    vec![
+        "How fast are the engines beside each other, and what do they pay for it in bytes written, space and memory?".to_string(),
+        format!(
+            "Settings that all of them have, and the same for all: leveled compaction with level targets that follow the amount of data, \
+             memtables and tables of {} MiB, base level of {} MiB, LZ4 on all levels, blocks of 4 KiB, filters of 10 bits per key on all \
+             levels, a block cache of {} MiB, log on, no sync: what was acknowledged survives the process, not the machine.",
+            mib(1),
+            mib(super::settings::BASE),
+            mib(CACHE)
+        ),
+        format!(
+            "db_bench's workloads: {} keys of {} bytes, values of {} bytes of which half compress away, one thread. seekrandom is a new \
+             iterator, a seek and one entry. readwhilewriting lasts {} s, in which one more thread puts {WRITES} random keys a second: its \
+             operations are the reads alone. YCSB: {} records of 1000 bytes, as many requests by {CLIENTS} threads (of E a tenth, each a \
+             scan of 1 to 100 records); D ends the runs on one load because it inserts, E has a load of its own.",
+            sizes.keys, ENTRY.0, ENTRY.1, sizes.seconds, sizes.records
+        ),
+    ]
+}
+
+fn settings(sizes: &Sizes) -> EngineSpec {
+    let mut family = family("default", Shape::Dynamic, sizes.memtable());
+    let cache = CACHE * sizes.memtable();
+    // What RocksDB, SinterDB and fjall all have. With as many bits on the last level for all: only two of them can do otherwise.
+    let shared = [("compression", "kLZ4Compression"), ("filter_policy", "bloomfilter:10:false"), ("block_size", "4096")];
+    family.settings.extend(shared.map(|(name, value)| (name.to_string(), value.to_string())));
+    family.settings.insert("block_cache".to_string(), cache.to_string());
+    database(vec![family], sizes.memtable(), true, false)
+}
+
+/// What is run, each on a new store, and which of its phases are measured.
+fn workloads(sizes: &Sizes) -> Vec<(Workload, Vec<&'static str>)> {
+    let bench = |name: &str, phases| Workload {
+        name: name.to_string(),
+        keys: sizes.keys,
+        key_size: ENTRY.0,
+        value_size: ValueSize::Fixed(ENTRY.1),
+        compression_ratio: 0.5,
+        phases,
+    };
+    let keys = sizes.keys;
+    let times = |name: &str, operation: &str, count: u64| requests(name, operation, Some(count), None, None);
+    let fills = vec![times("fillrandom", "put", keys), owed("fillrandom"), times("overwrite", "put", keys), owed("overwrite")];
+    let writer = Writer { per_second: WRITES, distribution: Distribution::Uniform };
+    let reads = vec![
+        load("load", Order::Random, 1),
+        owed("load"),
+        // The cache is warm before anything is measured.
+        times("warm", "get", keys / 2),
+        times("readrandom", "get", keys),
+        times("readmissing", "get_missing", keys),
+        times("seekrandom", "scan", keys / 4),
+        requests("readwhilewriting", "get", None, Some(sizes.seconds), Some(writer)),
+        owed("readwhilewriting"),
+    ];
+    let mut scans = vec![load("load", Order::Random, CLIENTS), owed("load")];
+    scans.extend(ycsb(YCSB_SCANS, sizes, sizes.records / 10));
+    let mut core = vec![load("load", Order::Random, CLIENTS), owed("load")];
+    core.extend(YCSB.into_iter().flat_map(|name| ycsb(name, sizes, sizes.records)));
+    vec![
+        (bench("sequential writes", vec![load("fillseq", Order::Sequential, 1), owed("fillseq")]), vec!["fillseq"]),
+        (bench("random writes", fills), vec!["fillrandom", "overwrite"]),
+        (bench("reads", reads), vec!["readrandom", "readmissing", "seekrandom", "readwhilewriting"]),
+        (records("YCSB A, B, C, F, D", sizes, core), YCSB.to_vec()),
+        (records("YCSB E", sizes, scans), vec![YCSB_SCANS]),
+    ]
+}
+
+fn records(name: &str, sizes: &Sizes, phases: Vec<Phase>) -> Workload {
+    let value_size = ValueSize::Fixed(1000);
+    Workload { name: name.to_string(), keys: sizes.records, key_size: 24, value_size, compression_ratio: 0.5, phases }
+}
+
+fn load(name: &str, order: Order, threads: usize) -> Phase {
+    Phase { name: name.to_string(), kind: PhaseKind::Load { order, threads } }
+}
+
+fn owed(name: &str) -> Phase {
+    settle(&format!("{name} {DEBTS}"))
+}
+
+/// One thread does one thing at random keys, so many times or for so many seconds.
+fn requests(name: &str, operation: &str, operations: Option<u64>, seconds: Option<f64>, writer: Option<Writer>) -> Phase {
+    let all = Mix {
+        name: "all".to_string(),
+        weight: 1.0,
+        family: None,
+        range: (0.0, 1.0),
+        distribution: Distribution::Uniform,
+        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
+        scan_length: 1,
+    };
+    let (mixes, pace) = (vec![all], Pace::Closed);
+    Phase { name: name.to_string(), kind: PhaseKind::Run { mixes, operations, seconds, threads: 1, pace, warm_up_seconds: 0.0, writer } }
+}
+
+/// The requests of a workload of YCSB, and what they owe.
+fn ycsb(name: &'static str, sizes: &Sizes, operations: u64) -> impl Iterator<Item = Phase> {
+    let run = named(name, sizes.records, operations, CLIENTS).and_then(|mut workload| workload.phases.pop());
+    run.into_iter().flat_map(move |run| [Phase { name: name.to_string(), ..run }, owed(name)])
+}
+
+/// A phase and its debts, if it has some.
+fn measure(workload: &Workload, name: &str) -> (String, Vec<String>) {
+    let names = [name.to_string(), format!("{name} {DEBTS}")];
+    let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
+    (name.to_string(), names.into_iter().filter(there).collect())
+}
