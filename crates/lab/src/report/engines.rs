@@ -108,8 +108,8 @@ impl<'a> Engines<'a> {
         let (least, most) = repeats.filter(|n| *n > 0).fold((usize::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
         let repeats = if least == most { format!("{most}") } else { format!("{least} to {most}") };
         format!(
-            "{} ({}). Medians of {repeats} repeats. Write amplification is what the process handed to write calls per byte of the user, with \
-             what compactions owed; space is the store's per live byte of the user.",
+            "{} ({}). Medians of {repeats} repeats. Write amplification is what the process handed to write calls per byte of the user, \
+             with what compactions owed; space is the store's per live byte of the user.",
             self.names.join(" / "),
             all(|record| &record.engine_version).into_iter().collect::<Vec<_>>().join(", ")
         )
