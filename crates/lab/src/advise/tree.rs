@@ -2,10 +2,15 @@
 //! say what is merged next. What a formula has to assume (full levels, even overlap, no overwrites within a level) happens here.
 
 use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
-use sinterdb::manifest::{Change, KeyRange, Place, TableInfo, Version};
+use sinterdb::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
 use sinterdb::settings::FamilySettings;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+/// Bytes of tables that a merge reads while a writer that does not wait fills one. It depends on machine and values; of study 1 at its small
+/// scale on two processors, 50 of 54 measured write amplifications are within 15 % with it, with a
+/// mean error of -1 %; from 2.5 to 4 there are 48 or more. If merges lagged until writers are slowed down, there would be 23.
+const PACE: u64 = 3;
 
 /// The newest version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +29,8 @@ pub struct Tree {
     version: Version,
     content: HashMap<u64, Vec<Entry>>,
     next_number: u64,
-    /// The merge that runs: its result comes when it ends.
-    running: Option<Choice>,
+    /// The merge that runs, and how many bytes it has still to read: its result comes when it ends.
+    running: Option<(Choice, u64)>,
     /// Bytes written, by cause.
     pub written: BTreeMap<String, u64>,
     /// Most bytes at once, the results of merges beside their inputs.
@@ -81,23 +86,29 @@ impl Tree {
         }
     }
 
-    /// Merges, one after the other, as far as a writer that does not wait leaves time for: the one that runs ends only where level 0 would
-    /// slow the writer down.
+    /// Merges, one after the other, beside a writer that does not wait and has just filled a memtable: meanwhile the merge that runs has
+    /// read [`PACE`] times as much. Where level 0 would slow the writer down, it waits for the merge to end.
     pub fn keep_behind(&mut self) -> Result<(), String> {
+        let flushed = self.version.levels[0].first().map_or(0, Run::bytes);
+        let mut time = flushed * PACE;
         loop {
-            if self.running.is_none() {
+            let Some((_, left)) = &mut self.running else {
                 match self.pick(true) {
-                    Choice::Merge(plan) => self.running = Some(Choice::Merge(plan)),
-                    Choice::Nothing => return Ok(()),
-                    quick => {
-                        self.apply(&quick)?;
-                        continue;
+                    Choice::Merge(plan) => {
+                        let bytes = plan.tables().map(|table| table.bytes).sum();
+                        self.running = Some((Choice::Merge(plan), bytes));
                     }
+                    Choice::Nothing => return Ok(()),
+                    quick => self.apply(&quick)?,
                 }
-            }
-            if self.version.levels[0].len() < self.settings.level0_slowdown_writes_trigger {
+                continue;
+            };
+            let is_slowed = self.version.levels[0].len() >= self.settings.level0_slowdown_writes_trigger;
+            if *left > time && !is_slowed {
+                *left -= time;
                 return Ok(());
             }
+            time = time.saturating_sub(*left);
             self.end_running()?;
         }
     }
@@ -144,7 +155,7 @@ impl Tree {
     }
 
     fn end_running(&mut self) -> Result<(), String> {
-        self.running.take().map_or(Ok(()), |choice| self.apply(&choice))
+        self.running.take().map_or(Ok(()), |(choice, _)| self.apply(&choice))
     }
 
     fn apply(&mut self, choice: &Choice) -> Result<(), String> {
