@@ -13,6 +13,7 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/error", 10),
     ("storage/src/store/hint", 10),
     ("storage/src/store/sys", 10),
+    ("storage/src/store/behind", 20),
     ("storage/src/store/dir", 20),
     ("storage/src/store/memory", 20),
     ("storage/src/store/fault", 20),

@@ -150,14 +150,21 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
     if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
 }
 
+/// Level 0 grows if its newest run is younger than this.
+const YOUNG_SECONDS: u64 = 10;
+
 /// Under a load, level 0 waits for more runs (fewer than twice the trigger) while it is smaller than the level that a merge would rewrite:
 /// each byte of that level is then rewritten nearly half as often.
 fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
     let settings = env.settings;
-    let most = (2 * settings.level0_file_num_compaction_trigger - 1).min(settings.level0_slowdown_writes_trigger);
+    let (trigger, slowdown) = (settings.level0_file_num_compaction_trigger, settings.level0_slowdown_writes_trigger);
+    // A merge has to begin long before writers are paced for want of it.
+    let most = (2 * trigger - 1).min(trigger.midpoint(slowdown));
     let level0 = version.level_bytes(0);
     let base = version.level_bytes(Targets::of(version, settings).base);
-    env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base)
+    // What a load adds may move on at once: then the runs that stay wait for nothing.
+    let grows = version.levels[0].first().is_some_and(|run| run.tables.iter().any(|t| t.newest_time.abs_diff(env.now) <= YOUNG_SECONDS));
+    env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base) && grows
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {

@@ -68,9 +68,6 @@ impl Inner {
             self.hold_back(bytes as u64)?;
         }
         while let Some(id) = state.full.pop() {
-            if let Some(writer) = state.family(id) {
-                writer.core.filled_ns.store(self.clock.monotonic_ns(), Ordering::Relaxed);
-            }
             if let Err(error) = self.switch(state, id) {
                 state.full.push(id);
                 return Err(error);
@@ -155,7 +152,11 @@ impl Inner {
 
     /// Makes the active memtable of a family full and starts a new one, with a new log segment.
     pub(super) fn switch(&self, state: &mut WriteState, id: u32) -> Result<()> {
-        self.switch_each(state, &[id])
+        self.switch_each(state, &[id])?;
+        if let Some(writer) = state.family(id) {
+            writer.core.filled_ns.store(self.clock.monotonic_ns(), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// [`Inner::switch`] of several families, with one new log segment for all of them.

@@ -112,12 +112,13 @@ impl Inner {
         })
     }
 
-    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it to end or to let writers go on. Threads look
-    /// again every second, so that what waits for more does not wait long after a load.
+    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to
+    /// be let on writing. Threads look again every second, so that what waits for more does not wait long after a load.
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
-        !self.inline() && shared.settling == 0 && self.pressure.is_free() && filled != 0 && is_recent()
+        let is_waited_for = || shared.settling > 0 || shared.blocked.is_some() || !self.pressure.is_free();
+        !self.inline() && filled != 0 && is_recent() && !is_waited_for()
     }
 
     /// Notes that a plan runs. Table numbers are unique among families.
@@ -160,7 +161,11 @@ impl Inner {
                 if !is_damaged {
                     return self.settle(&mut shared, result);
                 }
-                // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle.
+                // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle. But where no
+                // work is left that could find out, nothing waits for room.
+                if self.is_idle(&shared) {
+                    shared.blocked = None;
+                }
                 self.changed.notify_all();
                 self.work.notify_all();
                 Ok(())
@@ -179,7 +184,9 @@ impl Inner {
             }
             // Nobody is woken for work: another thread would run into the same at once, and wake this one.
             Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
-            Err(_) if shared.closing => {}
+            Err(Error::Closed(_)) if shared.closing => {}
+            // Whoever closes gets it.
+            Err(error) if shared.closing => drop(shared.failed.get_or_insert_with(|| error.clone())),
             Err(error) => {
                 shared.failed.get_or_insert_with(|| error.clone());
                 self.poison("background job", error.clone());

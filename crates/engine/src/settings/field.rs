@@ -182,7 +182,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         256,
         "max_background_jobs",
         "Larger: writers wait less for compactions, readers share the processor with more of them. 0: the writer does the work.",
-        "each job is a thread",
+        "each job is a thread, with one more that appends to its tables",
     ),
     whole!(
         max_subcompactions,

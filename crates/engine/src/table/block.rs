@@ -85,7 +85,7 @@ impl Layout {
         let at = stored.len() - head.rest().len();
         let entries = at.checked_add(prefix)?;
         let room = stored.len().checked_sub(entries)?;
-        // A block that passes 4 GiB is not one of ours: a value ends at 1 GiB.
+        // A block of 4 GiB is not one of ours: the builder takes no such entry.
         u32::try_from(stored.len()).ok().filter(|_| count > 0 && count <= room / LEAST_ENTRY && base <= MAX_SEQ)?;
         Some(Layout { base, count: count as u32, prefix: at as u32, entries: entries as u32 })
     }

@@ -23,6 +23,8 @@ use sinter_storage::store::{Appender, FileId};
 
 /// Bytes per append. A store call (and its system call) per block would cost more than the block.
 const PIECE: usize = 1 << 20;
+/// A block, which may have one entry more than its size asks for, stays below 4 GiB.
+const LARGEST_ENTRY: usize = 3 << 30;
 /// Bytes of samples per byte of dictionary: what zstd recommends.
 const SAMPLES_PER_DICTIONARY: usize = 100;
 /// Most bytes of samples that wait in memory.
@@ -135,7 +137,7 @@ impl TableBuilder {
     }
 
     /// Adds an entry, greater than the last one by (key asc, trailer desc). `original_seq` counts into the table's sequence range, where
-    /// `trailer` may have been zeroed. Errors: `Invalid` if the order is wrong, a length is not below 4 GiB, or the kind is not one of a
+    /// `trailer` may have been zeroed. Errors: `Invalid` if the order is wrong, an entry is larger than 3 GiB, or the kind is not one of a
     /// point entry.
     pub fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
         let starts_block = self.block.is_empty();
@@ -180,8 +182,8 @@ impl TableBuilder {
             Some(Kind::Value | Kind::ValueReference) => {}
             Some(Kind::RangeDelete) | None => return Err(Error::invalid("not a kind of point entries")),
         }
-        if u32::try_from(key.len().max(value.len())).is_err() {
-            return Err(Error::invalid("a key or value of 4 GiB or more"));
+        if key.len().saturating_add(value.len()) > LARGEST_ENTRY {
+            return Err(Error::invalid("an entry of more than 3 GiB"));
         }
         p.entries += 1;
         p.raw_key_bytes += key.len() as u64;

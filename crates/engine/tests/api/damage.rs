@@ -3,12 +3,13 @@
 #![expect(clippy::disallowed_methods, reason = "a thread that may hang outlives its test")]
 
 use super::*;
-use sinter_storage::store::FileId;
+use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileId, Operation};
 use sinterdb::db::WriteBatch;
 use sinterdb::settings::Style;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -233,4 +234,77 @@ fn scans_beside_a_damaged_table_do_not_touch_it() {
     }
     let across = ReadOptions { lower: Some(before.largest.clone()), upper: Some(end(&broken.range.smallest)), ..ReadOptions::default() };
     assert!(db.iter_with(&db.default_family(), across).unwrap().any(|entry| entry.is_err()));
+}
+
+#[test]
+fn lack_of_space_is_forgotten_with_the_job_that_met_it() {
+    let store = memory();
+    let late = FamilySettings {
+        level0_file_num_compaction_trigger: 20,
+        level0_slowdown_writes_trigger: 100,
+        level0_stop_writes_trigger: 200,
+        target_file_size_base: 64 << 20,
+        write_buffer_size: 32 << 20,
+        max_compaction_bytes: 256 << 20,
+        max_bytes_for_level_base: 64 << 20,
+        ..small()
+    };
+    let open = || try_open(&store, builder().settings(with_jobs(2)).family("default", late.clone())).unwrap();
+    let (_, file) = with_damage(&store, &open, 60_000);
+    // Rather where it is read after the output has been created.
+    flip(&store, file, 500);
+    flip(&store, file, 3_500_000);
+    let faults = Arc::new(FaultStore::new(store.clone() as Arc<dyn Store>));
+    let db = builder().settings(with_jobs(2)).open_store(faults.clone() as Arc<dyn Store>).unwrap();
+    let family = db.default_family();
+    for n in 0..3 {
+        write(&db, &family, &mut Model::new(), (0, 60_000), n + 1).unwrap();
+        db.flush().unwrap();
+    }
+    // The output of the compaction that becomes due finds no room; when it is tried again, its input is damaged.
+    faults.inject(Fault::once(Calls::Only(Operation::Create), faults.count(Operation::Create), ENOSPC));
+    db.change_family_settings(&family, FamilySettings { level0_file_num_compaction_trigger: 3, ..late.clone() }).unwrap();
+    let start = Instant::now();
+    while db.damaged_tables().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{file} is met");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    corrupt(db.wait_for_compactions(), file);
+    db.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_writer_that_tries_again_on_a_full_medium_does_not_keep_compactions_from_making_room() {
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_ns(1_000_000_000);
+    let family = FamilySettings { max_bytes_for_level_base: 4 << 20, ..small() };
+    let faults = Arc::new(FaultStore::new(memory() as Arc<dyn Store>));
+    let builder = builder().clock(clock.clone()).settings(with_jobs(2)).family("default", family);
+    let db = builder.open_store(faults.clone() as Arc<dyn Store>).unwrap();
+    fill(&db, 10_000, 60);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    for n in 0..4 {
+        db.put(&key(n), b"v").unwrap();
+        db.put(&key(9_000 + n), b"v").unwrap();
+        db.flush().unwrap();
+    }
+    let tried = Arc::new(AtomicBool::new(false));
+    let seen = tried.clone();
+    faults.on_call(Some(Arc::new(move |_, operation| {
+        let is_compaction = std::thread::current().name().is_some_and(|name| name.contains("compact"));
+        seen.fetch_or(operation == Operation::Create && is_compaction, Ordering::Relaxed);
+    })));
+    faults.inject(Fault::from(Calls::Only(Operation::Create), 0, ENOSPC));
+    let start = Instant::now();
+    for n in 0.. {
+        if tried.load(Ordering::Relaxed) {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "no compaction was tried");
+        // Refused as soon as the memtable is full.
+        drop(db.put(&key(n % 10_000), &noise(n, 60)));
+        clock.advance_ns(1_000_000);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

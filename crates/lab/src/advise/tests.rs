@@ -139,8 +139,8 @@ fn stored_measurements_stand_beside_predictions() {
     for line in list {
         let error = line.predicted / line.measured.mean - 1.0;
         println!("{}: predicted {:.2}, measured {:.2}, {:+.1} %", line.cell, line.predicted, line.measured.mean, 100.0 * error);
-        // How far merges come beside a writer is a matter of the machine's load: on two busy processors the errors were -3 % to +18 %. What is
-        // asked here is that the right phases, shapes and units stand beside each other.
+        // How far merges come beside a writer is a matter of the machine's load: on two busy processors the errors were -3 % to +18 %.
+        // What is asked here is that the right phases, shapes and units stand beside each other.
         assert!(error.abs() < 0.4, "{line:?}");
     }
 }

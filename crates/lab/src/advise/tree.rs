@@ -7,9 +7,9 @@ use sinterdb::settings::FamilySettings;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of tables that a merge reads while a writer that does not wait fills one. It depends on machine and values; of study 1 at its small
-/// scale on two processors, 50 of 54 measured write amplifications are within 15 % with it, with a
-/// mean error of -1 %; from 2.5 to 4 there are 48 or more. If merges lagged until writers are slowed down, there would be 23.
+/// Bytes of tables that a merge reads while a writer that does not wait fills one. It depends on machine and values. With it, 50 of the 54
+/// write amplifications of study 1 at its small scale, on two processors, are within 15 %, with a mean error of -1 %; from 2.5 to 4 there
+/// are 48 or more. If merges lagged until writers are slowed down, there would be 23.
 const PACE: u64 = 3;
 
 /// The newest version of a key.

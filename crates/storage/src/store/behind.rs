@@ -5,6 +5,9 @@ use super::{Appender, Result};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
+/// Larger pieces are not copied for the thread; the caller appends them itself.
+const LARGEST: usize = 8 << 20;
+
 /// An appender that another thread works on, from the second append on: a file of one piece is not worth a thread. An append that fails
 /// there is told by a later call; from then on the appender below refuses further use, as always. If no thread can be started, the caller
 /// goes on by itself.
@@ -36,9 +39,15 @@ struct Writer {
 }
 
 impl Behind {
-    /// Hands the file to a thread; it stays here if there is none to be had.
+    /// Hands the file to a thread, unless one has it; it stays here if there is none to be had.
     fn send_away(&mut self) {
-        let Place::Here(file) = std::mem::replace(&mut self.place, Place::Moving) else { return };
+        let file = match std::mem::replace(&mut self.place, Place::Moving) {
+            Place::Here(file) => file,
+            place => {
+                self.place = place;
+                return;
+            }
+        };
         let (pieces, incoming) = sync_channel::<Vec<u8>>(1);
         let (used, free) = channel();
         // The file is handed over once the thread is there, because a thread that cannot start would drop it.
@@ -73,7 +82,7 @@ impl Behind {
         {
             drop(writer.pieces);
             let (file, ended) = writer.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            self.stays = ended.is_err();
+            self.stays |= ended.is_err();
             (self.place, result) = (Place::Here(file), ended);
         }
         match &mut self.place {
@@ -86,31 +95,33 @@ impl Behind {
     }
 }
 
+impl Behind {
+    fn append_here(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = self.come_back()?;
+        let result = file.append(bytes);
+        self.len = file.len();
+        self.stays |= result.is_err();
+        result
+    }
+}
+
 impl Appender for Behind {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Place::Here(file) = &mut self.place {
-            if self.stays || file.is_empty() {
-                file.append(bytes)?;
-                self.len = file.len();
-                return Ok(());
-            }
-            self.send_away();
+        let is_first = matches!(&self.place, Place::Here(file) if file.is_empty());
+        if self.stays || is_first || bytes.len() > LARGEST {
+            return self.append_here(bytes);
         }
-        match &mut self.place {
-            Place::There(writer) => {
-                let mut piece = writer.free.try_recv().unwrap_or_default();
-                piece.clear();
-                piece.extend_from_slice(bytes);
-                if writer.pieces.send(piece).is_ok() {
-                    self.len += bytes.len() as u64;
-                    return Ok(());
-                }
-                // The thread has ended early: an append failed. If it did not say so, the file itself has to.
-                self.come_back()?.append(bytes)
-            }
-            // No thread was to be had.
-            _ => self.append(bytes),
+        self.send_away();
+        let Place::There(writer) = &mut self.place else { return self.append_here(bytes) };
+        let mut piece = writer.free.try_recv().unwrap_or_default();
+        piece.clear();
+        piece.extend_from_slice(bytes);
+        if writer.pieces.send(piece).is_err() {
+            // The thread has ended early: an append failed. If it did not say so, the file itself has to.
+            return self.append_here(bytes);
         }
+        self.len += bytes.len() as u64;
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -132,7 +143,7 @@ impl Appender for Behind {
 }
 
 impl Drop for Behind {
-    /// A file that is given up is closed before anybody deletes it.
+    /// A file that is given up is closed before anybody deletes it. Whatever the thread met no longer matters.
     fn drop(&mut self) {
         if let Place::There(writer) = std::mem::replace(&mut self.place, Place::Moving) {
             drop(writer.pieces);
@@ -150,7 +161,7 @@ mod tests {
     const ID: FileId = FileId { kind: FileKind::Table, number: 7 };
 
     fn pieces() -> Vec<Vec<u8>> {
-        (0..40u8).map(|n| vec![n; 1000 + 777 * usize::from(n)]).collect()
+        (0..40u8).map(|n| vec![n; if n == 20 { LARGEST + 1 } else { 1000 + 777 * usize::from(n) }]).collect()
     }
 
     fn content(store: &dyn Store) -> Vec<u8> {
