@@ -1,4 +1,4 @@
-//! Writes a table: entries in, blocks out, about one MiB per call to the store.
+//! Writes a table: entries in, blocks out, about 256 KiB per call to the store.
 //!
 //! ```text
 //! data blocks | filter | range tombstones | dictionary | index | properties | footer
@@ -21,8 +21,9 @@ use crate::manifest::{KeyRange, TableInfo};
 use crate::range_del::RangeTombstones;
 use sinter_storage::store::{Appender, FileId};
 
-/// Bytes per append. A store call (and its system call) per block would cost more than the block.
-const PIECE: usize = 1 << 20;
+/// Bytes per append. A store call (and its system call) per block would cost more than the block; a buffer that leaves the core's cache
+/// before it is copied out costs as well, and allocators keep large ones.
+const PIECE: usize = 256 << 10;
 /// A block, which may have one entry more than its size asks for, stays below 4 GiB.
 const LARGEST_ENTRY: usize = 3 << 30;
 /// Bytes of samples per byte of dictionary: what zstd recommends.

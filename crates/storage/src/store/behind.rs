@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 /// Larger pieces are not copied for the thread; the caller appends them itself.
-const LARGEST: usize = 8 << 20;
+const LARGEST: usize = 512 << 10;
 
 /// An appender that another thread works on, from the second append on: a file of one piece is not worth a thread. An append that fails
 /// there is told by a later call; from then on the appender below refuses further use, as always. If no thread can be started, the caller
