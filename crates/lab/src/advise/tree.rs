@@ -87,7 +87,7 @@ impl Tree {
     }
 
     /// Merges, one after the other, beside a writer that does not wait and has just filled a memtable: meanwhile the merge that runs has
-    /// read [`PACE`] times as much. Where level 0 would slow the writer down, it waits for the merge to end.
+    /// read `PACE` times as much. Where level 0 would slow the writer down, it waits for the merge to end.
     pub fn keep_behind(&mut self) -> Result<(), String> {
         let flushed = self.version.levels[0].first().map_or(0, Run::bytes);
         let mut time = flushed * PACE;
