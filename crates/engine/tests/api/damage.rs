@@ -262,13 +262,15 @@ fn lack_of_space_is_forgotten_with_the_job_that_met_it() {
         db.flush().unwrap();
     }
     // The output of the compaction that becomes due finds no room; when it is tried again, its input is damaged.
-    faults.inject(Fault::once(Calls::Only(Operation::Create), faults.count(Operation::Create), ENOSPC));
+    let created = faults.count(Operation::Create);
+    faults.inject(Fault::once(Calls::Only(Operation::Create), created, ENOSPC));
     db.change_family_settings(&family, FamilySettings { level0_file_num_compaction_trigger: 3, ..late.clone() }).unwrap();
     let start = Instant::now();
     while db.damaged_tables().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60), "{file} is met");
         std::thread::sleep(Duration::from_millis(10));
     }
+    assert!(faults.count(Operation::Create) >= created + 2, "lack of space came first");
     corrupt(db.wait_for_compactions(), file);
     db.put(b"k", b"v").unwrap();
     db.flush().unwrap();

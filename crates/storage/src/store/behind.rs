@@ -2,6 +2,8 @@
 //! cache and the start of write-back cost the producer nothing as long as a core is free. At most one piece waits while another is written.
 
 use super::{Appender, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -13,91 +15,62 @@ const LARGEST: usize = 512 << 10;
 /// goes on by itself.
 pub fn behind(file: Box<dyn Appender>) -> Box<dyn Appender> {
     let len = file.len();
-    Box::new(Behind { place: Place::Here(file), stays: false, len })
+    Box::new(Behind { file: Arc::new(Mutex::new(file)), writer: None, stays: false, len })
 }
 
 struct Behind {
-    place: Place,
-    /// No thread again: none could be started, or an append failed, which every later call is to hear at once.
+    /// Nobody waits for the lock: the caller takes it only while there is no writer.
+    file: Arc<Mutex<Box<dyn Appender>>>,
+    writer: Option<Writer>,
+    /// No writer again: none could be started, or an append failed, which every later call is to hear at once.
     stays: bool,
+    /// Bytes appended and handed over.
     len: u64,
-}
-
-/// Where the file is.
-enum Place {
-    Here(Box<dyn Appender>),
-    There(Writer),
-    /// Between the two.
-    Moving,
 }
 
 struct Writer {
     pieces: SyncSender<Vec<u8>>,
     /// Buffers to be used again.
     free: Receiver<Vec<u8>>,
-    thread: JoinHandle<(Box<dyn Appender>, Result<()>)>,
+    thread: JoinHandle<Result<()>>,
 }
 
-impl Behind {
-    /// Hands the file to a thread, unless one has it; it stays here if there is none to be had.
-    fn send_away(&mut self) {
-        let file = match std::mem::replace(&mut self.place, Place::Moving) {
-            Place::Here(file) => file,
-            place => {
-                self.place = place;
-                return;
-            }
-        };
+impl Writer {
+    /// `None` if there is no thread to be had.
+    fn start(file: Arc<Mutex<Box<dyn Appender>>>) -> Option<Writer> {
         let (pieces, incoming) = sync_channel::<Vec<u8>>(1);
         let (used, free) = channel();
-        // The file is handed over once the thread is there, because a thread that cannot start would drop it.
-        let (hand, over) = sync_channel::<Box<dyn Appender>>(1);
-        let spawned = Builder::new().name("sinterdb-behind".into()).spawn(move || {
-            let mut file = over.recv().expect("handed over at once");
-            let result = incoming.iter().try_for_each(|piece| {
-                file.append(&piece)?;
+        let work = move || {
+            incoming.iter().try_for_each(|piece| {
+                file.lock().append(&piece)?;
                 // Nobody takes buffers back from a writer that is being ended.
                 drop(used.send(piece));
                 Ok(())
-            });
-            (file, result)
-        });
-        self.place = match spawned {
-            Ok(thread) => {
-                hand.send(file).expect("the thread waits for it");
-                Place::There(Writer { pieces, free, thread })
-            }
-            Err(_) => {
-                self.stays = true;
-                Place::Here(file)
-            }
+            })
         };
+        let thread = Builder::new().name("sinterdb-behind".into()).spawn(work).ok()?;
+        Some(Writer { pieces, free, thread })
     }
 
-    /// Waits until all is appended, and gives the file with the first error that its thread met.
-    fn come_back(&mut self) -> Result<&mut Box<dyn Appender>> {
-        let mut result = Ok(());
-        if let Place::There(_) = self.place
-            && let Place::There(writer) = std::mem::replace(&mut self.place, Place::Moving)
-        {
-            drop(writer.pieces);
-            let (file, ended) = writer.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            self.stays |= ended.is_err();
-            (self.place, result) = (Place::Here(file), ended);
-        }
-        match &mut self.place {
-            Place::Here(file) => {
-                self.len = file.len();
-                result.map(|()| file)
-            }
-            Place::There(_) | Place::Moving => unreachable!("it has just come back"),
-        }
+    /// Waits until all is appended: the first error that the thread met.
+    fn end(self) -> std::thread::Result<Result<()>> {
+        drop(self.pieces);
+        self.thread.join()
     }
 }
 
 impl Behind {
+    fn end_writer(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let result = writer.end().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.stays |= result.is_err();
+        self.len = self.file.lock().len();
+        result
+    }
+
     fn append_here(&mut self, bytes: &[u8]) -> Result<()> {
-        let file = self.come_back()?;
+        self.end_writer()?;
+        let mut file = self.file.lock();
         let result = file.append(bytes);
         self.len = file.len();
         self.stays |= result.is_err();
@@ -107,12 +80,14 @@ impl Behind {
 
 impl Appender for Behind {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let is_first = matches!(&self.place, Place::Here(file) if file.is_empty());
-        if self.stays || is_first || bytes.len() > LARGEST {
+        if self.stays || self.len == 0 || bytes.len() > LARGEST {
             return self.append_here(bytes);
         }
-        self.send_away();
-        let Place::There(writer) = &mut self.place else { return self.append_here(bytes) };
+        if self.writer.is_none() {
+            self.writer = Writer::start(Arc::clone(&self.file));
+            self.stays = self.writer.is_none();
+        }
+        let Some(writer) = &self.writer else { return self.append_here(bytes) };
         let mut piece = writer.free.try_recv().unwrap_or_default();
         piece.clear();
         piece.extend_from_slice(bytes);
@@ -125,19 +100,21 @@ impl Appender for Behind {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.come_back()?.sync()
+        self.end_writer()?;
+        self.file.lock().sync()
     }
 
-    /// Bytes appended and handed over so far.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn seal(mut self: Box<Self>) -> Result<()> {
-        self.come_back()?;
-        match std::mem::replace(&mut self.place, Place::Moving) {
-            Place::Here(file) => file.seal(),
-            Place::There(_) | Place::Moving => unreachable!("it has just come back"),
+        self.end_writer()?;
+        let file = Arc::clone(&self.file);
+        drop(self);
+        match Arc::into_inner(file) {
+            Some(file) => file.into_inner().seal(),
+            None => unreachable!("the writer that shared it has ended"),
         }
     }
 }
@@ -145,10 +122,7 @@ impl Appender for Behind {
 impl Drop for Behind {
     /// A file that is given up is closed before anybody deletes it. Whatever the thread met no longer matters.
     fn drop(&mut self) {
-        if let Place::There(writer) = std::mem::replace(&mut self.place, Place::Moving) {
-            drop(writer.pieces);
-            drop(writer.thread.join());
-        }
+        drop(self.writer.take().map(Writer::end));
     }
 }
 
