@@ -3,9 +3,9 @@
 //! followed here: repeats with intervals and the bytes by cause, and hot and cold keys in families of different styles.
 
 use super::metric::Metric;
-use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, STUDY_VERSION, Scale, Study, Term};
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Medium, Phase, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Phase, ValueSize, Workload};
 use crate::statistics::Fold;
 use std::collections::BTreeMap;
 
@@ -87,20 +87,8 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let mut hypotheses = hypotheses_on_profiles();
     hypotheses.extend(hypotheses_on_shapes(&sizes));
     hypotheses.extend(hypotheses_on_families());
-    Study {
-        version: STUDY_VERSION,
-        name: NAME.to_string(),
-        title: "Compaction style, write-ahead log and write amplification".to_string(),
-        questions: questions(&sizes),
-        scale: Some(scale),
-        seed: request.seed,
-        repeats: request.repeats.unwrap_or(sizes.repeats),
-        engines: request.engines.clone(),
-        medium: Medium { directory: request.directory.clone() },
-        limits: request.limits,
-        cells,
-        hypotheses,
-    }
+    let title = "Compaction style, write-ahead log and write amplification";
+    Study { questions: questions(&sizes), cells, hypotheses, ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
 fn questions(sizes: &Sizes) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! A user's own workload crossed with the settings that shape a tree.
 
 use super::Error;
-use super::plan::{Cell, Request, STUDY_VERSION, Study};
+use super::plan::{Cell, Request, Study};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Medium, Mix, Phase, PhaseKind, Workload};
+use crate::run::{Distribution, EngineSpec, Mix, Phase, PhaseKind, Workload};
 use sinterdb::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,23 +109,12 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
         workload: workload.clone(),
         measures: measures.clone(),
     });
-    Ok(Study {
-        version: STUDY_VERSION,
-        name: NAME.to_string(),
-        title: format!("{}: which settings write least", workload.name),
-        questions: vec![format!(
-            "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory and \
-             speed? Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
-            workload.name,
-            measured(&workload)
-        )],
-        scale: None,
-        seed: request.seed,
-        repeats: request.repeats.unwrap_or(REPEATS),
-        engines: request.engines.clone(),
-        medium: Medium { directory: request.directory.clone() },
-        limits: request.limits,
-        cells: cells.collect(),
-        hypotheses: Vec::new(),
-    })
+    let questions = vec![format!(
+        "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory and speed? \
+         Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
+        workload.name,
+        measured(&workload)
+    )];
+    let title = format!("{}: which settings write least", workload.name);
+    Ok(Study { questions, cells: cells.collect(), ..request.study(NAME, &title, None, REPEATS) })
 }

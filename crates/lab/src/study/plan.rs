@@ -269,3 +269,23 @@ pub struct Request {
     /// What each run may use.
     pub limits: Limits,
 }
+
+impl Request {
+    /// A study that was asked for like this, with nothing asked or run yet. `repeats` is the study's own number.
+    pub(super) fn study(&self, name: &str, title: &str, scale: Option<Scale>, repeats: u32) -> Study {
+        Study {
+            version: STUDY_VERSION,
+            name: name.to_string(),
+            title: title.to_string(),
+            questions: Vec::new(),
+            scale,
+            seed: self.seed,
+            repeats: self.repeats.unwrap_or(repeats),
+            engines: self.engines.clone(),
+            medium: Medium { directory: self.directory.clone() },
+            limits: self.limits,
+            cells: Vec::new(),
+            hypotheses: Vec::new(),
+        }
+    }
+}

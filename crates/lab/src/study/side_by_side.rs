@@ -1,8 +1,8 @@
 //! Engines beside each other on the workloads that everybody knows: db_bench's and YCSB's. No claim is tested; what comes out is a table.
 
-use super::plan::{Cell, Request, STUDY_VERSION, Scale, Study};
+use super::plan::{Cell, Request, Scale, Study};
 use super::settings::{MEMTABLE, Shape, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Medium, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
+use crate::run::{Distribution, EngineSpec, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
 use std::collections::BTreeMap;
 
 /// Its name on the command line.
@@ -61,20 +61,8 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         measures: measured.into_iter().map(|name| measure(&workload, name)).collect(),
         workload,
     });
-    Study {
-        version: STUDY_VERSION,
-        name: NAME.to_string(),
-        title: "Engines side by side on db_bench's workloads and YCSB".to_string(),
-        questions: questions(&sizes),
-        scale: Some(scale),
-        seed: request.seed,
-        repeats: request.repeats.unwrap_or(sizes.repeats),
-        engines: request.engines.clone(),
-        medium: Medium { directory: request.directory.clone() },
-        limits: request.limits,
-        cells: cells.collect(),
-        hypotheses: Vec::new(),
-    }
+    let title = "Engines side by side on db_bench's workloads and YCSB";
+    Study { questions: questions(&sizes), cells: cells.collect(), ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
 fn questions(sizes: &Sizes) -> Vec<String> {
