@@ -110,8 +110,8 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
         measures: measures.clone(),
     });
     let questions = vec![format!(
-        "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory and speed? \
-         Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
+        "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory \
+         and speed? Measured are its phases {:?} together; log on, Snappy, memtables and tables of 64 MiB.",
         workload.name,
         measured(&workload)
     )];
