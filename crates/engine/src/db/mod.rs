@@ -24,6 +24,7 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
+mod tick;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -109,6 +110,8 @@ struct Inner {
     visible: AtomicU64,
     next_number: AtomicU64,
     pressure: Pressure,
+    /// When [`Inner::tick`] last did something.
+    ticked_ns: AtomicU64,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     /// The turn to sync these.
@@ -228,6 +231,7 @@ impl Inner {
             visible: AtomicU64::new(0),
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
+            ticked_ns: AtomicU64::new(0),
             retired: Mutex::default(),
             retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
