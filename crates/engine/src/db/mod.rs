@@ -13,6 +13,7 @@ mod family;
 mod iterator;
 mod logs;
 mod mem;
+mod memory;
 mod open;
 mod properties;
 mod publish;
@@ -56,6 +57,7 @@ use background::Threads;
 use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
+use memory::Memory;
 use parking_lot::{Condvar, Mutex};
 use queue::Queue;
 use room::Pressure;
@@ -93,6 +95,7 @@ struct Inner {
     settings: DbSettings,
     clock: Arc<dyn Clock>,
     cache: Arc<Cache>,
+    memory: Memory,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
     statistics: Arc<Statistics>,
@@ -214,6 +217,7 @@ impl Inner {
             handle: parts.default_family.core.handle,
             store: parts.store,
             db: state.db,
+            memory: Memory::new(&parts.settings),
             settings: parts.settings,
             clock: parts.clock,
             cache: parts.cache,

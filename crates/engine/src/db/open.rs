@@ -254,7 +254,9 @@ impl Builder {
         let (store, lock, pool) = parts;
         let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
         let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
-        let cache = Cache::new(settings.cache_size);
+        let cache = Cache::with_time(settings.cache_size, self.clock.clone());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
+        cache.resize(settings.cache_size, (settings.cache_size as f64 * settings.compressed_cache.start()) as u64);
         let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let mut families = BTreeMap::new();

@@ -3,4 +3,5 @@
 mod damage;
 mod golden;
 mod model;
+mod packed;
 mod support;
