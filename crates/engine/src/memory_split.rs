@@ -22,8 +22,8 @@ const FLOOR: u64 = 16;
 const MOST_MEMTABLES: u64 = 512 << 20;
 /// One side has to save so many times more than the other.
 const CLEARLY: f64 = 1.5;
-/// A step has to save so many nanoseconds per second: a thousandth of a processor.
-const WORTH_NS: f64 = 1e6;
+/// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.
+const WORTH_NS: f64 = 2.5e5;
 /// What is older than this has lost two thirds of its weight, seconds.
 const MEMORY_S: f64 = 20.0;
 

@@ -39,7 +39,7 @@ impl Memory {
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
         let budget = settings.memory_budget;
-        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 2)));
+        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 16 * 15)));
         let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
