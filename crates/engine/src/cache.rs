@@ -250,6 +250,12 @@ impl Cache {
         self.packed_capacity.load(Relaxed)
     }
 
+    /// Changes the budget and leaves its parts in proportion; evicts down to it.
+    pub fn set_capacity(&self, bytes: u64) {
+        let share = |part: u64| u64::try_from(u128::from(part) * u128::from(bytes) / u128::from(self.capacity().max(1))).unwrap_or(0);
+        self.resize(bytes, share(self.packed_capacity()));
+    }
+
     /// Changes the budget, of which `packed` bytes are for packed blocks; evicts down to it.
     pub fn resize(&self, capacity: u64, packed: u64) {
         let _only = self.resizing.lock();

@@ -105,7 +105,7 @@ fn too_large_zero_capacity_and_shrinking() {
     let used = cache.used();
     home.put(&cache, 1, Part::Data, 500);
     assert_eq!(cache.used(), used, "already there");
-    cache.resize(0, 0);
+    cache.set_capacity(0);
     assert_eq!((cache.used(), home.has(1)), (0, false));
     home.put(&cache, 2, Part::Data, 1);
     assert!(!home.has(2));

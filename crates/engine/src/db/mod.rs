@@ -9,11 +9,12 @@ mod background;
 mod batch;
 mod checkpoint;
 mod damage;
+mod division;
 mod family;
 mod iterator;
 mod logs;
 mod mem;
-mod memory;
+
 mod open;
 mod properties;
 mod publish;
@@ -57,7 +58,7 @@ use background::Threads;
 use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
-use memory::Memory;
+use division::Division;
 use parking_lot::{Condvar, Mutex};
 use queue::Queue;
 use room::Pressure;
@@ -95,7 +96,7 @@ struct Inner {
     settings: DbSettings,
     clock: Arc<dyn Clock>,
     cache: Arc<Cache>,
-    memory: Memory,
+    division: Division,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
     statistics: Arc<Statistics>,
@@ -217,7 +218,7 @@ impl Inner {
             handle: parts.default_family.core.handle,
             store: parts.store,
             db: state.db,
-            memory: Memory::new(&parts.settings),
+            division: Division::new(&parts.settings),
             settings: parts.settings,
             clock: parts.clock,
             cache: parts.cache,

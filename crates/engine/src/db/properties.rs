@@ -145,7 +145,7 @@ impl Db {
             "sinterdb.memory-split" => return Some(self.inner.memory_lines()),
             "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
-            "sinterdb.memtable-capacity" => self.inner.memory.memtables(),
+            "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
                 let shared = self.inner.shared.lock();

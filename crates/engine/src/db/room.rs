@@ -79,7 +79,7 @@ impl Inner {
         if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
             self.start_log(state)?;
         }
-        if self.memory.memtables() == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
+        if self.division.memtables() == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
     }
 
     #[cold]
@@ -215,7 +215,7 @@ impl Inner {
     /// All memtables together are about to hold more than they may: switches the family whose active one is largest. It waits for a flush
     /// only where the family has no place left for a full memtable.
     fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
-        let limit = self.memory.memtables();
+        let limit = self.division.memtables();
         let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
         let active: u64 = sizes().map(|s| s.0).sum();
         // RocksDB's rule (write_buffer_manager.h): flushes begin when an eighth is left, so that writes fit while they run.

@@ -16,7 +16,7 @@ const MERGE_NS_PER_BYTE: f64 = 3.0;
 
 /// What divides the memory of one database.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Division {
     /// All memtables together may hold this much, bytes.
     memtables: AtomicU64,
     tuner: Mutex<Tuner>,
@@ -34,7 +34,7 @@ struct Tuner {
     miss_ns: f64,
 }
 
-impl Memory {
+impl Division {
     /// As the settings say. Without background threads nothing moves.
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
@@ -43,7 +43,7 @@ impl Memory {
         let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
-        Memory { memtables: AtomicU64::new(memtables), tuner: Mutex::new(tuner) }
+        Division { memtables: AtomicU64::new(memtables), tuner: Mutex::new(tuner) }
     }
 
     /// Bytes that all memtables together may hold now; `u64::MAX`: no limit.
@@ -57,7 +57,7 @@ impl Inner {
     /// Once a second: looks at what was read and merged, and moves some bytes.
     pub(super) fn divide_memory(&self) {
         let (memtable_bytes, tree_bytes) = (self.memtable_bytes(), self.live_table_bytes());
-        let mut tuner = self.memory.tuner.lock();
+        let mut tuner = self.division.tuner.lock();
         if let Some(parts) = &mut tuner.parts {
             parts.tick(&self.cache);
         }
@@ -67,13 +67,11 @@ impl Inner {
         let seen = self.seen(&mut tuner, tree_bytes);
         let Some(split) = &mut tuner.split else { return };
         let memtables = split.observe(&seen);
-        self.memory.memtables.store(memtables, Ordering::Relaxed);
+        self.division.memtables.store(memtables, Ordering::Relaxed);
         // Memtables that are larger than they are to be keep their bytes until they are flushed.
         let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
-        let (capacity, packed) = (self.cache.capacity(), self.cache.packed_capacity());
-        if cache != capacity {
-            let packed = (u128::from(packed) * u128::from(cache)).checked_div(u128::from(capacity)).unwrap_or(0);
-            self.cache.resize(cache, u64::try_from(packed).unwrap_or(0));
+        if cache != self.cache.capacity() {
+            self.cache.set_capacity(cache);
         }
     }
 
@@ -107,19 +105,19 @@ impl Inner {
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
         let moves = self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
-        moves.then(|| self.memory.memtables() / 2)
+        moves.then(|| self.division.memtables() / 2)
     }
 
     /// How the memory is divided now and why, a line each: for people.
     pub(super) fn memory_lines(&self) -> String {
         let memtable_bytes = self.memtable_bytes();
-        let tuner = self.memory.tuner.lock();
+        let tuner = self.division.tuner.lock();
         let mut out = String::new();
         let packed = self.cache.packed_capacity();
         let mut line = |name: &str, limit: u64, used: u64| {
             let _ = writeln!(out, "{name}: {}, {} in use", format_bytes(limit), format_bytes(used));
         };
-        line("memtables", self.memory.memtables(), memtable_bytes);
+        line("memtables", self.division.memtables(), memtable_bytes);
         line("cache, uncompressed", self.cache.capacity() - packed, self.cache.used() - self.cache.packed_used());
         line("cache, compressed", packed, self.cache.packed_used());
         if let Some(split) = &tuner.split {

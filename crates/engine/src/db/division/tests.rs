@@ -49,7 +49,7 @@ fn read_a_second(db: &Db, clock: &ManualClock, state: &mut u64) {
     }
     clock.advance_ns(600_000_000);
     db.inner.divide_memory();
-    let memtables = db.inner.memory.memtables();
+    let memtables = db.inner.division.memtables();
     assert!(db.inner.cache.capacity() + memtables <= MEMORY);
     assert!(db.inner.cache.used() <= db.inner.cache.capacity());
 }
@@ -111,12 +111,12 @@ fn nothing_moves_without_threads() {
     let settings = DbSettings { compressed_cache: CompressedCache::Auto, max_background_jobs: 0, ..budgeted() };
     let (clock, db) = open(&memory, settings);
     fill(&db);
-    let before = (db.inner.memory.memtables(), db.inner.cache.capacity(), 0);
+    let before = (db.inner.division.memtables(), db.inner.cache.capacity(), 0);
     let mut state = 1;
     for _ in 0..20 {
         read_a_second(&db, &clock, &mut state);
     }
-    assert_eq!((db.inner.memory.memtables(), db.inner.cache.capacity(), db.inner.cache.packed_capacity()), before);
+    assert_eq!((db.inner.division.memtables(), db.inner.cache.capacity(), db.inner.cache.packed_capacity()), before);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_share_is_there_from_the_start_and_a_family_keeps_a_size_of_its_own() {
     let mut own = Budgets { memory: Some(MEMORY), space_amplification: None }.family();
     own.write_buffer_size = 100 << 10;
     let family = db.create_family("own", own).unwrap();
-    db.inner.memory.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
+    db.inner.division.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(db.inner.memtable_limit(&family.core), 100 << 10);
     assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, budgeted().db_write_buffer_size / 2, "nothing moves here");
 }
