@@ -49,6 +49,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/compaction/collapse", 80),
     ("engine/src/compaction/output", 80),
     ("engine/src/compaction/split", 80),
+    ("engine/src/compaction/throttle", 80),
     ("engine/src/compaction/job", 80),
     ("engine/src/db", 90),
     ("engine/src/lib", 90),

@@ -84,7 +84,7 @@ impl CpuRoom {
             let passed = now_ns - last.as_ref().map_or(now_ns, |last| last.at_ns);
             let is_first = last.as_ref().is_none_or(|last| !last.is_measured);
             let weight = if is_first { 1.0 } else { passed as f64 / (passed + MEMORY_NS) as f64 };
-            let smoothed = self.idle() + weight * (room - self.idle());
+            let smoothed = (self.idle() + weight * (room - self.idle())).min(self.cpus());
             self.idle.store(smoothed.to_bits(), Ordering::Relaxed);
             now.is_measured = true;
         } else {
@@ -108,7 +108,8 @@ impl Counters {
     /// Processors' worth of CPU that was left since `last`; `None` if nothing is known.
     fn room_since(&self, last: &Counters) -> Option<f64> {
         let passed = self.at_ns.saturating_sub(last.at_ns);
-        let by_quota = self.quotas.iter().filter_map(|quota| quota.left_since(last.quotas.iter().find(|l| l.group == quota.group)?, passed));
+        let by_quota =
+            self.quotas.iter().filter_map(|quota| quota.left_since(last.quotas.iter().find(|l| l.group == quota.group)?, passed));
         by_quota.chain(self.idle_since(last)).reduce(f64::min)
     }
 

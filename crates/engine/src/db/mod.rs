@@ -8,6 +8,7 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod confined;
 mod damage;
 mod family;
 mod iterator;
@@ -24,9 +25,9 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
-mod tick;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod verify;
 mod view;
 mod write;
@@ -45,6 +46,7 @@ pub use write::{Durability, WriteOptions};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
+use crate::compaction::throttle::Throttle;
 use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
@@ -54,6 +56,7 @@ use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
+use confined::MemoryWatch;
 use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
@@ -95,6 +98,9 @@ struct Inner {
     clock: Arc<dyn Clock>,
     /// The CPU that this process may use; not measured in a database without threads.
     cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
+    /// Pauses that compactions make.
+    throttle: Throttle,
     cache: Arc<Cache>,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
@@ -207,6 +213,7 @@ struct Parts {
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
     cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
     settings: DbSettings,
     default_family: Family,
     next_number: u64,
@@ -221,6 +228,8 @@ impl Inner {
             settings: parts.settings,
             clock: parts.clock,
             cpu: parts.cpu,
+            memory: parts.memory,
+            throttle: Throttle::default(),
             cache: parts.cache,
             pool: parts.pool,
             ledger: parts.ledger,

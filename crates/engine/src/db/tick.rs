@@ -15,6 +15,6 @@ impl Inner {
             return;
         }
         self.ticked_ns.store(now, Ordering::Relaxed);
-        self.cpu.sample(now);
+        self.watch_limits(now);
     }
 }
