@@ -75,7 +75,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let data = KEYS * (VALUE as u64 + 16);
                 let cache = if divisor == 0 { 2 * data } else { data / divisor };
                 print!("| {medium} | {skew} | {part} |");
-                let shares = [CompressedCache::Off, CompressedCache::Share(0.25), CompressedCache::Share(0.5), CompressedCache::Share(0.75)];
+                let shares =
+                    [CompressedCache::Off, CompressedCache::Share(0.25), CompressedCache::Share(0.5), CompressedCache::Share(0.75)];
                 let mut last = String::new();
                 for share in shares.into_iter().chain([CompressedCache::Auto]) {
                     let db = open(&directory, slow, cache, share)?;

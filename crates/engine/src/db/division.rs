@@ -1,7 +1,7 @@
 //! Memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
 
-use super::family::FamilyCore;
 use super::Inner;
+use super::family::FamilyCore;
 use crate::cache::{Signals, split::Splitter};
 use crate::ledger::Histogram;
 use crate::memory_split::{MemorySplit, Seen};
@@ -54,7 +54,7 @@ impl Division {
 }
 
 impl Inner {
-    /// Once a second: looks at what was read and merged, and moves some bytes.
+    /// Once a second, before the limits are looked at: looks at what was read and merged, and moves some bytes.
     pub(super) fn divide_memory(&self) {
         let (memtable_bytes, tree_bytes) = (self.memtable_bytes(), self.live_table_bytes());
         let mut tuner = self.division.tuner.lock();
@@ -70,9 +70,7 @@ impl Inner {
         self.division.memtables.store(memtables, Ordering::Relaxed);
         // Memtables that are larger than they are to be keep their bytes until they are flushed.
         let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
-        if cache != self.cache.capacity() {
-            self.cache.set_capacity(cache);
-        }
+        self.memory.ask(cache);
     }
 
     /// What happened since the last look.
@@ -104,7 +102,8 @@ impl Inner {
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
-        let moves = self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
+        let moves =
+            self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
         moves.then(|| self.division.memtables() / 2)
     }
 

@@ -8,13 +8,13 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod confined;
 mod damage;
 mod division;
 mod family;
 mod iterator;
 mod logs;
 mod mem;
-
 mod open;
 mod properties;
 mod publish;
@@ -26,9 +26,9 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
-mod tick;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod verify;
 mod view;
 mod write;
@@ -47,6 +47,8 @@ pub use write::{Durability, WriteOptions};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
+use crate::compaction::throttle::Throttle;
+use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
@@ -55,10 +57,11 @@ use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
+use confined::MemoryWatch;
 use damage::Damaged;
+use division::Division;
 use family::FamilyCore;
 use logs::Retired;
-use division::Division;
 use parking_lot::{Condvar, Mutex};
 use queue::Queue;
 use room::Pressure;
@@ -95,6 +98,11 @@ struct Inner {
     db: DbId,
     settings: DbSettings,
     clock: Arc<dyn Clock>,
+    /// The CPU that this process may use; not measured in a database without threads.
+    cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
+    /// Pauses that compactions make.
+    throttle: Throttle,
     cache: Arc<Cache>,
     division: Division,
     pool: Arc<ChunkPool>,
@@ -207,6 +215,8 @@ struct Parts {
     cache: Arc<Cache>,
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
+    cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
     settings: DbSettings,
     default_family: Family,
     next_number: u64,
@@ -221,6 +231,9 @@ impl Inner {
             division: Division::new(&parts.settings),
             settings: parts.settings,
             clock: parts.clock,
+            cpu: parts.cpu,
+            memory: parts.memory,
+            throttle: Throttle::default(),
             cache: parts.cache,
             pool: parts.pool,
             ledger: parts.ledger,

@@ -90,6 +90,11 @@ impl Db {
         self.inner.ledger.balance(self.inner.store.total_written())
     }
 
+    /// What of the settings does not fit into the memory that this process may use, for people; `None` if all does, or no limit is known.
+    pub fn memory_note(&self) -> Option<String> {
+        self.inner.memory.note()
+    }
+
     /// Settings of the database.
     pub fn settings(&self) -> &DbSettings {
         &self.inner.settings
@@ -104,7 +109,8 @@ impl Db {
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
     /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.memory-split` tells how memory is divided between memtables
-    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
+    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it. `sinterdb.limits` tells the limits of CPU and memory that were found
+    /// for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;
@@ -146,6 +152,7 @@ impl Db {
             "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
+            "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
                 let shared = self.inner.shared.lock();

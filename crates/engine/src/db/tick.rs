@@ -16,5 +16,6 @@ impl Inner {
         }
         self.ticked_ns.store(now, Ordering::Relaxed);
         self.divide_memory();
+        self.watch_limits(now);
     }
 }

@@ -75,7 +75,12 @@ fn between_the_two_it_rests_near_the_least_cost() {
             let mut split = MemorySplit::new(BUDGET, start);
             let (least, most) = run(&mut split, work, 400);
             assert!(most - least <= BUDGET / 16, "it does not swing: {least} to {most}");
-            assert!(cost(split.memtables()) < 1.05 * best, "{writes} {reads}: {} costs {}, {best}", split.memtables(), cost(split.memtables()));
+            assert!(
+                cost(split.memtables()) < 1.05 * best,
+                "{writes} {reads}: {} costs {}, {best}",
+                split.memtables(),
+                cost(split.memtables())
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod budget;
 mod compressed_cache;
+mod confined;
 mod field;
 mod reference;
 mod rocksdb;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use budget::{Budgets, DEFAULT_MEMORY};
 pub use compressed_cache::CompressedCache;
+pub use confined::{Confined, confine};
 pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};

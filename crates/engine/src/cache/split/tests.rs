@@ -157,7 +157,16 @@ fn too_few_reads_decide_nothing() {
 
 #[test]
 fn the_decision_by_itself() {
-    let seen = Signals { at_ns: 1_000_000_000, misses: 5000, ghost_hits: 2000, ghost_bytes: 8 << 20, spared: 100, plain_bytes: 2, packed_bytes: 1, ..Signals::default() };
+    let seen = Signals {
+        at_ns: 1_000_000_000,
+        misses: 5000,
+        ghost_hits: 2000,
+        ghost_bytes: 8 << 20,
+        spared: 100,
+        plain_bytes: 2,
+        packed_bytes: 1,
+        ..Signals::default()
+    };
     let slow = Observed { capacity: 32 << 20, plain_used: 32 << 20, seen, miss_ns: 100_000.0, unpack_ns: 5000.0, ..Observed::default() };
     assert_eq!(decide(&slow).packed, 1 << 20);
     let no_gain = [

@@ -1,7 +1,7 @@
 //! Memory that moves, in a database whose medium takes simulated time.
 
 use super::super::{DEFAULT_FAMILY, Db};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::settings::{Budgets, CompressedCache, DbSettings};
 use sinter_storage::store::{Medium, MemoryStore, Store, Throttle};
 use std::sync::Arc;
@@ -49,6 +49,7 @@ fn read_a_second(db: &Db, clock: &ManualClock, state: &mut u64) {
     }
     clock.advance_ns(600_000_000);
     db.inner.divide_memory();
+    db.inner.watch_limits(clock.monotonic_ns());
     let memtables = db.inner.division.memtables();
     assert!(db.inner.cache.capacity() + memtables <= MEMORY);
     assert!(db.inner.cache.used() <= db.inner.cache.capacity());
