@@ -7,7 +7,7 @@
 //! Reading order: `block` (how a search in a block works) and `block_builder`, `index` (how a block is found), `frame` (checksums and
 //! compression around every block), `footer` and `properties`; then `builder` writes a table, `reader` opens one and answers gets, `cursor`
 //! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte. `search` has the
-//! machine-specific code. The byte-by-byte format is in docs/format.md.
+//! machine-specific code, `slab` the memory of cached blocks. The byte-by-byte format is in docs/format.md.
 
 pub mod block;
 mod block_builder;
@@ -22,6 +22,7 @@ mod reader;
 mod resident;
 mod scan;
 mod search;
+mod slab;
 mod verify;
 
 pub use builder::{TableBuilder, TableOptions};
