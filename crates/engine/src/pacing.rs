@@ -97,6 +97,13 @@ pub fn pace(input: &PaceInput) -> Pace {
     by_runs.max(between(input.debt, input.soft_debt, input.hard_debt, StopReason::Debt))
 }
 
+/// How urgent compactions are, from 0 (nothing to do) to 1 (writers are about to be slowed down): how far runs or debt are on their way to
+/// the limits at which that begins.
+pub fn urgency(input: &PaceInput) -> f64 {
+    let part = |value: u64, soft: u64| if soft == 0 { 0.0 } else { (value as f64 / soft as f64).min(1.0) };
+    part(input.runs as u64, input.slowdown_runs as u64).max(part(input.debt, input.soft_debt))
+}
+
 /// Free below `soft`, stopped from `hard` on, between them a rate that falls geometrically: each step is the same factor. A limit of zero
 /// is off.
 fn between(value: u64, soft: u64, hard: u64, reason: StopReason) -> Pace {
@@ -135,6 +142,19 @@ mod tests {
         assert_eq!(at(36, 0), Pace::Stop(StopReason::Runs));
         assert_eq!(at(0, 256), Pace::Stop(StopReason::Debt));
         assert!(matches!(at(35, 255), Pace::Delay { bytes_per_second } if (SLOWEST_DELAY..2 * SLOWEST_DELAY).contains(&bytes_per_second)));
+    }
+
+    #[test]
+    fn urgency_is_whole_where_writers_are_held_back() {
+        let urgency = |runs, debt| {
+            urgency(&PaceInput { runs, slowdown_runs: 20, stop_runs: 36, debt, soft_debt: 64, hard_debt: 256, full_memtables: 9 })
+        };
+        assert_eq!((urgency(0, 0), urgency(5, 0), urgency(5, 48), urgency(40, 0)), (0.0, 0.25, 0.75, 1.0));
+        for runs in 0..40 {
+            for debt in 0..300 {
+                assert!(at(runs, debt) == Pace::Free || urgency(runs, debt) == 1.0, "{runs} runs, debt {debt}");
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //!
 //! Nothing here knows files: entries come from a [`Cursor`] and go to a [`Sink`].
 
+use super::throttle::Rests;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, kind_of, seq_of, trailer};
@@ -26,10 +27,6 @@ use crate::operator::{CompactionFilter, Decision, MergeOperator};
 use crate::range_del::{Fragment, RangeTombstones};
 use crate::visible::{Operands, shown};
 use std::cmp::Ordering;
-use std::sync::atomic::{self, AtomicBool};
-
-/// Entries between two looks at the stop flags.
-const STOP_INTERVAL: u64 = 1024;
 
 /// What a merge may drop.
 pub struct Rules<'a> {
@@ -96,22 +93,6 @@ pub trait Sink {
     fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()>;
 }
 
-/// Reasons to give up early: either flag.
-#[derive(Clone, Copy)]
-pub struct Stop<'a> {
-    /// The job was cancelled.
-    pub cancel: &'a AtomicBool,
-    /// Another part of the job failed.
-    pub failed: &'a AtomicBool,
-}
-
-impl Stop<'_> {
-    /// Give up.
-    pub fn requested(&self) -> bool {
-        self.cancel.load(atomic::Ordering::Relaxed) || self.failed.load(atomic::Ordering::Relaxed)
-    }
-}
-
 /// How many entries went in and came out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -121,7 +102,7 @@ pub struct Counts {
     pub entries_out: u64,
 }
 
-/// Sends what survives of `input` within the user keys `[from, to)` to `sink`. `None` if it was stopped.
+/// Sends what survives of `input` within the user keys `[from, to)` to `sink`, with rests on the way. `None` if it was stopped.
 ///
 /// # Errors
 /// Those of input and sink; [`Error::Corrupt`] if entries come out of order or are of an unknown kind.
@@ -130,7 +111,7 @@ pub fn collapse<C: Cursor, S: Sink>(
     (from, to): (Option<&[u8]>, Option<&[u8]>),
     tombstones: &RangeTombstones,
     rules: &Rules<'_>,
-    stop: Stop<'_>,
+    mut rests: Rests<'_>,
     sink: &mut S,
 ) -> Result<Option<Counts>> {
     match from {
@@ -141,7 +122,7 @@ pub fn collapse<C: Cursor, S: Sink>(
     let output = Output { sink, first: true, counts: Counts::default() };
     let mut collapse =
         Collapse { input, rules, sweep, key: Vec::new(), shadow: None, unfolded: None, operands: Operands::default(), output };
-    let done = collapse.run(to, stop)?;
+    let done = collapse.run(to, &mut rests)?;
     Ok(done.then_some(collapse.output.counts))
 }
 
@@ -205,15 +186,13 @@ enum Base {
 
 impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
     /// False if it was stopped.
-    fn run(&mut self, to: Option<&[u8]>, stop: Stop<'_>) -> Result<bool> {
+    fn run(&mut self, to: Option<&[u8]>, rests: &mut Rests<'_>) -> Result<bool> {
         let mut started = false;
         let mut look = 0;
         while self.input.valid() {
             if self.output.counts.entries_in >= look {
-                look = self.output.counts.entries_in + STOP_INTERVAL;
-                if stop.requested() {
-                    return Ok(false);
-                }
+                let Some(entries) = rests.look() else { return Ok(false) };
+                look = self.output.counts.entries_in + entries;
             }
             match self.input.key().cmp(self.key.as_slice()) {
                 Ordering::Equal if started => {}

@@ -7,9 +7,10 @@
 //! of them are files that no manifest knows.
 
 use super::Plan;
-use super::collapse::{Counts, Rules, Stop, collapse};
+use super::collapse::{Counts, Rules, collapse};
 use super::output::{Limits, Output, TableFactory, TableSink};
 use super::split;
+use super::throttle::{Pacing, Rests};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
@@ -64,8 +65,10 @@ pub struct Context<'a> {
     pub max_subcompactions: usize,
     /// Set to stop the job early.
     pub cancel: &'a AtomicBool,
-    /// For times in statistics.
+    /// For times in statistics, and for pauses.
     pub clock: &'a dyn Clock,
+    /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
+    pub pacing: Option<Pacing<'a>>,
     /// Entries with an original sequence number at or below this are older than the family's time to live.
     pub expired_seq: Option<Seq>,
 }
@@ -296,8 +299,9 @@ impl Job<'_> {
         };
         let factory = Factory { job: self, to: to.or(self.largest.as_deref()) };
         let mut output = Output::new(factory, limits, self.rules.surviving(&tombstones));
-        let stop = Stop { cancel: self.context.cancel, failed: &self.failed };
-        let piece = collapse(source, (from, to), &tombstones, &self.rules, stop, &mut output).and_then(|counts| match counts {
+        let pacing = self.context.pacing.filter(|_| self.cause != Cause::Flush).map(|pacing| (pacing, self.context.clock));
+        let rests = Rests::new(self.context.cancel, &self.failed, pacing);
+        let piece = collapse(source, (from, to), &tombstones, &self.rules, rests, &mut output).and_then(|counts| match counts {
             Some(counts) => Ok(Some((counts, output.finish()?))),
             None => Ok(None),
         });

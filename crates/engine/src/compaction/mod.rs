@@ -17,6 +17,7 @@ pub mod output;
 pub mod split;
 #[cfg(test)]
 mod tests;
+pub mod throttle;
 mod universal;
 
 pub use manual::{ManualRange, manual, manual_up_to};

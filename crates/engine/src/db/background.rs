@@ -51,6 +51,9 @@ impl Threads {
 fn work(weak: &Weak<Inner>, takes: Takes) {
     while let Some(inner) = weak.upgrade() {
         let _guard = PanicGuard { inner: &inner, jobs: 0 };
+        if takes != Takes::Compactions {
+            inner.tick();
+        }
         let mut shared = inner.shared.lock();
         if shared.closing {
             return;

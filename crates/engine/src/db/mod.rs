@@ -8,6 +8,7 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod confined;
 mod damage;
 mod family;
 mod iterator;
@@ -26,6 +27,7 @@ mod snapshot;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod verify;
 mod view;
 mod write;
@@ -44,6 +46,8 @@ pub use write::{Durability, WriteOptions};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
+use crate::compaction::throttle::Throttle;
+use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
@@ -52,6 +56,7 @@ use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use background::Threads;
+use confined::MemoryWatch;
 use damage::Damaged;
 use family::FamilyCore;
 use logs::Retired;
@@ -91,6 +96,11 @@ struct Inner {
     db: DbId,
     settings: DbSettings,
     clock: Arc<dyn Clock>,
+    /// The CPU that this process may use; not measured in a database without threads.
+    cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
+    /// Pauses that compactions make.
+    throttle: Throttle,
     cache: Arc<Cache>,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
@@ -109,6 +119,8 @@ struct Inner {
     visible: AtomicU64,
     next_number: AtomicU64,
     pressure: Pressure,
+    /// When [`Inner::tick`] last did something.
+    ticked_ns: AtomicU64,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     /// The turn to sync these.
@@ -200,6 +212,8 @@ struct Parts {
     cache: Arc<Cache>,
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
+    cpu: Arc<CpuRoom>,
+    memory: MemoryWatch,
     settings: DbSettings,
     default_family: Family,
     next_number: u64,
@@ -213,6 +227,9 @@ impl Inner {
             db: state.db,
             settings: parts.settings,
             clock: parts.clock,
+            cpu: parts.cpu,
+            memory: parts.memory,
+            throttle: Throttle::default(),
             cache: parts.cache,
             pool: parts.pool,
             ledger: parts.ledger,
@@ -228,6 +245,7 @@ impl Inner {
             visible: AtomicU64::new(0),
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
+            ticked_ns: AtomicU64::new(0),
             retired: Mutex::default(),
             retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),

@@ -6,6 +6,7 @@
 //! a table would be ahead of the others. What an interrupted recovery wrote is deleted by the next one before it begins
 //! (`delete_unfinished`), so that however often it is interrupted, the store holds the log once and its tables once.
 
+use super::confined::{MemoryWatch, cpu_room};
 use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
 use super::publish::new_tables;
@@ -30,7 +31,7 @@ use sinter_storage::store::DirStore;
 use sinter_storage::store::Meter;
 use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -52,6 +53,7 @@ pub struct Builder {
     create_if_missing: bool,
     error_if_exists: bool,
     clock: Arc<dyn Clock>,
+    system_root: PathBuf,
     id: Option<[u8; 16]>,
 }
 
@@ -66,6 +68,7 @@ impl Default for Builder {
             create_if_missing: true,
             error_if_exists: false,
             clock: Arc::new(SystemClock::default()),
+            system_root: PathBuf::from("/"),
             id: None,
         }
     }
@@ -121,6 +124,12 @@ impl Builder {
     /// Where time comes from.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Below which `proc` and the control groups lie (`/`), from which CPU and memory limits are read: for tests.
+    pub fn system_root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.system_root = root.into();
         self
     }
 
@@ -253,17 +262,19 @@ impl Builder {
     fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
         let (store, lock, pool) = parts;
         let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
-        let settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
-        let cache = Cache::new(settings.cache_size);
+        let mut settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
+        let of = |toml: &String| Ok(FamilySettings::from_stored(toml).map_err(|c| Error::Invalid(c.join("; ")))?.0);
+        let family_settings = state.families.values().map(|family| of(&family.settings)).collect::<Result<Vec<_>>>()?;
+        let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
+        let cache = Cache::new(memory.cache_bytes());
         let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(state.last_seq);
-        for family in state.families.values() {
+        for (family, settings) in state.families.values().zip(family_settings) {
             let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
-            let settings = FamilySettings::from_stored(&family.settings).map_err(|c| Error::Invalid(c.join("; ")))?.0;
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             let core = Arc::new(FamilyCore {
                 id: family.id,
@@ -285,7 +296,9 @@ impl Builder {
         let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
-        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock.clone(), settings, default_family, next_number };
+        let clock = self.clock.clone();
+        let cpu = Arc::new(cpu_room(&settings, &self.system_root));
+        let parts = Parts { store, lock, pool, cache, ledger, clock, cpu, memory, settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
         if self.read_only {
             inner.start_read_only(state, families, survey)?;

@@ -90,6 +90,11 @@ impl Db {
         self.inner.ledger.balance(self.inner.store.total_written())
     }
 
+    /// What of the settings does not fit into the memory that this process may use, for people; `None` if all does, or no limit is known.
+    pub fn memory_note(&self) -> Option<String> {
+        self.inner.memory.note()
+    }
+
     /// Settings of the database.
     pub fn settings(&self) -> &DbSettings {
         &self.inner.settings
@@ -103,7 +108,8 @@ impl Db {
 
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
-    /// `rocksdb.background-errors` counts them, of all families, too.
+    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.limits` tells the limits of CPU and memory that were found
+    /// for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;
@@ -141,6 +147,7 @@ impl Db {
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
             "rocksdb.num-running-compactions" => self.inner.shared.lock().busy_output.len() as u64,
             "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
+            "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
                 let shared = self.inner.shared.lock();

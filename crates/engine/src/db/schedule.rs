@@ -6,6 +6,7 @@ use super::family::FamilyCore;
 use super::mem::Mem;
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
+use crate::compaction::throttle::Pacing;
 use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
 use crate::key::Seq;
@@ -73,6 +74,9 @@ impl Inner {
     }
 
     fn next_compaction(&self, shared: &mut Shared) -> Option<Job> {
+        if !self.may_compact(shared) {
+            return None;
+        }
         let (core, work, plan) = self.pick_compaction(shared)?;
         shared.turn = core.id.wrapping_add(1);
         self.mark(shared, &core, &plan);
@@ -306,9 +310,10 @@ impl Inner {
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: self.settings.bytes_per_sync,
             write_behind: !self.inline(),
-            max_subcompactions: self.settings.max_subcompactions,
+            max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,
+            pacing: Some(Pacing { throttle: &self.throttle, room: &self.cpu, urgency: &|| self.urgency(core) }).filter(|_| !self.inline()),
             expired_seq: self.expired_seq(settings.ttl_seconds),
         })
     }

@@ -5,6 +5,7 @@
 //! 3. The effective values are printed in full, stored beside the data, and parse back to the same.
 
 mod budget;
+mod confined;
 mod field;
 mod reference;
 mod rocksdb;
@@ -16,6 +17,7 @@ mod validate;
 mod tests;
 
 pub use budget::{Budgets, DEFAULT_MEMORY};
+pub use confined::{Confined, confine};
 pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};

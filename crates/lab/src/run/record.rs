@@ -40,7 +40,7 @@ pub struct RunRecord {
 pub struct Confinement {
     /// Processors it may use.
     pub cpus: usize,
-    /// `memory.max` of its cgroup, bytes.
+    /// The limit of its cgroup, bytes.
     pub memory_bytes: Option<u64>,
     /// Why a limit that was asked for does not hold.
     pub complaint: Option<String>,

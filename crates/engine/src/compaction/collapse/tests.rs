@@ -5,9 +5,13 @@ use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, histo
 use crate::visible::VisibleCursor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 static NO: AtomicBool = AtomicBool::new(false);
-const NEVER: Stop<'static> = Stop { cancel: &NO, failed: &NO };
+
+fn never() -> Rests<'static> {
+    Rests::new(&NO, &NO, None)
+}
 
 #[derive(Default)]
 struct List {
@@ -82,7 +86,7 @@ fn compact(rng: &mut Rng, history: &[Write], (from, to): (usize, usize), rules: 
     let tombstones = RangeTombstones::union(sources.iter().map(|s| &*s.1));
     let merge = || Merge::new(sources.iter().map(|s| VecCursor::new(s.0.clone())).collect());
     let mut whole = List::default();
-    let counts = collapse(merge(), (None, None), &tombstones, rules, NEVER, &mut whole).unwrap().unwrap();
+    let counts = collapse(merge(), (None, None), &tombstones, rules, never(), &mut whole).unwrap().unwrap();
     assert_eq!(counts.entries_in, sources.iter().map(|s| s.0.len() as u64).sum::<u64>());
     assert_eq!(counts.entries_out, whole.entries.len() as u64);
     assert!(counts.entries_out <= counts.entries_in);
@@ -95,7 +99,7 @@ fn compact(rng: &mut Rng, history: &[Write], (from, to): (usize, usize), rules: 
     for w in bounds.windows(2) {
         let range = (w[0].as_deref(), w[1].as_deref());
         let clipped = tombstones.clip(range.0, range.1);
-        let counts = collapse(merge(), range, &clipped, rules, NEVER, &mut pieces).unwrap().unwrap();
+        let counts = collapse(merge(), range, &clipped, rules, never(), &mut pieces).unwrap().unwrap();
         tombstone_pieces.push(rules.surviving(&clipped));
         sum = Counts { entries_in: sum.entries_in + counts.entries_in, entries_out: sum.entries_out + counts.entries_out };
     }
@@ -284,7 +288,7 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
     change(&mut rules);
     let input = entries.iter().map(|(k, s, kind, v)| (k.as_bytes().to_vec(), trailer(*s, *kind), v.as_bytes().to_vec())).collect();
     let mut list = List::default();
-    collapse(VecCursor::new(input), (None, None), &RangeTombstones::default(), &rules, NEVER, &mut list).unwrap();
+    collapse(VecCursor::new(input), (None, None), &RangeTombstones::default(), &rules, never(), &mut list).unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     list.entries.into_iter().map(|(k, t, v)| (text(k), seq_of(t), kind_of(t).unwrap(), text(v))).collect()
 }
@@ -366,7 +370,8 @@ impl Cursor for Unsorted {
 fn bad_input_ends_the_merge() {
     let case = Case::random(&mut Rng(1), false);
     let check = |entries: Vec<Entry>, what: &str| {
-        let result = collapse(Unsorted(entries, 0), (None, None), &RangeTombstones::default(), &case.rules(), NEVER, &mut List::default());
+        let result =
+            collapse(Unsorted(entries, 0), (None, None), &RangeTombstones::default(), &case.rules(), never(), &mut List::default());
         assert!(result.unwrap_err().to_string().contains(what), "{what}");
     };
     let value = |key: &[u8]| (key.to_vec(), trailer(1, Kind::Value), vec![]);
@@ -377,7 +382,7 @@ fn bad_input_ends_the_merge() {
     for fail in 0..=9 {
         let mut input = VecCursor::new((0..9u8).map(|k| value(&[k])).collect());
         input.fail_at = Some(fail);
-        let result = collapse(input, (None, None), &RangeTombstones::default(), &case.rules(), NEVER, &mut List::default());
+        let result = collapse(input, (None, None), &RangeTombstones::default(), &case.rules(), never(), &mut List::default());
         assert!(result.unwrap_err().to_string().contains("told to fail"), "{fail}");
     }
 }
@@ -386,7 +391,7 @@ fn bad_input_ends_the_merge() {
 fn it_stops_when_told_to() {
     let case = Case::random(&mut Rng(1), false);
     let yes = AtomicBool::new(true);
-    for stop in [Stop { cancel: &yes, failed: &NO }, Stop { cancel: &NO, failed: &yes }] {
+    for stop in [Rests::new(&yes, &NO, None), Rests::new(&NO, &yes, None)] {
         let input = VecCursor::new(vec![(b"a".to_vec(), trailer(1, Kind::Value), vec![])]);
         let result = collapse(input, (None, None), &RangeTombstones::default(), &case.rules(), stop, &mut List::default());
         assert_eq!(result.unwrap(), None);

@@ -57,6 +57,7 @@ impl World {
             max_subcompactions: pieces,
             cancel: &self.cancel,
             clock: &ManualClock::default(),
+            pacing: None,
             expired_seq: None,
         })
     }

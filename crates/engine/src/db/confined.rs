@@ -1,0 +1,184 @@
+//! What the limits of the process make of the database: how many compactions run at once, when they pause, and what the cache may hold.
+//! Limits are read at the start and looked at again once a second, since they may change.
+
+use super::family::FamilyCore;
+use super::{Inner, Shared};
+use crate::cache::Cache;
+use crate::cpu::CpuRoom;
+use crate::limits::{MemoryLimit, ProcessLimits};
+use crate::pacing::{self, PaceInput};
+use crate::settings::{Confined, DbSettings, FamilySettings, confine, format_bytes};
+use parking_lot::Mutex;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The memory of the process: its limit, and what of the cache is given up while the limit is near.
+#[derive(Debug)]
+pub(super) struct MemoryWatch {
+    limits: ProcessLimits,
+    /// Of the settings, bytes.
+    cache_size: u64,
+    /// Bytes by which the cache stays below its size while memory is scarce.
+    withheld: AtomicU64,
+    now: Mutex<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    found: Option<MemoryLimit>,
+    confined: Confined,
+    valve: Valve,
+}
+
+impl MemoryWatch {
+    /// Reads the limit below `root` (`/`) and fits the settings into it: `settings` are cut down to what holds, except for the cache's size.
+    pub fn new<'a>(root: &Path, settings: &mut DbSettings, families: impl Iterator<Item = &'a FamilySettings>) -> Self {
+        let limits = ProcessLimits::find(root);
+        let found = limits.memory();
+        let confined = confine(settings, families, found.as_ref().map(|found| found.bytes));
+        settings.db_write_buffer_size = confined.db_write_buffer_size;
+        let now = Mutex::new(Watched { found, confined, valve: Valve::default() });
+        MemoryWatch { limits, cache_size: settings.cache_size, withheld: AtomicU64::new(0), now }
+    }
+
+    /// What the cache may hold now, bytes.
+    pub fn cache_bytes(&self) -> u64 {
+        self.now.lock().confined.cache_size - self.withheld.load(Ordering::Relaxed)
+    }
+
+    /// What of the settings does not fit into the limit.
+    pub fn note(&self) -> Option<String> {
+        self.now.lock().confined.note.clone()
+    }
+
+    /// Looks at the limit and at what is used of it. `families` are asked for if the limit has changed.
+    fn watch(&self, settings: &DbSettings, families: impl FnOnce() -> Vec<Arc<FamilySettings>>, cache: &Cache) {
+        let found = self.limits.memory();
+        let mut now = self.now.lock();
+        let limit = found.as_ref().map(|found| found.bytes);
+        if limit != now.found.as_ref().map(|found| found.bytes) {
+            let db = DbSettings { cache_size: self.cache_size, ..settings.clone() };
+            now.confined = confine(&db, families().iter().map(|family| &**family), limit);
+        }
+        let size = now.confined.cache_size;
+        let used = found.as_ref().map_or(0, |found| found.used);
+        let withheld = now.valve.withhold(self.withheld.load(Ordering::Relaxed), size, cache.used(), used, limit.unwrap_or(u64::MAX));
+        now.found = found;
+        self.withheld.store(withheld, Ordering::Relaxed);
+        if cache.capacity() != size - withheld {
+            cache.set_capacity(size - withheld);
+        }
+    }
+}
+
+/// Decides what of the cache is given up, from one look to the next.
+#[derive(Debug, Default)]
+struct Valve {
+    /// Use at the last look, if it was near the limit.
+    near: Option<u64>,
+}
+
+impl Valve {
+    /// From nine tenths of the limit on, the cache gives up what the use is above 85 %, and then what it grows by: memory that was freed is
+    /// used again, but it is not given back to the kernel at once, so the use itself may stay where it is. Below eight tenths the cache gets a
+    /// sixteenth of its size back at each look. All in bytes: gives what is withheld of `size`, of which `held` is in use.
+    fn withhold(&mut self, withheld: u64, size: u64, held: u64, used: u64, limit: u64) -> u64 {
+        let withheld = withheld.min(size);
+        if used >= limit / 10 * 9 {
+            let excess = used.saturating_sub(self.near.unwrap_or(limit / 20 * 17));
+            self.near = Some(used);
+            let capacity = if excess > 0 { held.min(size - withheld).saturating_sub(excess).max(size / 16) } else { size - withheld };
+            return size - capacity.min(size - withheld);
+        }
+        self.near = None;
+        let room = (limit / 10 * 8).saturating_sub(used);
+        withheld.saturating_sub(room.min((size / 16).max(1)))
+    }
+}
+
+/// How many compactions run at once: as many as there are processors, part of one counting as one, since more of them only take turns.
+/// All that the settings allow while writers are held back, because some may wait for the medium.
+fn compactions_at_once(cpus: f64, is_pressed: bool) -> usize {
+    if is_pressed { usize::MAX } else { whole_cpus(cpus) }
+}
+
+fn whole_cpus(cpus: f64) -> usize {
+    cpus.ceil().max(1.0) as usize
+}
+
+impl Inner {
+    /// Called once a second.
+    pub(super) fn watch_limits(&self, now_ns: u64) {
+        self.cpu.sample(now_ns);
+        let families = || self.shared.lock().families.values().map(|core| core.settings.load_full()).collect();
+        self.memory.watch(&self.settings, families, &self.cache);
+    }
+
+    /// Another compaction may start now. One may always, and without threads nothing runs beside it.
+    pub(super) fn may_compact(&self, shared: &Shared) -> bool {
+        shared.busy_output.len() < self.compactions_at_once()
+    }
+
+    fn compactions_at_once(&self) -> usize {
+        let jobs = self.settings.max_background_jobs.saturating_sub(1).max(1);
+        compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free()).min(jobs)
+    }
+
+    /// Into how many key ranges a compaction may be split.
+    pub(super) fn subcompactions(&self) -> usize {
+        let most = self.settings.max_subcompactions;
+        if self.inline() { most } else { most.min(whole_cpus(self.cpu.cpus())) }
+    }
+
+    /// How little the compactions of a family may pause, up to 1: not at all.
+    pub(super) fn urgency(&self, core: &FamilyCore) -> f64 {
+        if !self.pressure.is_free() {
+            return 1.0;
+        }
+        let shared = self.shared.lock();
+        if shared.settling > 0 || shared.blocked.is_some() || shared.closing || !shared.manual.is_empty() {
+            return 1.0;
+        }
+        drop(shared);
+        let view = core.view.load();
+        pacing::urgency(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()))
+    }
+
+    /// What was found and what follows from it, a line each.
+    pub(super) fn limits_text(&self) -> String {
+        let mut out = String::new();
+        let (cpus, idle) = (self.cpu.cpus(), self.cpu.idle());
+        let _ = writeln!(out, "processors: {cpus:.2}, of which {idle:.2} idle");
+        for quota in self.cpu.limits().map(|limits| limits.quotas()).unwrap_or_default() {
+            let _ =
+                writeln!(out, "cpu quota: {:.2} processors ({}), cut short {} times", quota.cpus, quota.group.display(), quota.throttled);
+        }
+        let jobs = if self.inline() { 0 } else { self.compactions_at_once() };
+        let _ = writeln!(out, "compactions at once: {jobs} beside flushes, each in up to {} parts", self.subcompactions());
+        let (pauses, paused_ns) = self.throttle.pauses();
+        let share = self.throttle.share() * 100.0;
+        let _ = writeln!(out, "pauses of compactions: {pauses}, {:.3} seconds; they work {share:.0} % of the time", paused_ns as f64 / 1e9);
+        let watched = self.memory.now.lock();
+        match &watched.found {
+            Some(found) => {
+                let (limit, used) = (format_bytes(found.bytes), found.used >> 20);
+                let _ = writeln!(out, "memory limit: {limit} ({}), {used} MiB used without files", found.group.display());
+            }
+            None => out.push_str("memory limit: none found\n"),
+        }
+        let (capacity, stated) = (self.cache.capacity() >> 20, self.memory.cache_size >> 20);
+        let _ = writeln!(out, "cache: {capacity} MiB of {stated} MiB asked for");
+        watched.confined.note.iter().for_each(|note| out += &format!("{note}\n"));
+        out
+    }
+}
+
+/// The room of a database: one without threads must not depend on what else the machine does.
+pub(super) fn cpu_room(settings: &DbSettings, root: &Path) -> CpuRoom {
+    if settings.max_background_jobs == 0 { CpuRoom::fixed(1.0, 0.0) } else { CpuRoom::new(root) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use super::*;
+use crate::clock::ManualClock;
+use crate::db::Db;
+use sinter_storage::store::MemoryStore;
+use std::fs;
+
+const MIB: u64 = 1 << 20;
+
+/// A control group of version 2 in made-up files, with processors 0 to 3.
+struct Made(tempfile::TempDir);
+
+impl Made {
+    fn new(memory: &str) -> Self {
+        let made = Made(tempfile::tempdir().unwrap());
+        made.put("proc/self/mountinfo", "30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+        made.put("proc/self/cgroup", "0::/box\n");
+        made.put("proc/thread-self/status", "Cpus_allowed_list:\t0-3\n");
+        made.put("cg/box/cpu.max", "max 100000\n");
+        made.memory(memory, 0);
+        made
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn memory(&self, limit: &str, used: u64) {
+        self.put("cg/box/memory.max", limit);
+        self.put("cg/box/memory.current", &(used + 7 * MIB).to_string());
+        self.put("cg/box/memory.stat", &format!("inactive_file {}\nactive_file {}\n", 3 * MIB, 4 * MIB));
+    }
+
+    /// Its clock stands, so that only the test looks at the limits.
+    fn open(&self, settings: DbSettings) -> Db {
+        let builder = Db::builder().settings(settings).system_root(self.0.path()).clock(Arc::new(ManualClock::default()));
+        builder.open_store(Arc::new(MemoryStore::new())).unwrap()
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    (bytes * MIB).to_string()
+}
+
+fn capacity(db: &Db) -> u64 {
+    db.inner.cache.capacity() / MIB
+}
+
+#[test]
+fn the_cache_follows_a_limit_that_changes_while_open() {
+    let made = Made::new("max");
+    let db = made.open(DbSettings { cache_size: 1024 * MIB, ..DbSettings::default() });
+    assert_eq!((capacity(&db), db.memory_note()), (1024, None));
+    made.memory(&mib(512), 100 * MIB);
+    db.inner.watch_limits(1);
+    assert_eq!(capacity(&db), 256);
+    assert!(db.memory_note().unwrap().starts_with("memory is limited to 512MiB"));
+    let text = db.property(&db.default_family(), "sinterdb.limits").unwrap();
+    assert!(text.contains("/cg/box), 100 MiB used without files\ncache: 256 MiB of 1024 MiB asked for\nmemory is limited to"), "{text}");
+    made.memory("max", 0);
+    db.inner.watch_limits(2);
+    assert_eq!((capacity(&db), db.memory_note()), (1024, None));
+    assert_eq!(db.settings().cache_size, 1024 * MIB, "what was asked for is not forgotten");
+}
+
+#[test]
+fn a_limit_is_found_at_the_start_and_holds_without_threads_too() {
+    for jobs in [0, 2] {
+        let made = Made::new(&mib(128));
+        let db = made.open(DbSettings { cache_size: 64 * MIB, max_background_jobs: jobs, ..DbSettings::default() });
+        assert_eq!((capacity(&db), db.settings().db_write_buffer_size), (48, 48 * MIB), "{jobs} jobs");
+        assert!(db.memory_note().is_some());
+        db.put(b"k", b"v").unwrap();
+        assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn memory_near_the_limit_shrinks_the_cache_and_gives_it_back() {
+    let made = Made::new(&mib(1000));
+    let db = made.open(DbSettings { cache_size: 320 * MIB, ..DbSettings::default() });
+    let mut at = 0;
+    let mut step = |used: u64| {
+        made.memory(&mib(1000), used * MIB);
+        at += 1;
+        db.inner.watch_limits(at);
+        capacity(&db)
+    };
+    assert_eq!([step(500), step(899)], [320, 320]);
+    assert_eq!(step(980), 20, "nothing is cached, so there is nothing to give up but the permission");
+    assert_eq!([step(850), step(801)], [20, 20], "neither near nor far");
+    assert_eq!([step(790), step(700), step(700)], [30, 50, 70]);
+    for _ in 0..20 {
+        step(100);
+    }
+    assert_eq!(step(100), 320);
+}
+
+#[test]
+fn a_valve_gives_up_what_the_use_grows_by() {
+    let mut valve = Valve::default();
+    // The cache is full: 600 of 600.
+    let first = valve.withhold(0, 600, 600, 900, 1000);
+    assert_eq!(first, 50, "what is above 850");
+    assert_eq!(valve.withhold(first, 600, 550, 900, 1000), 50, "freed memory need not go back to the kernel");
+    assert_eq!(valve.withhold(50, 600, 550, 920, 1000), 70);
+    assert_eq!(valve.withhold(70, 600, 530, 5000, 1000), 563, "a sixteenth stays");
+    assert_eq!(valve.withhold(563, 600, 37, u64::MAX, 1000), 563);
+    assert_eq!(valve.withhold(563, 600, 37, 850, 1000), 563);
+    assert_eq!(valve.withhold(563, 600, 37, 0, 1000), 526);
+    assert_eq!(valve.withhold(563, 100, 37, 0, 1000), 94, "the size was reduced");
+    assert_eq!(Valve::default().withhold(0, 0, 0, 900, 1000), 0);
+    let mut valve = Valve::default();
+    for used in [0, 5, 1000, 3, 900, 2000, u64::MAX] {
+        for (size, held) in [(0, 0), (10, 5), (600, 900)] {
+            for limit in [0, 1, 1000, u64::MAX] {
+                assert!(valve.withhold(3, size, held, used, limit) <= size);
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_compactions_run_as_there_are_processors() {
+    assert_eq!([0.05, 0.5, 1.0, 1.5, 2.0, 64.0].map(|cpus| compactions_at_once(cpus, false)), [1, 1, 1, 2, 2, 64]);
+    assert_eq!(compactions_at_once(0.5, true), usize::MAX, "writers are held back");
+    let made = Made::new("max");
+    let db = made.open(DbSettings { max_background_jobs: 8, max_subcompactions: 3, ..DbSettings::default() });
+    let now = |at: u64| {
+        db.inner.watch_limits(at);
+        (db.inner.compactions_at_once(), db.inner.subcompactions())
+    };
+    assert_eq!(now(1), (4, 3));
+    made.put("cg/box/cpu.max", "150000 100000\n");
+    assert_eq!(now(1_000_000_000), (2, 2));
+    made.put("cg/box/cpu.max", "20000 100000\n");
+    assert_eq!(now(2_000_000_000), (1, 1));
+    made.put("cg/box/cpu.max", "max\n");
+    made.put("proc/thread-self/status", "Cpus_allowed_list:\t0-63\n");
+    assert_eq!(now(3_000_000_000), (7, 3), "the settings are the upper bound");
+    // One that runs keeps a second from starting, and flushes go on all the same.
+    made.put("cg/box/cpu.max", "100000 100000\n");
+    db.inner.watch_limits(4_000_000_000);
+    let mut shared = db.inner.shared.lock();
+    assert!(db.inner.may_compact(&shared));
+    shared.busy_output.push((0, 1, Default::default()));
+    assert!(!db.inner.may_compact(&shared));
+    shared.busy_output.clear();
+    drop(shared);
+    db.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn without_threads_nothing_is_bounded_by_processors() {
+    let made = Made::new("max");
+    made.put("cg/box/cpu.max", "10000 100000\n");
+    let db = made.open(DbSettings { max_background_jobs: 0, max_subcompactions: 5, ..DbSettings::default() });
+    assert_eq!((db.inner.cpu.cpus(), db.inner.cpu.idle(), db.inner.subcompactions()), (1.0, 0.0, 5));
+    assert!(db.inner.may_compact(&db.inner.shared.lock()));
+}
+
+#[test]
+fn work_that_somebody_waits_for_is_urgent() {
+    let made = Made::new("max");
+    let db = made.open(DbSettings::default());
+    let core = &db.default_family().core;
+    assert_eq!(db.inner.urgency(core), 0.0);
+    db.inner.shared.lock().settling = 1;
+    assert_eq!(db.inner.urgency(core), 1.0);
+    db.inner.shared.lock().settling = 0;
+    db.inner.shared.lock().manual.push(0);
+    assert_eq!(db.inner.urgency(core), 1.0);
+    db.inner.shared.lock().manual.clear();
+    assert_eq!(db.inner.urgency(core), 0.0);
+}
