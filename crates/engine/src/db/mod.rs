@@ -24,9 +24,9 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
-mod tick;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod verify;
 mod view;
 mod write;
@@ -53,6 +53,7 @@ use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
+use crate::table::Packers;
 use background::Threads;
 use damage::Damaged;
 use family::FamilyCore;
@@ -108,6 +109,7 @@ struct Inner {
     /// There may be work for the background threads.
     work: Condvar,
     threads: Threads,
+    packers: Arc<Packers>,
     snapshots: Arc<Snapshots>,
     /// Writes up to this number are visible.
     visible: AtomicU64,
@@ -232,6 +234,7 @@ impl Inner {
             changed: Condvar::new(),
             work: Condvar::new(),
             threads: Threads::default(),
+            packers: Arc::default(),
             snapshots: Arc::default(),
             visible: AtomicU64::new(0),
             next_number: AtomicU64::new(parts.next_number),
@@ -294,6 +297,7 @@ impl Inner {
         self.work.notify_all();
         self.changed.notify_all();
         let is_outside = self.threads.join();
+        self.packers.end();
         let mut synced = Ok(());
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();
