@@ -41,7 +41,7 @@ fn a_change_of_codec_rewrites_nothing_and_all_of_it_is_readable() {
     let dictionary = Compression { codec: Codec::Zstd, level: None, dictionary_bytes: 1000 };
     let codecs: Vec<Compression> = Codec::ALL.into_iter().map(plain).chain([dictionary, plain(Codec::Lz4), plain(Codec::None)]).collect();
     // Nothing is compacted by itself, so that each flush's table stays.
-    let settings = FamilySettings { level0_file_num_compaction_trigger: 100, write_buffer_size: 8 << 20, ..small() };
+    let settings = FamilySettings { level0_file_num_compaction_trigger: 15, ..FamilySettings::default() };
     let store = memory();
     let mut db = try_open(&store, builder().settings(inline()).family("default", settings.clone())).unwrap();
     let mut written = Vec::new();
