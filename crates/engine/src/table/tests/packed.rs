@@ -30,7 +30,7 @@ fn every_compression() -> Vec<Compression> {
 fn many_rows(n: u64, random: &mut Random) -> Vec<Row> {
     let mut value = |i: u64| match i % 97 {
         0 => (0..3000).map(|_| random.next() as u8).collect(),
-        1 if i % 3 == 0 => vec![b'x'; 200_000],
+        1 if i.is_multiple_of(3) => vec![b'x'; 200_000],
         _ => format!("{{\"name\":\"user {}\",\"mail\":\"{:x}@example.org\",\"score\":{}}}", i * 7919 % 10_007, i * i, i % 13)
             .repeat(3)
             .into_bytes(),
@@ -93,7 +93,10 @@ fn batch(compression: Compression, dictionary: Option<&Arc<Trained>>, rows: &[Ro
     batch
 }
 
-fn packed(batch: &Batch) -> Vec<(Vec<u8>, Option<(Codec, u32)>)> {
+/// A payload, and codec and raw length if it is compressed.
+type Stored = (Vec<u8>, Option<(Codec, u32)>);
+
+fn packed(batch: &Batch) -> Vec<Stored> {
     batch.blocks().map(|(bytes, packed)| (bytes.to_vec(), packed)).collect()
 }
 
