@@ -25,7 +25,7 @@ use crate::operator::{CompactionFilter, MergeOperator};
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
-use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
+use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub struct Context<'a> {
     pub bytes_per_sync: u64,
     /// Let other threads append to the tables.
     pub write_behind: bool,
+    /// Threads that may compress.
+    pub packers: &'a Arc<Packers>,
     /// Most key ranges worked on at once.
     pub max_subcompactions: usize,
     /// Set to stop the job early.
@@ -385,7 +387,8 @@ impl TableFactory for Factory<'_> {
         self.job.created.lock().push(number);
         let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
         let out = if context.write_behind { behind(out) } else { out };
-        Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
+        let builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
+        Ok(Building { builder, times: self.job.times })
     }
 }
 

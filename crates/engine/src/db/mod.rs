@@ -55,6 +55,7 @@ use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
+use crate::table::Packers;
 use background::Threads;
 use confined::MemoryWatch;
 use damage::Damaged;
@@ -114,6 +115,7 @@ struct Inner {
     /// There may be work for the background threads.
     work: Condvar,
     threads: Threads,
+    packers: Arc<Packers>,
     snapshots: Arc<Snapshots>,
     /// Writes up to this number are visible.
     visible: AtomicU64,
@@ -241,6 +243,7 @@ impl Inner {
             changed: Condvar::new(),
             work: Condvar::new(),
             threads: Threads::default(),
+            packers: Arc::default(),
             snapshots: Arc::default(),
             visible: AtomicU64::new(0),
             next_number: AtomicU64::new(parts.next_number),
@@ -303,6 +306,7 @@ impl Inner {
         self.work.notify_all();
         self.changed.notify_all();
         let is_outside = self.threads.join();
+        self.packers.end();
         let mut synced = Ok(());
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();

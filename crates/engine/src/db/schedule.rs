@@ -310,6 +310,7 @@ impl Inner {
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: self.settings.bytes_per_sync,
             write_behind: !self.inline(),
+            packers: &self.packers,
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,

@@ -48,6 +48,9 @@ pub struct TableProperties {
     pub filter_millibits: u64,
 }
 
+/// More than a block of one entry takes beside key and value: six varints.
+const MOST_OVERHEAD: u64 = 60;
+
 const CREATED_BY: u64 = 100;
 const SMALLEST: u64 = 101;
 const LARGEST: u64 = 102;
@@ -125,6 +128,8 @@ impl TableProperties {
             && self.tombstones == info.tombstones
             && self.merges == info.merges
             && self.range_tombstones == info.range_tombstones
+            // What an entry takes in a block beside key and value, its share of the block's head included.
+            && self.raw_block_bytes <= info.raw_bytes.saturating_add(info.entries.saturating_mul(MOST_OVERHEAD))
             && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)
             && (self.min_seq, self.max_seq) == (info.min_seq, info.max_seq)
             && self.range == info.range

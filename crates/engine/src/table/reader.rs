@@ -94,7 +94,7 @@ impl Table {
     pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
         let id = FileId::table(info.number);
         let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache)));
-        let frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id) };
+        let mut frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 };
         let bytes = frames.file.len();
         if bytes != info.bytes {
             return Err(frames.corrupt(bytes.min(info.bytes), &format!("the file has {bytes} bytes, not {}", info.bytes)));
@@ -114,6 +114,7 @@ impl Table {
         let (Some(blocks), true) = (blocks, properties.agrees(&info)) else {
             return Err(frames.corrupt(at, "the properties contradict the manifest"));
         };
+        frames.raw_bytes = properties.raw_block_bytes;
         Ok(Arc::new(Table {
             info,
             frames,
@@ -138,7 +139,7 @@ impl Table {
         let id = FileId::table(info.number);
         let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache)));
         Arc::new(Table {
-            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id) },
+            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 },
             footer: Footer { db, number: info.number, data_end: 0, sections: [0; 5], digest: 0 },
             properties: TableProperties::default(),
             info,
@@ -381,7 +382,7 @@ impl Table {
     pub(super) fn read_index(&self) -> Result<Index> {
         self.check_intact()?;
         let at = self.footer.section(Section::Index).map_or(0, |range| range.start);
-        Index::decode(&self.section(Section::Index)?, self.footer.data_end)
+        Index::decode(&self.section(Section::Index)?, self.footer.data_end, self.properties.raw_key_bytes)
             .filter(|index| index.len() as u64 == self.properties.data_blocks)
             .ok_or_else(|| self.frames.corrupt(at, "damaged index"))
     }

@@ -2,5 +2,7 @@
 
 mod damage;
 mod golden;
+mod hostile;
 mod model;
+mod packed;
 mod support;
