@@ -44,6 +44,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/visible", 60),
     ("engine/src/run_cursor", 60),
     ("engine/src/manifest", 65),
+    ("engine/src/memory_split", 70),
     ("engine/src/compaction", 70),
     ("engine/src/pacing", 70),
     ("engine/src/compaction/collapse", 80),

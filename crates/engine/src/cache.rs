@@ -7,14 +7,30 @@
 //! have several.
 //!
 //! The list knows tables only weakly: bytes are taken back by whoever empties a slot, the evictor or [`Cache::forget`], exactly once.
+//!
+//! A part of the budget may hold data blocks in compressed form, behind a lock that is taken only when a slot is empty. As in 2Q (Johnson
+//! and Shasha, VLDB 1994) a block enters there, as the bytes that came from the medium, and the second use unpacks it into its slot. What
+//! the CLOCK evicts is packed again and goes back, as in RocksDB's `CompressedSecondaryCache`. Each block is in one part at a time.
+//! [`split`] moves the bytes between the parts by what they save.
 
+mod packed;
+mod queue;
+pub mod split;
+mod watch;
+
+pub use packed::Packed;
+pub use watch::Signals;
+
+use crate::clock::{Clock as Time, ManualClock};
 use arc_swap::{ArcSwapOption, Guard};
+use packed::{Below, is_probed, is_watched};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use watch::Watch;
 
 /// What a part of a table is, for lives and counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +79,25 @@ impl<T> Deref for Cached<T> {
     }
 }
 
+impl<T> Cached<T> {
+    /// Bytes of memory, bookkeeping included.
+    pub fn memory(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// A block that can be packed: its bytes as they were before compression.
+pub trait Stored: Send + Sync {
+    /// These bytes.
+    fn stored(&self) -> &[u8];
+}
+
+impl<T: Stored> Stored for Cached<T> {
+    fn stored(&self) -> &[u8] {
+        self.value.stored()
+    }
+}
+
 /// The place of one part of one table.
 #[derive(Debug)]
 pub struct Slot<T>(ArcSwapOption<Cached<T>>);
@@ -96,18 +131,28 @@ impl<T> Slot<T> {
         })
     }
 
+    /// Empties the slot.
+    pub fn take(&self) -> Option<Arc<Cached<T>>> {
+        self.0.swap(None)
+    }
+
     /// Empties the slot; the bytes it held.
     pub fn clear(&self) -> u64 {
-        self.0.swap(None).map_or(0, |cached| cached.bytes)
+        self.take().map_or(0, |cached| cached.bytes)
     }
 }
 
+/// What was in a slot: its bytes of memory, and the block if it is one.
+pub type Taken = (u64, Option<Arc<dyn Stored>>);
+
 /// The slots of one table, numbered as the table likes.
 pub trait Slots: Send + Sync + fmt::Debug {
+    /// The number of the table: no two tables ever have the same.
+    fn number(&self) -> u64;
     /// [`Slot::take_life`] of one slot.
     fn take_life(&self, slot: u32) -> bool;
-    /// [`Slot::clear`] of one slot.
-    fn clear(&self, slot: u32) -> u64;
+    /// [`Slot::take`] of one slot.
+    fn take(&self, slot: u32) -> Option<Taken>;
     /// Empties all slots: the bytes they held, and how many were full.
     fn clear_all(&self) -> (u64, usize);
     /// The table was deleted: nothing more is to be kept for it.
@@ -131,6 +176,22 @@ struct Clock {
     stale: usize,
 }
 
+/// A part that was evicted.
+struct Victim {
+    table: Arc<dyn Slots>,
+    slot: u32,
+    taken: Taken,
+}
+
+impl Victim {
+    fn key(&self) -> (u64, u32) {
+        (self.table.number(), self.slot)
+    }
+}
+
+/// Parts evicted at a time where many have to go: so long at most are readers that miss kept waiting.
+const BATCH: usize = 64;
+
 /// Reads of tables from the medium.
 #[derive(Debug, Default)]
 struct Reads {
@@ -141,39 +202,96 @@ struct Reads {
 /// A byte budget shared by data blocks, indexes and filters of all tables.
 #[derive(Debug)]
 pub struct Cache {
-    capacity: AtomicU64,
+    /// Bytes for parts as they are used, and for packed blocks: the budget is their sum.
+    plain_capacity: AtomicU64,
+    packed_capacity: AtomicU64,
     used: AtomicU64,
+    packed_used: AtomicU64,
     misses: [AtomicU64; 3],
     reads: [Reads; 2],
     clock: Mutex<Clock>,
+    below: Mutex<Below>,
+    /// Held by whoever changes the capacities.
+    resizing: Mutex<()>,
+    watch: Watch,
+    time: Arc<dyn Time>,
 }
 
 impl Cache {
     /// A cache of `capacity` bytes; 0 keeps nothing.
     pub fn new(capacity: u64) -> Arc<Cache> {
+        Self::with_time(capacity, Arc::new(ManualClock::default()))
+    }
+
+    /// [`Cache::new`] with a clock by which the costs of misses are measured.
+    pub fn with_time(capacity: u64, time: Arc<dyn Time>) -> Arc<Cache> {
         Arc::new(Cache {
-            capacity: AtomicU64::new(capacity),
+            plain_capacity: AtomicU64::new(capacity),
+            packed_capacity: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            packed_used: AtomicU64::new(0),
             misses: Default::default(),
             reads: Default::default(),
             clock: Mutex::default(),
+            below: Mutex::default(),
+            resizing: Mutex::default(),
+            watch: Watch::default(),
+            time,
         })
     }
 
     /// The budget, bytes.
     pub fn capacity(&self) -> u64 {
-        self.capacity.load(Relaxed)
+        self.plain_capacity.load(Relaxed) + self.packed_capacity.load(Relaxed)
     }
 
-    /// Changes the budget; evicts down to it.
+    /// The part of the budget that packed blocks may take, bytes.
+    pub fn packed_capacity(&self) -> u64 {
+        self.packed_capacity.load(Relaxed)
+    }
+
+    /// Changes the budget and leaves its parts in proportion; evicts down to it.
     pub fn set_capacity(&self, bytes: u64) {
-        let mut clock = self.clock.lock();
-        self.capacity.store(bytes, Relaxed);
-        self.make_room(&mut clock, 0);
+        let share = |part: u64| u64::try_from(u128::from(part) * u128::from(bytes) / u128::from(self.capacity().max(1))).unwrap_or(0);
+        self.resize(bytes, share(self.packed_capacity()));
     }
 
-    /// Bytes held now, bookkeeping included.
+    /// Changes the budget, of which `packed` bytes are for packed blocks; evicts down to it.
+    pub fn resize(&self, capacity: u64, packed: u64) {
+        let _only = self.resizing.lock();
+        let packed = packed.min(capacity);
+        let plain = capacity - packed;
+        if packed < self.packed_capacity() {
+            self.packed_capacity.store(packed, Relaxed);
+            self.shrink_packed(&mut self.below.lock());
+        }
+        self.plain_capacity.fetch_min(plain, Relaxed);
+        // What is evicted may move into room that is free already, and at no time is more taken than there is.
+        loop {
+            let mut left = Vec::new();
+            let fits = self.make_room(&mut self.clock.lock(), 0, BATCH, &mut left);
+            let free = capacity.saturating_sub(self.plain_used().max(plain));
+            self.packed_capacity.fetch_max(packed.min(free), Relaxed);
+            self.demote(left, None);
+            if fits {
+                break;
+            }
+        }
+        self.packed_capacity.store(packed, Relaxed);
+        self.plain_capacity.store(plain, Relaxed);
+    }
+
+    /// Bytes held now, bookkeeping included, in both parts.
     pub fn used(&self) -> u64 {
+        self.plain_used() + self.packed_used()
+    }
+
+    /// Bytes of packed blocks held now, bookkeeping included.
+    pub fn packed_used(&self) -> u64 {
+        self.packed_used.load(Relaxed)
+    }
+
+    fn plain_used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
@@ -201,18 +319,57 @@ impl Cache {
         reads.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole budget, if its table was forgotten, or if another
-    /// reader was faster.
+    /// A part was looked for in vain and will be read from the medium.
+    pub fn missed(&self, part: Part, table: &dyn Slots, slot: u32) {
+        self.count_miss(part);
+        let key = (table.number(), slot);
+        if is_watched(key) && self.below.lock().ghosts.take(key).is_some() {
+            self.watch.add(&self.watch.ghost_hits, 1);
+        }
+    }
+
+    /// Takes a packed block out: whoever asks for it unpacks it and keeps it ([`Cache::keep`]).
+    pub fn take_packed(&self, table: &dyn Slots, slot: u32) -> Option<Packed> {
+        if self.packed_capacity() == 0 {
+            return None;
+        }
+        let mut below = self.below.lock();
+        let packed = below.packed.take((table.number(), slot))?;
+        self.packed_used.store(below.packed.bytes(), Relaxed);
+        drop(below);
+        self.watch.add(&self.watch.unpacked, 1);
+        Some(packed)
+    }
+
+    /// Blocks that come from the medium enter packed.
+    pub fn packs(&self) -> bool {
+        self.packed_capacity() > 0
+    }
+
+    /// Keeps a block that came from the medium, packed. Not if its table was forgotten, or another reader has kept it.
+    pub fn keep_packed<T>(&self, table: &dyn Slots, number: u32, slot: &Slot<T>, packed: Packed) {
+        let mut below = self.below.lock();
+        if packed.memory() <= self.packed_capacity() && !table.is_closed() && slot.0.load().is_none() {
+            below.packed.put((table.number(), number), packed.memory(), packed);
+            self.shrink_packed(&mut below);
+        }
+    }
+
+    /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole part of the budget, if its table was forgotten, or
+    /// if another reader was faster.
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
+        let mut left = Vec::new();
         let mut clock = self.clock.lock();
-        if part.bytes > self.capacity() || table.is_closed() || slot.0.load().is_some() {
+        if part.bytes > self.plain_capacity.load(Relaxed) || table.is_closed() || slot.0.load().is_some() {
             return;
         }
-        self.make_room(&mut clock, part.bytes);
+        self.make_room(&mut clock, part.bytes, usize::MAX, &mut left);
         slot.0.store(Some(Arc::clone(part)));
         self.used.fetch_add(part.bytes, Relaxed);
-        let table: Weak<dyn Slots> = Arc::downgrade(table) as Weak<dyn Slots>;
-        clock.list.push_back(Resident { table, slot: number });
+        let weak: Weak<dyn Slots> = Arc::downgrade(table) as Weak<dyn Slots>;
+        clock.list.push_back(Resident { table: weak, slot: number });
+        drop(clock);
+        self.demote(left, Some((table.number(), number)));
     }
 
     /// Forgets all parts of a table, and keeps no more of them.
@@ -227,22 +384,106 @@ impl Cache {
             clock.list.retain(|resident| resident.table.upgrade().is_some_and(|table| !table.is_closed()));
             clock.stale = 0;
         }
+        drop(clock);
+        // Whoever comes with a packed block from now on sees that the table is closed.
+        let mut below = self.below.lock();
+        below.forget(table.number());
+        self.packed_used.store(below.packed.bytes(), Relaxed);
     }
 
-    /// Evicts until `bytes` more fit.
-    fn make_room(&self, clock: &mut Clock, bytes: u64) {
+    /// Evicts until `bytes` more fit, `most` parts at most; false if more have to go. Those that matter below are added to `left`.
+    fn make_room(&self, clock: &mut Clock, bytes: u64, most: usize, left: &mut Vec<Victim>) -> bool {
         // Readers may give lives back while we take them: after a few rounds they no longer help.
         let mut mercy = clock.list.len() * usize::from(Part::Index.lives() + 1);
-        while self.used() + bytes > self.capacity() {
-            let Some(resident) = clock.list.pop_front() else { return };
+        let (mut evicted, mut spared) = (0, 0);
+        let packs = self.packs();
+        while self.plain_used() + bytes > self.plain_capacity.load(Relaxed) {
+            if evicted == most {
+                break;
+            }
+            let Some(resident) = clock.list.pop_front() else { break };
             let Some(table) = resident.table.upgrade() else { continue };
             if mercy > 0 && table.take_life(resident.slot) {
                 mercy -= 1;
+                spared += 1;
                 clock.list.push_back(resident);
-            } else {
-                self.used.fetch_sub(table.clear(resident.slot), Relaxed);
+            } else if let Some(taken) = table.take(resident.slot) {
+                evicted += 1;
+                self.used.fetch_sub(taken.0, Relaxed);
+                if packs || is_watched((table.number(), resident.slot)) {
+                    left.push(Victim { table, slot: resident.slot, taken });
+                }
             }
         }
+        if spared > 0 {
+            self.watch.add(&self.watch.spared, spared);
+        }
+        evicted < most
+    }
+
+    /// Packs what was evicted, outside of all locks, and keeps it packed or notes that it is gone. What `entered` its slot is not kept
+    /// packed any more.
+    fn demote(&self, left: Vec<Victim>, entered: Option<(u64, u32)>) {
+        let packs = self.packs();
+        if left.is_empty() && !packs {
+            return;
+        }
+        let pack = |victim: &Victim| {
+            let block = victim.taken.1.as_ref().filter(|_| packs || is_probed(victim.key()))?;
+            let packed = Packed::pack(block.stored());
+            self.watch.shrunk(victim.taken.0, packed.as_ref().map_or(victim.taken.0, Packed::memory));
+            packed.filter(|_| packs)
+        };
+        let left: Vec<(Victim, Option<Packed>)> = left.into_iter().map(|victim| (pack(&victim), victim)).map(|(p, v)| (v, p)).collect();
+        let mut below = self.below.lock();
+        if let Some(key) = entered {
+            below.packed.take(key);
+        }
+        for (victim, packed) in left {
+            let key = victim.key();
+            if victim.table.is_closed() {
+                continue;
+            }
+            match packed.filter(|packed| packed.memory() <= self.packed_capacity()) {
+                Some(packed) => below.packed.put(key, packed.memory(), packed),
+                None => below.gone(key, victim.taken.0, self.window()),
+            }
+        }
+        self.shrink_packed(&mut below);
+    }
+
+    fn shrink_packed(&self, below: &mut Below) {
+        below.shrink(self.packed_capacity(), self.window());
+        self.packed_used.store(below.packed.bytes(), Relaxed);
+    }
+
+    /// How many bytes beyond its end the cache watches.
+    fn window(&self) -> u64 {
+        self.capacity() / 2
+    }
+
+    /// The time, if the costs of this block's miss are to be measured.
+    pub fn timer(&self, table: &dyn Slots, slot: u32) -> Option<u64> {
+        is_watched((table.number(), slot)).then(|| self.time.monotonic_ns())
+    }
+
+    /// A miss that began at `start` ended with a block of `raw` bytes of memory, which stands on the medium as `stored` bytes.
+    pub fn time_miss(&self, start: u64, raw: u64, stored: u64) {
+        self.watch.miss.add(self.time.monotonic_ns().saturating_sub(start));
+        if stored < raw - raw / 8 {
+            self.watch.shrunk(raw, stored + packed::OVERHEAD);
+        }
+    }
+
+    /// A block was unpacked since `start`, what had to go for it included.
+    pub fn time_unpacked(&self, start: u64) {
+        self.watch.unpack.add(self.time.monotonic_ns().saturating_sub(start));
+    }
+
+    /// What was counted so far.
+    pub fn signals(&self) -> Signals {
+        let ghosts = self.below.lock().ghosts.bytes();
+        self.watch.signals(self, self.time.monotonic_ns(), ghosts)
     }
 }
 

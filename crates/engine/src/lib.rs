@@ -31,7 +31,7 @@
 //! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`]; [`limits`] and [`cpu`]: what confines the process
 //! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`]
 //! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
-//! * the tree: [`manifest`], [`compaction`], [`pacing`]
+//! * the tree: [`manifest`], [`compaction`], [`pacing`], [`memory_split`]
 
 pub mod cache;
 pub mod checksum;
@@ -48,6 +48,7 @@ pub mod key;
 pub mod ledger;
 pub mod limits;
 pub mod manifest;
+pub mod memory_split;
 pub mod memtable;
 pub mod merge;
 pub mod operator;

@@ -141,6 +141,12 @@ pub struct EngineFlags {
     /// Block cache, bytes [default: 32MiB].
     #[arg(long)]
     pub cache_size: Option<String>,
+    /// Of the block cache, for compressed blocks: auto, off, or a share as in 0.25 [default: off].
+    #[arg(long)]
+    pub compressed_cache: Option<String>,
+    /// Bytes that memtables and cache share and that move between them; 0: none move [default: --memory].
+    #[arg(long)]
+    pub memory_budget: Option<String>,
     /// Bytes of a block [default: 4096].
     #[arg(long)]
     pub block_size: Option<String>,

@@ -85,8 +85,14 @@ fn in_file(path: &Path, list: Vec<String>) -> Vec<String> {
 
 fn apply_database(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
     let database = &mut chosen.database;
+    if [&flags.cache_size, &flags.write_buffer_size, &flags.db_write_buffer_size].iter().any(|size| size.is_some()) {
+        // Sizes that are given stay.
+        database.memory_budget = 0;
+    }
     let named = [
         ("cache_size", &flags.cache_size),
+        ("compressed_cache", &flags.compressed_cache),
+        ("memory_budget", &flags.memory_budget),
         ("max_background_jobs", &flags.max_background_jobs),
         ("max_subcompactions", &flags.subcompactions),
         ("bytes_per_sync", &flags.bytes_per_sync),

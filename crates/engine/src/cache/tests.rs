@@ -1,19 +1,38 @@
 use super::*;
 use std::sync::atomic::AtomicBool;
 
+mod parts;
+
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// A table: what its slot `i` holds starts with `i`.
 #[derive(Debug)]
-struct Home {
-    slots: Vec<Slot<u64>>,
+pub(super) struct Home {
+    number: u64,
+    pub slots: Vec<Slot<Bytes>>,
     closed: AtomicBool,
 }
 
+#[derive(Debug)]
+pub(super) struct Bytes(pub Vec<u8>);
+
+impl Stored for Bytes {
+    fn stored(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Home {
-    fn new(n: usize) -> Arc<Self> {
-        Arc::new(Home { slots: (0..n).map(|_| Slot::default()).collect(), closed: AtomicBool::new(false) })
+    pub fn new(n: usize) -> Arc<Self> {
+        Self::numbered(NUMBERS.fetch_add(1, Relaxed), n)
+    }
+
+    pub fn numbered(number: u64, n: usize) -> Arc<Self> {
+        Arc::new(Home { number, slots: (0..n).map(|_| Slot::default()).collect(), closed: AtomicBool::new(false) })
     }
 
     fn put(self: &Arc<Self>, cache: &Cache, slot: usize, part: Part, bytes: usize) {
-        cache.keep(self, slot as u32, &self.slots[slot], &Cached::new(part, slot as u64, bytes));
+        cache.keep(self, slot as u32, &self.slots[slot], &Cached::new(part, Bytes(slot.to_string().into_bytes()), bytes));
     }
 
     fn has(&self, slot: usize) -> bool {
@@ -22,11 +41,15 @@ impl Home {
 }
 
 impl Slots for Home {
+    fn number(&self) -> u64 {
+        self.number
+    }
     fn take_life(&self, slot: u32) -> bool {
         self.slots[slot as usize].take_life()
     }
-    fn clear(&self, slot: u32) -> u64 {
-        self.slots[slot as usize].clear()
+    fn take(&self, slot: u32) -> Option<Taken> {
+        let cached = self.slots[slot as usize].take()?;
+        Some((cached.memory(), (cached.part == Part::Data).then_some(cached as Arc<dyn Stored>)))
     }
     fn clear_all(&self) -> (u64, usize) {
         let bytes: Vec<u64> = self.slots.iter().map(Slot::clear).filter(|b| *b > 0).collect();
@@ -124,7 +147,7 @@ fn threads_keep_the_books_balanced() {
                         x = x.wrapping_mul(6364136223846793005).wrapping_add(99);
                         let i = (x >> 40) as usize % 64;
                         if let Some(found) = home.slots[i].load().as_ref() {
-                            assert_eq!(***found, i as u64);
+                            assert_eq!(found.0, i.to_string().into_bytes());
                             continue;
                         }
                         home.put(cache, i, [Part::Data, Part::Index][i % 2], 100 + i * 10);

@@ -69,7 +69,6 @@ impl Db {
             inner.log_edit(&mut shared, &edit)?;
             let mem = Mem::new(&inner.pool, active, inner.clock.unix_seconds());
             let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
-            let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             let core = Arc::new(FamilyCore {
                 id,
                 name: name.to_owned(),
@@ -83,6 +82,7 @@ impl Db {
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
             });
+            let limit = inner.memtable_limit(&core);
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             shared.families.insert(id, core.clone());
             Ok(Family { core })
@@ -148,10 +148,10 @@ impl Db {
             let mut shared = inner.shared.lock();
             let edit = Edit { family_settings: vec![(family.id(), settings.to_toml())], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
-            if let Some(writer) = state.family(family.id()) {
-                writer.limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
-            }
             family.core.settings.store(Arc::new(settings));
+            if let Some(writer) = state.family(family.id()) {
+                writer.limit = inner.memtable_limit(&family.core);
+            }
             inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);

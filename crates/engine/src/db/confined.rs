@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(super) struct MemoryWatch {
     limits: ProcessLimits,
-    /// Of the settings, bytes.
-    cache_size: u64,
+    /// What is asked for, bytes: by the settings, or as memory is divided now.
+    cache_size: AtomicU64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
     now: Mutex<Watched>,
@@ -29,6 +29,8 @@ pub(super) struct MemoryWatch {
 struct Watched {
     found: Option<MemoryLimit>,
     confined: Confined,
+    /// The cache's size for which that was.
+    asked: u64,
     valve: Valve,
 }
 
@@ -39,8 +41,16 @@ impl MemoryWatch {
         let found = limits.memory();
         let confined = confine(settings, families, found.as_ref().map(|found| found.bytes));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
-        let now = Mutex::new(Watched { found, confined, valve: Valve::default() });
-        MemoryWatch { limits, cache_size: settings.cache_size, withheld: AtomicU64::new(0), now }
+        if confined.note.is_some() {
+            settings.memory_budget = settings.memory_budget.min(confined.cache_size.saturating_add(confined.db_write_buffer_size));
+        }
+        let now = Mutex::new(Watched { found, confined, asked: settings.cache_size, valve: Valve::default() });
+        MemoryWatch { limits, cache_size: AtomicU64::new(settings.cache_size), withheld: AtomicU64::new(0), now }
+    }
+
+    /// Asks for another size of the cache, bytes; it is given at the next look, as far as the limit allows.
+    pub fn ask(&self, cache_size: u64) {
+        self.cache_size.store(cache_size, Ordering::Relaxed);
     }
 
     /// What the cache may hold now, bytes.
@@ -57,9 +67,10 @@ impl MemoryWatch {
     fn watch(&self, settings: &DbSettings, families: impl FnOnce() -> Vec<Arc<FamilySettings>>, cache: &Cache) {
         let found = self.limits.memory();
         let mut now = self.now.lock();
-        let limit = found.as_ref().map(|found| found.bytes);
-        if limit != now.found.as_ref().map(|found| found.bytes) {
-            let db = DbSettings { cache_size: self.cache_size, ..settings.clone() };
+        let (limit, cache_size) = (found.as_ref().map(|found| found.bytes), self.cache_size.load(Ordering::Relaxed));
+        if cache_size != now.asked || limit != now.found.as_ref().map(|found| found.bytes) {
+            let db = DbSettings { cache_size, ..settings.clone() };
+            now.asked = cache_size;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }
         let size = now.confined.cache_size;
@@ -168,7 +179,7 @@ impl Inner {
             }
             None => out.push_str("memory limit: none found\n"),
         }
-        let (capacity, stated) = (self.cache.capacity() >> 20, self.memory.cache_size >> 20);
+        let (capacity, stated) = (self.cache.capacity() >> 20, self.memory.cache_size.load(Ordering::Relaxed) >> 20);
         let _ = writeln!(out, "cache: {capacity} MiB of {stated} MiB asked for");
         watched.confined.note.iter().for_each(|note| out += &format!("{note}\n"));
         out

@@ -10,6 +10,7 @@ mod batch;
 mod checkpoint;
 mod confined;
 mod damage;
+mod division;
 mod family;
 mod iterator;
 mod logs;
@@ -59,6 +60,7 @@ use crate::table::Packers;
 use background::Threads;
 use confined::MemoryWatch;
 use damage::Damaged;
+use division::Division;
 use family::FamilyCore;
 use logs::Retired;
 use parking_lot::{Condvar, Mutex};
@@ -103,6 +105,7 @@ struct Inner {
     /// Pauses that compactions make.
     throttle: Throttle,
     cache: Arc<Cache>,
+    division: Division,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
     statistics: Arc<Statistics>,
@@ -227,6 +230,7 @@ impl Inner {
             handle: parts.default_family.core.handle,
             store: parts.store,
             db: state.db,
+            division: Division::new(&parts.settings),
             settings: parts.settings,
             clock: parts.clock,
             cpu: parts.cpu,

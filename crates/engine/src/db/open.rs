@@ -266,7 +266,9 @@ impl Builder {
         let of = |toml: &String| Ok(FamilySettings::from_stored(toml).map_err(|c| Error::Invalid(c.join("; ")))?.0);
         let family_settings = state.families.values().map(|family| of(&family.settings)).collect::<Result<Vec<_>>>()?;
         let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
-        let cache = Cache::new(memory.cache_bytes());
+        let (cache, start) = (Cache::with_time(memory.cache_bytes(), self.clock.clone()), settings.compressed_cache.start());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
+        cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);
         let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let mut families = BTreeMap::new();

@@ -48,12 +48,12 @@ impl Stats {
 }
 
 impl Inner {
-    fn memtable_bytes(&self) -> u64 {
+    pub(super) fn memtable_bytes(&self) -> u64 {
         let shared = self.shared.lock();
         shared.families.values().map(|c| c.view.load().mems().map(|m| m.memory() as u64).sum::<u64>()).sum()
     }
 
-    fn live_table_bytes(&self) -> u64 {
+    pub(super) fn live_table_bytes(&self) -> u64 {
         let shared = self.shared.lock();
         shared.families.values().map(|c| c.view.load().tree.bytes()).sum()
     }
@@ -108,7 +108,8 @@ impl Db {
 
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
-    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.limits` tells the limits of CPU and memory that were found
+    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.memory-split` tells how memory is divided between memtables
+    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it. `sinterdb.limits` tells the limits of CPU and memory that were found
     /// for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
@@ -147,6 +148,10 @@ impl Db {
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
             "rocksdb.num-running-compactions" => self.inner.shared.lock().busy_output.len() as u64,
             "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
+            "sinterdb.memory-split" => return Some(self.inner.memory_lines()),
+            "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),
+            "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
+            "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
@@ -162,7 +167,7 @@ impl Db {
 }
 
 /// What the cache counts, under RocksDB's names.
-fn read_tickers(cache: &Cache) -> [(&'static str, u64); 8] {
+fn read_tickers(cache: &Cache) -> [(&'static str, u64); 9] {
     let [data, index, filter] = [Part::Data, Part::Index, Part::Filter].map(|part| cache.misses(part));
     let [(count, bytes), (last_count, last_bytes)] = [false, true].map(|last_level| cache.reads(last_level));
     [
@@ -170,6 +175,7 @@ fn read_tickers(cache: &Cache) -> [(&'static str, u64); 8] {
         ("rocksdb.block.cache.data.miss", data),
         ("rocksdb.block.cache.index.miss", index),
         ("rocksdb.block.cache.filter.miss", filter),
+        ("rocksdb.compressed.secondary.cache.hits", cache.signals().unpacked),
         ("rocksdb.last.level.read.bytes", last_bytes),
         ("rocksdb.last.level.read.count", last_count),
         ("rocksdb.non.last.level.read.bytes", bytes),

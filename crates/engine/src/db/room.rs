@@ -79,7 +79,7 @@ impl Inner {
         if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
             self.start_log(state)?;
         }
-        if self.settings.db_write_buffer_size == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
+        if self.division.memtables() == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
     }
 
     #[cold]
@@ -179,7 +179,7 @@ impl Inner {
     fn replace_memtable(&self, state: &mut WriteState, core: &Arc<FamilyCore>) {
         let log = state.log.as_ref().map_or(0, |l| l.id().number);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
-        let limit = core.settings.load().write_buffer_size;
+        let limit = self.memtable_limit(core);
         let mut shared = self.shared.lock();
         let old = core.view.load_full();
         let mut full = Vec::with_capacity(old.full.len() + 1);
@@ -188,7 +188,7 @@ impl Inner {
         core.view.store(Arc::new(View { mem: mem.clone(), full, tree: old.tree.clone() }));
         if let Some(writer) = state.family(core.id) {
             writer.mem = MemWriter::new(mem);
-            writer.limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            writer.limit = limit;
         }
         self.refresh_pressure(&mut shared, core);
         self.work.notify_all();
@@ -215,7 +215,7 @@ impl Inner {
     /// All memtables together are about to hold more than they may: switches the family whose active one is largest. It waits for a flush
     /// only where the family has no place left for a full memtable.
     fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
-        let limit = self.settings.db_write_buffer_size;
+        let limit = self.division.memtables();
         let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
         let active: u64 = sizes().map(|s| s.0).sum();
         // RocksDB's rule (write_buffer_manager.h): flushes begin when an eighth is left, so that writes fit while they run.

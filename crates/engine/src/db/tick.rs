@@ -16,6 +16,7 @@ impl Inner {
             return;
         }
         let passed = now.saturating_sub(self.ticked_ns.swap(now, Ordering::Relaxed));
+        self.divide_memory();
         self.watch_limits(now);
         self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));
     }

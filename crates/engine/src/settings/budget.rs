@@ -5,6 +5,9 @@
 //! large the data are, so the first 128 MiB go mostly to two memtables; from there on, the cache takes nearly everything, and memtables
 //! grow again (a sixteenth each) only when memory is plentiful, up to 256 MiB, because each is replayed after a crash.
 //!
+//! That is where a database starts. Stated alone, the memory is a budget of which parts move to where they save more time while the
+//! database works (`memory_split`); sizes that are written out win, and nothing moves.
+//!
 //! **space_amplification** is the allowed size on disk per live byte, at its peak. With slack `s` above one:
 //! * leveled with dynamic level sizes keeps at most `1/(T-1)` of the last level above it, so `T = 1 + 1/s`. Going below `T = 4` adds levels
 //!   faster than it saves rewriting (the average cost `(T+1)/2 / ln T` is lowest there), so more slack
@@ -39,7 +42,8 @@ impl Budgets {
             None => defaults,
             Some(memory) => {
                 let memtables = 2 * write_buffer(memory);
-                DbSettings { cache_size: memory.saturating_sub(memtables), db_write_buffer_size: memtables.max(4096), ..defaults }
+                let db_write_buffer_size = memtables.max(4096);
+                DbSettings { cache_size: memory.saturating_sub(memtables), db_write_buffer_size, memory_budget: memory, ..defaults }
             }
         }
     }

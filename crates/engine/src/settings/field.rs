@@ -2,7 +2,7 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{DbSettings, FamilySettings, Style};
+use super::{CompressedCache, DbSettings, FamilySettings, Style};
 use crate::codec::Compression;
 
 /// One setting of `S`.
@@ -48,6 +48,10 @@ pub(super) enum Kind<S: 'static> {
     Style {
         get: fn(&S) -> Style,
         set: fn(&mut S, Style),
+    },
+    CompressedCache {
+        get: fn(&S) -> CompressedCache,
+        set: fn(&mut S, CompressedCache),
     },
     Compression {
         get: fn(&S) -> &[Compression],
@@ -97,6 +101,7 @@ impl<S> Field<S> {
                 "universal" => set(settings, Style::Universal),
                 _ => return Err(format!("`{}` is neither leveled nor universal", shorten(text))),
             },
+            Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
         }
         Ok(())
@@ -112,6 +117,7 @@ impl<S> Field<S> {
                 Style::Leveled => "leveled".into(),
                 Style::Universal => "universal".into(),
             },
+            Kind::CompressedCache { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
         }
     }
@@ -123,6 +129,7 @@ impl<S> Field<S> {
             Kind::Real { min, max, .. } => format!("{min} to {max}"),
             Kind::Flag { .. } => "true, false".into(),
             Kind::Style { .. } => "leveled, universal".into(),
+            Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
             Kind::Compression { .. } => "1 to 16 entries codec[:level][:dict=SIZE]".into(),
         }
     }
@@ -173,6 +180,24 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         1024 * TIB,
         "BlockBasedTable.block_cache",
         "Larger: fewer reads of the medium. Smaller: less memory, and below the size of indexes and filters every read touches the medium.",
+        "more than a pebibyte is a slip of the pen",
+    ),
+    plain!(
+        compressed_cache,
+        CompressedCache {},
+        "",
+        "How much of the cache holds compressed blocks: more of the data is in memory, and a hit there costs a decompression. off: none. \
+         auto: what saves most, measured once a second, which is none where the page cache has the data.",
+        "the rest holds indexes, filters and the blocks in use",
+    ),
+    whole!(
+        memory_budget,
+        Bytes,
+        0,
+        1024 * TIB,
+        "",
+        "Memtables and cache share these bytes, and once a second some move to where they save more time; cache_size, \
+         db_write_buffer_size and write_buffer_size are where they start. 0: sizes stay as they are.",
         "more than a pebibyte is a slip of the pen",
     ),
     whole!(

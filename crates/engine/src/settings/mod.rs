@@ -5,6 +5,7 @@
 //! 3. The effective values are printed in full, stored beside the data, and parse back to the same.
 
 mod budget;
+mod compressed_cache;
 mod confined;
 mod field;
 mod reference;
@@ -17,6 +18,7 @@ mod validate;
 mod tests;
 
 pub use budget::{Budgets, DEFAULT_MEMORY};
+pub use compressed_cache::CompressedCache;
 pub use confined::{Confined, confine};
 pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
@@ -68,6 +70,10 @@ impl Settings {
 pub struct DbSettings {
     /// Block cache, bytes: data blocks, indexes and filters together. Below the size of indexes and filters every read goes to the medium.
     pub cache_size: u64,
+    /// How much of it holds compressed blocks. Moves only in a database with background threads, unless it is a share.
+    pub compressed_cache: CompressedCache,
+    /// Memtables and cache share this much, bytes, and the division moves; 0: sizes stay as they are.
+    pub memory_budget: u64,
     /// Threads for flushes and compactions. 0: the writing thread does the work itself, in order (tests, tools).
     pub max_background_jobs: usize,
     /// Key ranges into which one large compaction may be split; each is worked on by a thread. 1: never split.
@@ -149,6 +155,8 @@ impl Default for DbSettings {
     fn default() -> Self {
         DbSettings {
             cache_size: 32 << 20,
+            compressed_cache: CompressedCache::Off,
+            memory_budget: 0,
             max_background_jobs: 2,
             max_subcompactions: 1,
             use_direct_io_for_flush_and_compaction: false,

@@ -71,8 +71,11 @@ fn random_settings_survive_text() {
         assert_eq!(family.validate(), Ok(()), "seed {seed}");
         assert_eq!(FamilySettings::from_toml(&family.to_toml()).as_ref(), Ok(&family), "seed {seed}\n{}", family.to_toml());
         assert_eq!(FamilySettings::from_stored(&family.to_toml()), Ok((family.clone(), vec![])), "seed {seed}");
+        let parts = [CompressedCache::Off, CompressedCache::Auto, CompressedCache::Share((1 + random(899)) as f64 / 1000.0)];
         let db = DbSettings {
             cache_size: random(1 << 45),
+            compressed_cache: parts[random(3) as usize],
+            memory_budget: random(2) * random(1 << 40),
             max_background_jobs: random(257) as usize,
             max_subcompactions: 1 + random(256) as usize,
             use_direct_io_for_flush_and_compaction: random(2) == 0,
@@ -115,6 +118,30 @@ fn a_file_with_budgets_fields_and_families() {
     assert_eq!(default.compression_at(9), default.compression_at(3));
     assert_eq!((cold.block_size, cold.max_merge_width, cold.max_bytes_for_level_multiplier), (16_384, usize::MAX, 5.0));
     assert_eq!(settings.family("unnamed"), settings.budgets.family());
+}
+
+#[test]
+fn memory_alone_is_a_budget_and_sizes_that_are_written_out_stay() {
+    let budget = |text: &str| Settings::from_toml(text).unwrap().db.memory_budget;
+    assert_eq!(budget("memory = \"1GiB\""), 1 << 30);
+    assert_eq!(budget("memory = \"1GiB\"\nmax_background_jobs = 4\n[family.a]\nblock_size = 8192"), 1 << 30);
+    assert_eq!(budget(""), 0);
+    for size in ["cache_size = \"1MiB\"", "db_write_buffer_size = \"1MiB\"", "[family.a]\nwrite_buffer_size = \"1MiB\""] {
+        assert_eq!(budget(&format!("memory = \"1GiB\"\n{size}")), 0, "{size}");
+    }
+    assert_eq!(budget("cache_size = \"1MiB\"\nmemory_budget = \"1GiB\"\ndb_write_buffer_size = \"16MiB\""), 1 << 30);
+}
+
+#[test]
+fn the_compressed_part_of_the_cache_is_a_word_or_a_share() {
+    let parsed = |text: &str| Settings::from_toml(&format!("compressed_cache = {text}")).map(|settings| settings.db.compressed_cache);
+    assert_eq!(parsed("\"auto\""), Ok(CompressedCache::Auto));
+    assert_eq!([parsed("\"off\""), parsed("0"), parsed("0.0")], [const { Ok(CompressedCache::Off) }; 3]);
+    assert_eq!([parsed("0.25"), parsed("\"0.25\"")], [const { Ok(CompressedCache::Share(0.25)) }; 2]);
+    for bad in ["1", "0.95", "-0.1", "nan", "inf", "\"some\"", "\"25%\""] {
+        let complaint = parsed(bad).unwrap_err().join("\n");
+        assert!(complaint.contains("compressed_cache"), "{bad}: {complaint}");
+    }
 }
 
 #[test]

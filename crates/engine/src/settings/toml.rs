@@ -112,7 +112,7 @@ fn write_fields<S>(settings: &S, fields: &[Field<S>]) -> String {
         let bare = match &field.kind {
             Kind::Whole { .. } => text.bytes().all(|b| b.is_ascii_digit()),
             Kind::Real { .. } | Kind::Flag { .. } => true,
-            Kind::Style { .. } | Kind::Compression { .. } => false,
+            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::Compression { .. } => false,
         };
         let _ = if bare { writeln!(out, "{} = {text}", field.name) } else { writeln!(out, "{} = \"{text}\"", field.name) };
     }
@@ -196,6 +196,9 @@ impl<'a> Reader<'a> {
                 _ => self.field(&mut settings.db, DB, "memory space_amplification family", key, value),
             }
         }
+        if !table.contains_key("memory_budget") && sizes_are_written(table) {
+            settings.db.memory_budget = 0;
+        }
         settings
     }
 
@@ -244,6 +247,14 @@ impl<'a> Reader<'a> {
             self.complain(value.span().start, format!("{name}: {what}"));
         }
     }
+}
+
+/// A file says how large a part of the memory is: then that part, and with it the others, stays as large.
+fn sizes_are_written(table: &DeTable<'_>) -> bool {
+    let families = table.get("family").and_then(|families| families.get_ref().as_table());
+    let mut families = families.into_iter().flatten().filter_map(|(_, family)| family.get_ref().as_table());
+    ["cache_size", "db_write_buffer_size"].iter().any(|name| table.contains_key(*name))
+        || families.any(|family| family.contains_key("write_buffer_size"))
 }
 
 /// The value as text; a list of words becomes one text with blanks, so that compression may be written either way.

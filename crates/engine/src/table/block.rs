@@ -205,6 +205,12 @@ impl Block {
         &self.data
     }
 
+    /// The stored block that it was made from.
+    pub fn stored(&self) -> &[u8] {
+        let front = self.layout.offsets() + self.count() * if self.wide { 4 } else { 2 };
+        self.data.get(front..).unwrap_or_default()
+    }
+
     /// Number of entries, at least one.
     #[inline]
     pub fn count(&self) -> usize {

@@ -10,6 +10,7 @@
 //! The checksum is verified before anything else is believed. A claimed raw length must be one that the codec can reach, and no more than
 //! all blocks of the table have together as far as the manifest knows: memory is taken for nothing else.
 
+use crate::cache::Packed;
 use crate::checksum::Salt;
 use crate::codec::{self, Codec, Dictionary};
 use crate::error::{Error, Result};
@@ -40,6 +41,14 @@ pub(super) struct Frame {
     pub raw: usize,
     /// Its checksum.
     pub checksum: u64,
+}
+
+/// A verified frame's contents.
+pub(super) struct Lent<'a> {
+    /// The payload, decompressed.
+    pub raw: &'a [u8],
+    /// Codec and payload as they stand in the file, if it is compressed.
+    pub packed: Option<(Codec, &'a [u8])>,
 }
 
 /// One file to read frames from.
@@ -109,31 +118,41 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// Verifies a frame that has been read and lends its decompressed payload to `use_it`.
-    pub fn lend<T>(&self, offset: u64, bytes: &[u8], dictionary: Option<&Dictionary>, use_it: impl FnOnce(&[u8]) -> T) -> Result<T> {
+    /// Verifies a frame that has been read and lends its decompressed payload to `use_it`, with codec and payload as they were read if it
+    /// is compressed.
+    pub fn lend<T>(&self, offset: u64, bytes: &[u8], dictionary: Option<&Dictionary>, use_it: impl FnOnce(Lent<'_>) -> T) -> Result<T> {
         let frame = self.verify(offset, bytes)?;
+        let payload = bytes.get(frame.payload.clone()).unwrap_or_default();
         if frame.codec == Codec::None {
-            return Ok(use_it(bytes.get(frame.payload).unwrap_or_default()));
+            return Ok(use_it(Lent { raw: payload, packed: None }));
         }
         with_scratch(&UNPACKED, frame.raw, |raw| {
             self.unpack(offset, &frame, bytes, dictionary, raw)?;
-            Ok(use_it(raw))
+            Ok(use_it(Lent { raw, packed: Some((frame.codec, payload)) }))
         })
     }
 
-    /// Reads a frame and lends its decompressed payload to `use_it`. `length` has been checked against the file's own length.
+    /// Reads a frame and lends it as [`Frames::lend`] does. `length` has been checked against the file's own length.
     pub fn read_and_lend<T>(
         &self,
         offset: u64,
         length: usize,
         dictionary: Option<&Dictionary>,
-        use_it: impl FnOnce(&[u8]) -> T,
+        use_it: impl FnOnce(Lent<'_>) -> T,
     ) -> Result<T> {
         with_scratch(&READ, length, |bytes| {
             self.file.read_at(offset, bytes)?;
             self.lend(offset, bytes, dictionary, use_it)
         })
     }
+}
+
+/// Decompresses a block that the cache kept packed and lends it to `use_it`; `None` if it does not decompress.
+pub(super) fn lend_packed<T>(packed: &Packed, dictionary: Option<&Dictionary>, use_it: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    with_scratch(&UNPACKED, packed.raw as usize, |raw| {
+        codec::decompress(packed.codec, dictionary, &packed.bytes, raw)?;
+        Some(use_it(raw))
+    })
 }
 
 thread_local! {

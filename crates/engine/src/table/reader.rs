@@ -5,13 +5,13 @@ use super::block::{self, Block};
 use super::counted::Counted;
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::frame::Frames;
+use super::frame::{Frames, Lent, lend_packed};
 use super::index::Index;
 use super::properties::TableProperties;
 use super::resident::{FILTER, INDEX, Resident};
 use super::scan::ScanCursor;
 use super::search;
-use crate::cache::{Cache, Cached, Part, Slot};
+use crate::cache::{Cache, Cached, Packed, Part, Slot};
 use crate::checksum::{DbId, Salt};
 use crate::codec::Dictionary;
 use crate::coding::Decoder;
@@ -115,12 +115,13 @@ impl Table {
             return Err(frames.corrupt(at, "the properties contradict the manifest"));
         };
         frames.raw_bytes = properties.raw_block_bytes;
+        let number = info.number;
         Ok(Arc::new(Table {
             info,
             frames,
             footer,
             properties,
-            resident: Arc::new(Resident::new(blocks)),
+            resident: Arc::new(Resident::new(number, blocks)),
             cache: Arc::clone(cache),
             file,
             tombstones: OnceLock::new(),
@@ -136,14 +137,15 @@ impl Table {
 
     /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
     pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
-        let id = FileId::table(info.number);
+        let number = info.number;
+        let id = FileId::table(number);
         let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache)));
         Arc::new(Table {
             frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 },
-            footer: Footer { db, number: info.number, data_end: 0, sections: [0; 5], digest: 0 },
+            footer: Footer { db, number, data_end: 0, sections: [0; 5], digest: 0 },
             properties: TableProperties::default(),
             info,
-            resident: Arc::new(Resident::new(0)),
+            resident: Arc::new(Resident::new(number, 0)),
             cache: Arc::clone(cache),
             file,
             tombstones: OnceLock::new(),
@@ -344,7 +346,7 @@ impl Table {
 
     #[cold]
     fn load_filter(&self) -> Result<Arc<Cached<Filter>>> {
-        self.cache.count_miss(Part::Filter);
+        self.cache.missed(Part::Filter, &*self.resident, FILTER);
         let filter = self.read_filter()?;
         let bytes = filter.bytes();
         let part = Cached::new(Part::Filter, filter, bytes);
@@ -359,7 +361,7 @@ impl Table {
 
     #[cold]
     fn load_index(&self) -> Result<Arc<Cached<Index>>> {
-        self.cache.count_miss(Part::Index);
+        self.cache.missed(Part::Index, &*self.resident, INDEX);
         let index = self.read_index()?;
         let bytes = index.bytes();
         let part = Cached::new(Part::Index, index, bytes);
@@ -387,23 +389,49 @@ impl Table {
             .ok_or_else(|| self.frames.corrupt(at, "damaged index"))
     }
 
+    /// A data block that is not in its slot: from the compressed part of the cache, or else from the medium.
     #[cold]
     pub(super) fn load_block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Arc<Cached<Block>>> {
+        let slot = Resident::slot_of(number);
+        let timer = self.cache.timer(&*self.resident, slot);
+        if let Some(block) = self.unpack_block(number)? {
+            timer.into_iter().for_each(|start| self.cache.time_unpacked(start));
+            return Ok(block);
+        }
+        self.cache.missed(Part::Data, &*self.resident, slot);
         let (offset, length) = index.extent(number);
-        self.cache.count_miss(Part::Data);
         let length = self.length(offset, length)?;
-        let block = self.frames.read_and_lend(offset, length, self.dictionary()?, Block::parse)?;
+        let packs = options.fill_cache && self.cache.packs();
+        let (block, packed) = self.frames.read_and_lend(offset, length, self.dictionary()?, |Lent { raw, packed }| {
+            let packed = packed.filter(|_| packs).and_then(|(codec, payload)| Packed::of(codec, raw.len(), payload));
+            (Block::parse(raw), packed)
+        })?;
         let block = self.cacheable(offset, block)?;
-        if options.fill_cache {
-            self.keep_block(number, &block);
+        timer.into_iter().for_each(|start| self.cache.time_miss(start, block.memory(), length as u64));
+        match (packed, self.resident.block(number)) {
+            (Some(packed), Some(place)) => self.cache.keep_packed(&*self.resident, slot, place, packed),
+            _ if options.fill_cache => self.keep_block(number, &block),
+            _ => {}
         }
         Ok(block)
+    }
+
+    /// A data block that the cache has packed, back in its slot. Its bytes were verified before they were kept.
+    fn unpack_block(&self, number: usize) -> Result<Option<Arc<Cached<Block>>>> {
+        let Some(packed) = self.cache.take_packed(&*self.resident, Resident::slot_of(number)) else { return Ok(None) };
+        let block = lend_packed(&packed, self.dictionary()?, Block::parse).flatten();
+        Ok(block.map(|block| {
+            let bytes = block.bytes();
+            let block = Cached::new(Part::Data, block, bytes);
+            self.keep_block(number, &block);
+            block
+        }))
     }
 
     /// Verifies and decompresses a block that was read.
     pub(super) fn parse_block(&self, offset: u64, frame: &[u8]) -> Result<Arc<Cached<Block>>> {
         self.cache.count_miss(Part::Data);
-        let block = self.frames.lend(offset, frame, self.dictionary()?, Block::parse)?;
+        let block = self.frames.lend(offset, frame, self.dictionary()?, |lent| Block::parse(lent.raw))?;
         self.cacheable(offset, block)
     }
 
@@ -416,7 +444,7 @@ impl Table {
     /// Keeps a block in the cache.
     pub(super) fn keep_block(&self, number: usize, block: &Arc<Cached<Block>>) {
         if let Some(slot) = self.resident.block(number) {
-            self.cache.keep(&self.resident, Resident::number(number), slot, block);
+            self.cache.keep(&self.resident, Resident::slot_of(number), slot, block);
         }
     }
 

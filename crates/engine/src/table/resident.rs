@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::index::Index;
-use crate::cache::{Slot, Slots};
+use crate::cache::{Slot, Slots, Stored, Taken};
 use crate::filter::Filter;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,13 +21,15 @@ pub(super) struct Resident {
     /// Eight bytes per data block, taken when the first block is read through the cache: a table that is only compacted needs none.
     blocks: OnceLock<Box<[Slot<Block>]>>,
     count: usize,
+    number: u64,
     closed: AtomicBool,
 }
 
 impl Resident {
-    /// For a table of `count` data blocks, which fit `u32` with room to spare.
-    pub fn new(count: usize) -> Self {
-        Resident { index: Slot::default(), filter: Slot::default(), blocks: OnceLock::new(), count, closed: AtomicBool::new(false) }
+    /// For the table of that number with `count` data blocks, which fit `u32` with room to spare.
+    pub fn new(number: u64, count: usize) -> Self {
+        let (index, filter, blocks, closed) = (Slot::default(), Slot::default(), OnceLock::new(), AtomicBool::new(false));
+        Resident { index, filter, blocks, count, number, closed }
     }
 
     /// The slot of a data block, `None` past the last one.
@@ -37,12 +39,22 @@ impl Resident {
     }
 
     /// The number of a data block's slot.
-    pub fn number(block: usize) -> u32 {
+    pub fn slot_of(block: usize) -> u32 {
         FIRST_BLOCK + block as u32
     }
 }
 
+impl Stored for Block {
+    fn stored(&self) -> &[u8] {
+        Block::stored(self)
+    }
+}
+
 impl Slots for Resident {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
     fn take_life(&self, slot: u32) -> bool {
         match slot {
             INDEX => self.index.take_life(),
@@ -51,11 +63,14 @@ impl Slots for Resident {
         }
     }
 
-    fn clear(&self, slot: u32) -> u64 {
+    fn take(&self, slot: u32) -> Option<Taken> {
         match slot {
-            INDEX => self.index.clear(),
-            FILTER => self.filter.clear(),
-            _ => self.block((slot - FIRST_BLOCK) as usize).map_or(0, Slot::clear),
+            INDEX => self.index.take().map(|index| (index.memory(), None)),
+            FILTER => self.filter.take().map(|filter| (filter.memory(), None)),
+            _ => {
+                let block = self.block((slot - FIRST_BLOCK) as usize)?.take()?;
+                Some((block.memory(), Some(block)))
+            }
         }
     }
 

@@ -6,3 +6,4 @@ mod hostile;
 mod model;
 mod packed;
 mod support;
+mod two_parts;

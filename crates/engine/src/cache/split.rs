@@ -1,0 +1,130 @@
+//! How many bytes of the cache are for packed blocks: as many as save time, by what was measured.
+//!
+//! A byte that moves to packed blocks holds `1 / ratio` bytes of data instead of one. What the `1 / ratio - 1` more would have held are the
+//! blocks that left the cache last: a list of their names (ghosts, as in ARC; Megiddo and Modha, FAST 2003) tells how often one of them
+//! was read again, each time at the cost of a miss instead of an unpacking. On the other side stand the blocks that would be packed instead
+//! of at hand: the CLOCK spares what was used since it last came by, so that the rate at which it does tells how often the blocks
+//! of a byte would have to be unpacked. (That is the mean over all blocks where the coldest would go, so the cost is rather
+//! overestimated.) Both are nanoseconds of readers per second, and bytes move while one is clearly larger than the other.
+//!
+//! Where a miss costs no more than an unpacking, because the page cache has the data, nothing can be gained, and the part shrinks to
+//! nothing.
+
+use super::{Cache, Signals};
+use crate::settings::CompressedCache;
+
+/// One step is so many parts of the budget.
+const STEPS: u64 = 32;
+/// Fewer events than these say nothing.
+const SAMPLES: u64 = 1000;
+/// One side has to be so many times larger than the other.
+const CLEARLY: f64 = 1.25;
+/// And a step has to save so many nanoseconds per second: a thousandth of a processor.
+const WORTH_NS: f64 = 1e6;
+/// What a packed hit costs as long as none was measured: unpacking 4 KB, deriving its tags, packing another.
+const UNPACK_NS: f64 = 5000.0;
+/// Bytes of a block, where only the order of magnitude matters.
+const BLOCK: u64 = 4096;
+
+/// The state of a cache and what it has been doing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Observed {
+    /// The budget of both parts, bytes.
+    pub capacity: u64,
+    /// Of which for packed blocks.
+    pub packed: u64,
+    /// Bytes that these take.
+    pub packed_used: u64,
+    /// Bytes that the others take.
+    pub plain_used: u64,
+    /// What was counted since the last decision.
+    pub seen: Signals,
+    /// Nanoseconds of a miss, as last measured.
+    pub miss_ns: f64,
+    /// Nanoseconds of a hit of a packed block, as last measured.
+    pub unpack_ns: f64,
+}
+
+/// What to do, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// Bytes for packed blocks from now on.
+    pub packed: u64,
+    /// Nanoseconds per second that a step more would save,
+    pub gain: f64,
+    /// and cost.
+    pub cost: f64,
+    /// In words.
+    pub reason: &'static str,
+}
+
+/// Decides. A pure function.
+pub fn decide(o: &Observed) -> Decision {
+    let seconds = o.seen.at_ns as f64 / 1e9;
+    let came = (o.seen.misses + o.seen.unpacked).saturating_mul(BLOCK);
+    // What came in since says no more than of as many bytes.
+    let step = (o.capacity / STEPS).min(came);
+    let ratio = if o.seen.plain_bytes > 0 { o.seen.packed_bytes as f64 / o.seen.plain_bytes as f64 } else { 1.0 };
+    let more = step as f64 * (1.0 / ratio.max(0.01) - 1.0).max(0.0);
+    let read_again = o.seen.ghost_hits as f64 * (more / (o.seen.ghost_bytes as f64).max(more).max(1.0));
+    let gain = read_again * (o.miss_ns - o.unpack_ns).max(0.0) / seconds;
+    let of_plain = step as f64 / (o.plain_used as f64).max(step as f64).max(1.0);
+    // Indexes and filters that had to be read again say that the uncompressed part is too small for them.
+    let cost = of_plain * (o.seen.spared as f64 * o.unpack_ns + o.seen.other_misses as f64 * o.miss_ns) / seconds;
+    let decision = |packed: u64, reason| Decision { packed, gain, cost, reason };
+    let (less, most) = (o.packed.saturating_sub(step), o.capacity as f64 * CompressedCache::MOST);
+    if o.packed > 0 && o.miss_ns < o.unpack_ns {
+        return decision(less, "less: reading costs no more than unpacking");
+    }
+    if o.packed_used + 2 * step < o.packed {
+        return decision(less, "less: it is not full");
+    }
+    if gain > CLEARLY * cost && gain - cost > WORTH_NS && (o.packed + step) as f64 <= most {
+        return decision(o.packed + step, "more: it saves misses");
+    }
+    if o.packed > 0 && cost > CLEARLY * gain && cost - gain > WORTH_NS {
+        return decision(less, "less: what is unpacked again and again costs more than the misses saved");
+    }
+    decision(o.packed, "as it is: nothing clear to gain")
+}
+
+/// Moves the division of one cache.
+#[derive(Debug)]
+pub struct Splitter {
+    before: Signals,
+    miss_ns: f64,
+    unpack_ns: f64,
+    /// The last decision.
+    pub last: Decision,
+}
+
+impl Default for Splitter {
+    fn default() -> Self {
+        let last = Decision { packed: 0, gain: 0.0, cost: 0.0, reason: "as it is: too little was read" };
+        Splitter { before: Signals::default(), miss_ns: 0.0, unpack_ns: UNPACK_NS, last }
+    }
+}
+
+impl Splitter {
+    /// Looks at the cache and moves its division by a step at most. Called now and then, as about once a second.
+    pub fn tick(&mut self, cache: &Cache) {
+        let now = cache.signals();
+        let seen = now.since(&self.before);
+        if seen.misses + seen.unpacked < SAMPLES || seen.at_ns == 0 {
+            return;
+        }
+        self.before = now;
+        self.miss_ns = seen.miss.mean().unwrap_or(self.miss_ns);
+        self.unpack_ns = seen.unpack.mean().unwrap_or(self.unpack_ns);
+        let (capacity, packed) = (cache.capacity(), cache.packed_capacity());
+        let (packed_used, plain_used) = (cache.packed_used(), cache.plain_used());
+        let (miss_ns, unpack_ns) = (self.miss_ns, self.unpack_ns);
+        self.last = decide(&Observed { capacity, packed, packed_used, plain_used, seen, miss_ns, unpack_ns });
+        if self.last.packed != packed {
+            cache.resize(capacity, self.last.packed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

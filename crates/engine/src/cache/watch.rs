@@ -1,0 +1,127 @@
+//! What the cache counts to be divided well. Only misses and evictions count, so that a hit costs nothing.
+
+use super::packed::WATCHED;
+use super::{Cache, Part};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number of things, and the nanoseconds they took.
+#[derive(Debug, Default)]
+pub(super) struct Timed {
+    count: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Timed {
+    pub fn add(&self, ns: u64) {
+        self.count.fetch_add(1, Relaxed);
+        self.ns.fetch_add(ns, Relaxed);
+    }
+
+    fn sum(&self) -> Cost {
+        Cost { count: self.count.load(Relaxed), ns: self.ns.load(Relaxed) }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    pub ghost_hits: AtomicU64,
+    pub unpacked: AtomicU64,
+    pub spared: AtomicU64,
+    pub miss: Timed,
+    pub unpack: Timed,
+    plain_bytes: AtomicU64,
+    packed_bytes: AtomicU64,
+}
+
+impl Watch {
+    pub fn add(&self, counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Relaxed);
+    }
+
+    /// A block of `plain` bytes would take, or takes, `packed` bytes.
+    pub fn shrunk(&self, plain: u64, packed: u64) {
+        self.plain_bytes.fetch_add(plain, Relaxed);
+        self.packed_bytes.fetch_add(packed, Relaxed);
+    }
+
+    pub fn signals(&self, cache: &Cache, at_ns: u64, ghosts: u64) -> Signals {
+        Signals {
+            at_ns,
+            ghost_hits: self.ghost_hits.load(Relaxed) * WATCHED,
+            ghost_bytes: ghosts * WATCHED,
+            misses: cache.misses(Part::Data),
+            other_misses: cache.misses(Part::Index) + cache.misses(Part::Filter),
+            unpacked: self.unpacked.load(Relaxed),
+            spared: self.spared.load(Relaxed),
+            miss: self.miss.sum(),
+            unpack: self.unpack.sum(),
+            plain_bytes: self.plain_bytes.load(Relaxed),
+            packed_bytes: self.packed_bytes.load(Relaxed),
+        }
+    }
+}
+
+/// How often something happened, and what it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// How often it was measured.
+    pub count: u64,
+    /// Nanoseconds, all together.
+    pub ns: u64,
+}
+
+impl Cost {
+    /// Nanoseconds of one; `None` if it was not measured often enough to say.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count >= 16).then(|| self.ns as f64 / self.count as f64)
+    }
+}
+
+/// What a cache counted since it began, or between two moments ([`Signals::since`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Signals {
+    /// When, nanoseconds; between two moments: how long.
+    pub at_ns: u64,
+    /// Misses of blocks that had left the cache only lately, estimated from those that are watched.
+    pub ghost_hits: u64,
+    /// Bytes of these blocks; always as of the later moment.
+    pub ghost_bytes: u64,
+    /// Data blocks read from the medium.
+    pub misses: u64,
+    /// Indexes and filters read from the medium.
+    pub other_misses: u64,
+    /// Data blocks found packed.
+    pub unpacked: u64,
+    /// Parts that were up for eviction and had been used since they last were.
+    pub spared: u64,
+    /// Misses: reading, verifying, decompressing.
+    pub miss: Cost,
+    /// Hits of packed blocks: unpacking, and packing what had to make room.
+    pub unpack: Cost,
+    /// Bytes of blocks of which the packed size is known,
+    pub plain_bytes: u64,
+    /// and their packed size.
+    pub packed_bytes: u64,
+}
+
+impl Signals {
+    /// What was counted since an earlier moment.
+    #[must_use]
+    pub fn since(&self, before: &Signals) -> Signals {
+        let less = |now: u64, then: u64| now.saturating_sub(then);
+        let cost = |now: Cost, then: Cost| Cost { count: less(now.count, then.count), ns: less(now.ns, then.ns) };
+        Signals {
+            at_ns: less(self.at_ns, before.at_ns),
+            ghost_hits: less(self.ghost_hits, before.ghost_hits),
+            ghost_bytes: self.ghost_bytes,
+            misses: less(self.misses, before.misses),
+            other_misses: less(self.other_misses, before.other_misses),
+            unpacked: less(self.unpacked, before.unpacked),
+            spared: less(self.spared, before.spared),
+            miss: cost(self.miss, before.miss),
+            unpack: cost(self.unpack, before.unpack),
+            plain_bytes: less(self.plain_bytes, before.plain_bytes),
+            packed_bytes: less(self.packed_bytes, before.packed_bytes),
+        }
+    }
+}

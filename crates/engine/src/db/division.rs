@@ -1,0 +1,136 @@
+//! Memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
+
+use super::Inner;
+use super::family::FamilyCore;
+use crate::cache::{Signals, split::Splitter};
+use crate::ledger::Histogram;
+use crate::memory_split::{MemorySplit, Seen};
+use crate::settings::{CompressedCache, DbSettings, FamilySettings, format_bytes};
+use parking_lot::Mutex;
+use sinter_storage::store::Cause;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a byte costs that a compaction writes, as long as none has ended, nanoseconds.
+const MERGE_NS_PER_BYTE: f64 = 3.0;
+
+/// What divides the memory of one database.
+#[derive(Debug)]
+pub(super) struct Division {
+    /// All memtables together may hold this much, bytes.
+    memtables: AtomicU64,
+    tuner: Mutex<Tuner>,
+}
+
+#[derive(Debug)]
+struct Tuner {
+    /// `None`: sizes stay as they were set.
+    split: Option<MemorySplit>,
+    /// `None`: the compressed part of the cache stays as it was set.
+    parts: Option<Splitter>,
+    before: Signals,
+    merged_bytes: u64,
+    stall_ns: u64,
+    miss_ns: f64,
+}
+
+impl Division {
+    /// As the settings say. Without background threads nothing moves.
+    pub fn new(settings: &DbSettings) -> Self {
+        let moves = settings.max_background_jobs > 0;
+        let budget = settings.memory_budget;
+        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 16 * 15)));
+        let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
+        let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
+        let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
+        Division { memtables: AtomicU64::new(memtables), tuner: Mutex::new(tuner) }
+    }
+
+    /// Bytes that all memtables together may hold now; `u64::MAX`: no limit.
+    #[inline]
+    pub fn memtables(&self) -> u64 {
+        self.memtables.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    /// Once a second, before the limits are looked at: looks at what was read and merged, and moves some bytes.
+    pub(super) fn divide_memory(&self) {
+        let (memtable_bytes, tree_bytes) = (self.memtable_bytes(), self.live_table_bytes());
+        let mut tuner = self.division.tuner.lock();
+        if let Some(parts) = &mut tuner.parts {
+            parts.tick(&self.cache);
+        }
+        if tuner.split.is_none() {
+            return;
+        }
+        let seen = self.seen(&mut tuner, tree_bytes);
+        let Some(split) = &mut tuner.split else { return };
+        let memtables = split.observe(&seen);
+        self.division.memtables.store(memtables, Ordering::Relaxed);
+        // Memtables that are larger than they are to be keep their bytes until they are flushed.
+        let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
+        self.memory.ask(cache);
+    }
+
+    /// What happened since the last look.
+    fn seen(&self, tuner: &mut Tuner, tree_bytes: u64) -> Seen {
+        let now = self.cache.signals();
+        let read = now.since(&tuner.before);
+        let merged = self.ledger.snapshot().sum(|cause| matches!(cause, Cause::Compaction { .. }));
+        let stall_ns = self.pressure.stall_ns.load(Ordering::Relaxed);
+        // Bytes are counted as they are written, times when a compaction ends: bytes times the usual time are the smoother measure.
+        let done = self.statistics.histogram(Histogram::CompactionTime);
+        let ns_per_byte = if done.count > 0 && merged > 0 { done.sum * 1000.0 / merged as f64 } else { MERGE_NS_PER_BYTE };
+        let seen = Seen {
+            seconds: read.at_ns as f64 / 1e9,
+            merge_ns: merged.saturating_sub(tuner.merged_bytes) as f64 * ns_per_byte + stall_ns.saturating_sub(tuner.stall_ns) as f64,
+            tree_bytes,
+            ghost_hits: read.ghost_hits,
+            ghost_bytes: read.ghost_bytes,
+            miss_ns: read.miss.mean().unwrap_or(tuner.miss_ns),
+        };
+        (tuner.before, tuner.merged_bytes, tuner.stall_ns, tuner.miss_ns) = (now, merged, stall_ns, seen.miss_ns);
+        seen
+    }
+
+    /// Bytes at which a family's next memtable is full. A family that was given its own size keeps it; others have half of what is for
+    /// all memtables.
+    pub(super) fn memtable_limit(&self, core: &FamilyCore) -> usize {
+        let settings = core.settings.load();
+        usize::try_from(self.moving_limit(&settings).unwrap_or(settings.write_buffer_size)).unwrap_or(usize::MAX)
+    }
+
+    fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
+        let moves =
+            self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
+        moves.then(|| self.division.memtables() / 2)
+    }
+
+    /// How the memory is divided now and why, a line each: for people.
+    pub(super) fn memory_lines(&self) -> String {
+        let memtable_bytes = self.memtable_bytes();
+        let tuner = self.division.tuner.lock();
+        let mut out = String::new();
+        let packed = self.cache.packed_capacity();
+        let mut line = |name: &str, limit: u64, used: u64| {
+            let _ = writeln!(out, "{name}: {}, {} in use", format_bytes(limit), format_bytes(used));
+        };
+        line("memtables", self.division.memtables(), memtable_bytes);
+        line("cache, uncompressed", self.cache.capacity() - packed, self.cache.used() - self.cache.packed_used());
+        line("cache, compressed", packed, self.cache.packed_used());
+        if let Some(split) = &tuner.split {
+            let (write, read) = split.marginal();
+            let _ = writeln!(out, "a step more: {:.3} ms/s saved in merges, {:.3} ms/s in misses", write / 1e6, read / 1e6);
+            let _ = writeln!(out, "memtables and cache: {}", split.reason);
+        }
+        if let Some(Splitter { last, .. }) = &tuner.parts {
+            let _ = writeln!(out, "a step more compressed: saves {:.3} ms/s, costs {:.3} ms/s", last.gain / 1e6, last.cost / 1e6);
+            let _ = writeln!(out, "parts of the cache: {}", last.reason);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

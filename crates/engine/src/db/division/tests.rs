@@ -1,0 +1,136 @@
+//! Memory that moves, in a database whose medium takes simulated time.
+
+use super::super::{DEFAULT_FAMILY, Db};
+use crate::clock::{Clock, ManualClock};
+use crate::settings::{Budgets, CompressedCache, DbSettings};
+use sinter_storage::store::{Medium, MemoryStore, Store, Throttle};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MEMORY: u64 = 4 << 20;
+const KEYS: u64 = 30_000;
+
+/// A medium with reads of 200 us, a clock that they move, and a database over them.
+fn open(memory: &Arc<MemoryStore>, settings: DbSettings) -> (Arc<ManualClock>, Db) {
+    let clock = Arc::new(ManualClock::default());
+    let medium = Medium { read_mb_per_s: 0.0, write_mb_per_s: 0.0, seek: Duration::from_micros(200) };
+    let moved = clock.clone();
+    let sleep = Arc::new(move |time: Duration| moved.advance_ns(u64::try_from(time.as_nanos()).unwrap()));
+    let store: Arc<dyn Store> = Arc::new(Throttle::with_sleep(memory.clone(), medium, sleep));
+    let budgets = Budgets { memory: Some(MEMORY), space_amplification: None };
+    let db = Db::builder().clock(clock.clone()).settings(settings).family(DEFAULT_FAMILY, budgets.family()).open_store(store).unwrap();
+    (clock, db)
+}
+
+fn budgeted() -> DbSettings {
+    Budgets { memory: Some(MEMORY), space_amplification: None }.db()
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
+fn value(n: u64) -> Vec<u8> {
+    format!("{n}/{}", "some value ".repeat(20)).into_bytes()
+}
+
+fn fill(db: &Db) {
+    (0..KEYS).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+}
+
+/// Reads at random, a second of simulated time, and lets the memory be divided again.
+fn read_a_second(db: &Db, clock: &ManualClock, state: &mut u64) {
+    for _ in 0..2000 {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let n = (*state >> 33) % KEYS;
+        assert_eq!(db.get(&key(n)).unwrap(), Some(value(n)));
+    }
+    clock.advance_ns(600_000_000);
+    db.inner.divide_memory();
+    db.inner.watch_limits(clock.monotonic_ns());
+    let memtables = db.inner.division.memtables();
+    assert!(db.inner.cache.capacity() + memtables <= MEMORY);
+    assert!(db.inner.cache.used() <= db.inner.cache.capacity());
+}
+
+fn number(db: &Db, property: &str) -> u64 {
+    db.property(&db.default_family(), property).unwrap().parse().unwrap()
+}
+
+#[test]
+fn readers_get_the_bytes_of_memtables_and_recovery_bears_it() {
+    let memory = Arc::new(MemoryStore::new());
+    let (clock, db) = open(&memory, budgeted());
+    fill(&db);
+    let start = number(&db, "sinterdb.memtable-capacity");
+    assert_eq!(start, budgeted().db_write_buffer_size);
+    let mut state = 1;
+    for _ in 0..100 {
+        read_a_second(&db, &clock, &mut state);
+    }
+    let now = number(&db, "sinterdb.memtable-capacity");
+    let lines = db.property(&db.default_family(), "sinterdb.memory-split").unwrap();
+    assert!(now <= MEMORY / 16, "{now}\n{lines}");
+    assert!(number(&db, "rocksdb.block-cache-capacity") >= MEMORY - MEMORY / 8, "{lines}");
+    assert!(lines.contains("memtables: ") && lines.contains("memtables and cache: "), "{lines}");
+    // The next memtable is as small as was decided; that it was larger when it is recovered, or smaller, does not matter.
+    for n in 0..KEYS / 4 {
+        db.put(&key(n), &value(n + 1)).unwrap();
+        assert!(db.stats().memtable_bytes < start, "{n}");
+    }
+    drop(db);
+    let (_, db) = open(&memory, budgeted());
+    for n in 0..KEYS {
+        assert_eq!(db.get(&key(n)).unwrap(), Some(value(if n < KEYS / 4 { n + 1 } else { n })));
+    }
+}
+
+#[test]
+fn a_slow_medium_makes_the_cache_pack() {
+    let memory = Arc::new(MemoryStore::new());
+    let settings = DbSettings { compressed_cache: CompressedCache::Auto, memory_budget: 0, ..budgeted() };
+    let (clock, db) = open(&memory, settings);
+    fill(&db);
+    let mut state = 1;
+    for _ in 0..60 {
+        read_a_second(&db, &clock, &mut state);
+    }
+    let lines = db.property(&db.default_family(), "sinterdb.memory-split").unwrap();
+    assert!(number(&db, "sinterdb.compressed-cache-capacity") > db.inner.cache.capacity() / 8, "{lines}");
+    assert!(number(&db, "sinterdb.compressed-cache-usage") > 0, "{lines}");
+    assert!(lines.contains("parts of the cache: "), "{lines}");
+    assert_eq!(number(&db, "sinterdb.memtable-capacity"), budgeted().db_write_buffer_size, "no budget: memtables stay");
+    let hits = db.stats().tickers.iter().find(|t| t.0 == "rocksdb.compressed.secondary.cache.hits").unwrap().1;
+    assert!(hits > 1000, "{hits}");
+}
+
+#[test]
+fn nothing_moves_without_threads() {
+    let memory = Arc::new(MemoryStore::new());
+    let settings = DbSettings { compressed_cache: CompressedCache::Auto, max_background_jobs: 0, ..budgeted() };
+    let (clock, db) = open(&memory, settings);
+    fill(&db);
+    let before = (db.inner.division.memtables(), db.inner.cache.capacity(), 0);
+    let mut state = 1;
+    for _ in 0..20 {
+        read_a_second(&db, &clock, &mut state);
+    }
+    assert_eq!((db.inner.division.memtables(), db.inner.cache.capacity(), db.inner.cache.packed_capacity()), before);
+}
+
+#[test]
+fn a_share_is_there_from_the_start_and_a_family_keeps_a_size_of_its_own() {
+    let memory = Arc::new(MemoryStore::new());
+    let settings = DbSettings { compressed_cache: CompressedCache::Share(0.25), max_background_jobs: 0, ..budgeted() };
+    let (_, db) = open(&memory, settings);
+    let capacity = db.inner.cache.capacity();
+    assert_eq!((capacity, db.inner.cache.packed_capacity()), (budgeted().cache_size, capacity / 4));
+    let mut own = Budgets { memory: Some(MEMORY), space_amplification: None }.family();
+    own.write_buffer_size = 100 << 10;
+    let family = db.create_family("own", own).unwrap();
+    db.inner.division.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(db.inner.memtable_limit(&family.core), 100 << 10);
+    assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, budgeted().db_write_buffer_size / 2, "nothing moves here");
+}

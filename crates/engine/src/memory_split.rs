@@ -1,0 +1,112 @@
+//! How one budget of memory is divided between memtables and the block cache: to where a byte more saves more time.
+//!
+//! **A byte more for memtables.** A tree of `D` bytes over memtables of `x` has about `ln(D / x) / ln T` levels, and every byte written is
+//! rewritten on each of them, so that the time `C` that merges take per second is proportional to `ln(D / x)`. Then
+//! `dC/dx = -C / (x ln(D / x))`: with `C` measured, neither `T` nor the style of the tree is needed. (Luo and Carey, "Breaking Down Memory
+//! Walls: Adaptive Memory Management in LSM-based Storage Systems", VLDB 2020, section 5, where `C` is pages written; here it is the time
+//! of merges and of writers who wait for them, so that it can be compared with that of readers.) Two memtables share `W = 2x` bytes:
+//! `dC/dW = -C / (W ln(2D / W))`.
+//!
+//! **A byte more for the cache.** Blocks that left the cache last are remembered by name; reading one again is a miss that a larger cache
+//! had saved. `hits of these per second x time of a miss / bytes of these` is the derivative of what readers wait.
+//!
+//! Both are nanoseconds per second and byte, averaged over some tens of seconds because merges come in bursts. Each second a small step goes
+//! to the larger one, if it is clearly larger and the step saves something worth having. A write load that ended leaves its bytes to
+//! the readers and the other way round.
+
+/// One step is so many parts of the budget.
+const STEPS: u64 = 64;
+/// Neither side gets less than so many parts of the budget.
+const FLOOR: u64 = 16;
+/// Memtables get no more than this, because they are replayed after a crash: two of 256 MiB.
+const MOST_MEMTABLES: u64 = 512 << 20;
+/// One side has to save so many times more than the other.
+const CLEARLY: f64 = 1.5;
+/// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.
+const WORTH_NS: f64 = 2.5e5;
+/// What is older than this has lost two thirds of its weight, seconds.
+const MEMORY_S: f64 = 20.0;
+
+/// What happened since the last look.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Seen {
+    /// How long it was, seconds.
+    pub seconds: f64,
+    /// Nanoseconds of merges, and of writers that waited.
+    pub merge_ns: f64,
+    /// Bytes of all tables now.
+    pub tree_bytes: u64,
+    /// Misses of blocks that had left the cache only lately,
+    pub ghost_hits: u64,
+    /// and the bytes of these blocks now.
+    pub ghost_bytes: u64,
+    /// Nanoseconds of a miss.
+    pub miss_ns: f64,
+}
+
+/// Divides a budget.
+#[derive(Debug)]
+pub struct MemorySplit {
+    budget: u64,
+    memtables: u64,
+    /// Means of nanoseconds per second: merging, and reading again what had left the cache.
+    merging: f64,
+    rereading: f64,
+    ghost_bytes: u64,
+    tree_bytes: u64,
+    /// Why the last step was taken, or none.
+    pub reason: &'static str,
+}
+
+impl MemorySplit {
+    /// Starts with so many bytes for memtables.
+    pub fn new(budget: u64, memtables: u64) -> Self {
+        let (merging, rereading, ghost_bytes, tree_bytes) = (0.0, 0.0, 0, 0);
+        MemorySplit { budget, memtables, merging, rereading, ghost_bytes, tree_bytes, reason: "as it is: nothing seen yet" }
+    }
+
+    /// Bytes for all memtables together. The rest is the cache's.
+    pub fn memtables(&self) -> u64 {
+        self.memtables
+    }
+
+    /// Nanoseconds per second that a step would save: given to memtables, given to the cache.
+    pub fn marginal(&self) -> (f64, f64) {
+        let (step, memtables) = (self.step() as f64, (self.memtables as f64).max(1.0));
+        // A tree not larger than its memtables has no levels to save.
+        let levels = (2.0 * self.tree_bytes as f64 / memtables).ln().max(1.0);
+        let write = if self.tree_bytes * 2 > self.memtables { self.merging * step / (memtables * levels) } else { 0.0 };
+        let read = self.rereading * step / (self.ghost_bytes as f64).max(step);
+        (write, read)
+    }
+
+    fn step(&self) -> u64 {
+        (self.budget / STEPS).max(1)
+    }
+
+    /// Takes in what was seen; gives the bytes for memtables from now on.
+    pub fn observe(&mut self, seen: &Seen) -> u64 {
+        if seen.seconds <= 0.0 {
+            return self.memtables;
+        }
+        let keep = (-seen.seconds / MEMORY_S).exp();
+        self.merging = self.merging * keep + seen.merge_ns / seen.seconds * (1.0 - keep);
+        self.rereading = self.rereading * keep + seen.ghost_hits as f64 * seen.miss_ns / seen.seconds * (1.0 - keep);
+        (self.ghost_bytes, self.tree_bytes) = (seen.ghost_bytes, seen.tree_bytes);
+        let (write, read) = self.marginal();
+        let most = MOST_MEMTABLES.min(self.budget - self.budget / FLOOR);
+        let floor = (self.budget / FLOOR).min(MOST_MEMTABLES / FLOOR);
+        let (up, down) = ((self.memtables + self.step()).min(most), self.memtables.saturating_sub(self.step()).max(floor));
+        (self.memtables, self.reason) = if write > CLEARLY * read && write - read > WORTH_NS {
+            (up.max(self.memtables), "to memtables: merges cost more than misses")
+        } else if read > CLEARLY * write && read - write > WORTH_NS {
+            (down.min(self.memtables), "to the cache: misses cost more than merges")
+        } else {
+            (self.memtables, "as it is: nothing clear to gain")
+        };
+        self.memtables
+    }
+}
+
+#[cfg(test)]
+mod tests;
