@@ -29,6 +29,8 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/clock", 30),
     ("engine/src/operator", 30),
     ("engine/src/cursor", 30),
+    ("engine/src/limits", 30),
+    ("engine/src/cpu", 30),
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
     ("engine/src/block", 40),

@@ -28,7 +28,7 @@
 //! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only
 //! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
 //!
-//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`]
+//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`]; [`limits`] and [`cpu`]: what confines the process
 //! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`]
 //! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
 //! * the tree: [`manifest`], [`compaction`], [`pacing`]
@@ -39,12 +39,14 @@ pub mod clock;
 pub mod codec;
 pub mod coding;
 pub mod compaction;
+pub mod cpu;
 pub mod cursor;
 pub mod db;
 pub mod error;
 pub mod filter;
 pub mod key;
 pub mod ledger;
+pub mod limits;
 pub mod manifest;
 pub mod memtable;
 pub mod merge;

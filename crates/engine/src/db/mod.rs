@@ -45,6 +45,7 @@ pub use write::{Durability, WriteOptions};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
+use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
@@ -92,6 +93,8 @@ struct Inner {
     db: DbId,
     settings: DbSettings,
     clock: Arc<dyn Clock>,
+    /// The CPU that this process may use; not measured in a database without threads.
+    cpu: Arc<CpuRoom>,
     cache: Arc<Cache>,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
@@ -203,6 +206,7 @@ struct Parts {
     cache: Arc<Cache>,
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
+    cpu: Arc<CpuRoom>,
     settings: DbSettings,
     default_family: Family,
     next_number: u64,
@@ -216,6 +220,7 @@ impl Inner {
             db: state.db,
             settings: parts.settings,
             clock: parts.clock,
+            cpu: parts.cpu,
             cache: parts.cache,
             pool: parts.pool,
             ledger: parts.ledger,

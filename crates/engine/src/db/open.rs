@@ -18,6 +18,7 @@ use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock};
+use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::Ledger;
@@ -30,7 +31,7 @@ use sinter_storage::store::DirStore;
 use sinter_storage::store::Meter;
 use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -52,6 +53,7 @@ pub struct Builder {
     create_if_missing: bool,
     error_if_exists: bool,
     clock: Arc<dyn Clock>,
+    system_root: PathBuf,
     id: Option<[u8; 16]>,
 }
 
@@ -66,6 +68,7 @@ impl Default for Builder {
             create_if_missing: true,
             error_if_exists: false,
             clock: Arc::new(SystemClock::default()),
+            system_root: PathBuf::from("/"),
             id: None,
         }
     }
@@ -121,6 +124,12 @@ impl Builder {
     /// Where time comes from.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Below which `proc` and the control groups lie (`/`), from which CPU and memory limits are read: for tests.
+    pub fn system_root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.system_root = root.into();
         self
     }
 
@@ -285,7 +294,10 @@ impl Builder {
         let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
-        let parts = Parts { store, lock, pool, cache, ledger, clock: self.clock.clone(), settings, default_family, next_number };
+        let clock = self.clock.clone();
+        // Without threads nothing may depend on what else the machine does.
+        let cpu = Arc::new(if settings.max_background_jobs == 0 { CpuRoom::fixed(1.0, 0.0) } else { CpuRoom::new(&self.system_root) });
+        let parts = Parts { store, lock, pool, cache, ledger, clock, cpu, settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
         if self.read_only {
             inner.start_read_only(state, families, survey)?;

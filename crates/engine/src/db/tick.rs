@@ -15,5 +15,6 @@ impl Inner {
             return;
         }
         self.ticked_ns.store(now, Ordering::Relaxed);
+        self.cpu.sample(now);
     }
 }

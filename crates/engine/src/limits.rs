@@ -1,0 +1,258 @@
+//! What confines this process: the processors it may run on, and the control groups (cgroups(7)) around it with their CPU quota and their
+//! memory limit.
+//!
+//! A group's limits hold for all groups inside it, so all groups up to the root count and the tightest decides. Which groups these are says
+//! `/proc/self/cgroup`, where their files lie `/proc/self/mountinfo`; both versions of the interface may be mounted at once (a "hybrid"
+//! system), each with some of the controllers. In a container the path may lead out of what is visible; then the root of what is mounted
+//! stands for it, which is the container's own group where it has a name space of its own.
+//!
+//! Nothing here fails: what is missing, unreadable or no number is a limit that is not known. All files are looked for below a root, so that
+//! tests can make them up.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// Longest file that is read, bytes. `mountinfo` of a machine with thousands of containers is the longest.
+const LONGEST: u64 = 4 << 20;
+/// Version 1 says "no limit" with the largest multiple of a page.
+const NO_LIMIT: u64 = 1 << 60;
+/// Nanoseconds of a clock tick in files of processes: the kernel's `USER_HZ` is 100 for programs, however it is built.
+const TICK_NS: u64 = 10_000_000;
+
+/// Where the limits of this process stand. The places are found once, the values are read anew each time: they change while a process runs.
+#[derive(Debug)]
+pub struct ProcessLimits {
+    root: PathBuf,
+    /// Innermost first.
+    cpu: Vec<Group>,
+    memory: Vec<Group>,
+}
+
+/// A control group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    directory: PathBuf,
+    unified: bool,
+}
+
+/// A control group with a CPU quota.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuQuota {
+    /// The group's directory.
+    pub group: PathBuf,
+    /// Processors' worth of time that it grants.
+    pub cpus: f64,
+    /// CPU time that was used of it since some moment, nanoseconds.
+    pub used_ns: u64,
+    /// How many periods ended early because the quota was used up.
+    pub throttled: u64,
+}
+
+/// A control group with a memory limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// The group's directory.
+    pub group: PathBuf,
+    /// Bytes; beyond it the kernel slows the group's processes down or kills one.
+    pub bytes: u64,
+    /// Bytes charged to the group without pages of files, which the kernel takes back by itself.
+    pub used: u64,
+}
+
+/// What a processor did since the machine started, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// The processor's number.
+    pub cpu: usize,
+    /// Nothing to do, or waiting for the medium.
+    pub idle: u64,
+    /// All ticks.
+    pub total: u64,
+}
+
+impl ProcessLimits {
+    /// Looks below `root`: `/`, or a made-up tree.
+    pub fn find(root: &Path) -> Self {
+        let mounts = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
+        let memberships = read(&root.join("proc/self/cgroup")).unwrap_or_default();
+        let groups = |controller: &str| groups(root, &mounts, &memberships, controller);
+        ProcessLimits { root: root.to_owned(), cpu: groups("cpu"), memory: groups("memory") }
+    }
+
+    /// Numbers of the processors that the calling thread, and threads that it starts, may run on; `None` if that is not known.
+    pub fn affinity(&self) -> Option<Vec<usize>> {
+        let status = read(&self.root.join("proc/thread-self/status"))?;
+        parse_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
+    }
+
+    /// All groups with a quota, innermost first.
+    pub fn quotas(&self) -> Vec<CpuQuota> {
+        let quota = |group: &Group| {
+            let cpus = group.quota()?;
+            let used_ns = group.cpu_used_ns().unwrap_or_else(|| self.process_ns().unwrap_or(0));
+            let throttled = group.value("cpu.stat", "nr_throttled").unwrap_or(0);
+            Some(CpuQuota { group: group.directory.clone(), cpus, used_ns, throttled })
+        };
+        self.cpu.iter().filter_map(quota).collect()
+    }
+
+    /// CPU time of this process, nanoseconds.
+    fn process_ns(&self) -> Option<u64> {
+        let stat = read(&self.root.join("proc/self/stat"))?;
+        // The name of the program may hold anything, brackets included; it ends with the last one.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        ticks()?.checked_add(ticks()?)?.checked_mul(TICK_NS)
+    }
+
+    /// What the machine's processors did.
+    pub fn machine(&self) -> Vec<CpuTicks> {
+        let stat = read(&self.root.join("proc/stat")).unwrap_or_default();
+        stat.lines().filter_map(parse_cpu).collect()
+    }
+
+    /// The group with the tightest memory limit.
+    pub fn memory(&self) -> Option<MemoryLimit> {
+        let (bytes, group) = self.memory.iter().filter_map(|group| Some((group.memory_limit()?, group))).min_by_key(|found| found.0)?;
+        Some(MemoryLimit { group: group.directory.clone(), bytes, used: group.memory_used().unwrap_or(0) })
+    }
+}
+
+impl CpuQuota {
+    /// Processors' worth of CPU that the group has left over, `passed_ns` nanoseconds after `then`; `None` if no time has passed.
+    pub fn left_since(&self, then: &CpuQuota, passed_ns: u64) -> Option<f64> {
+        let used = self.used_ns.saturating_sub(then.used_ns);
+        (passed_ns > 0).then(|| (self.cpus - used as f64 / passed_ns as f64).max(0.0))
+    }
+}
+
+impl Group {
+    fn text(&self, file: &str) -> Option<String> {
+        read(&self.directory.join(file))
+    }
+
+    /// A file that holds one number.
+    fn number(&self, file: &str) -> Option<u64> {
+        self.text(file)?.trim().parse().ok()
+    }
+
+    /// A file of lines `key value`.
+    fn value(&self, file: &str, key: &str) -> Option<u64> {
+        let text = self.text(file)?;
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    }
+
+    /// Processors' worth of time.
+    fn quota(&self) -> Option<f64> {
+        let (quota, period) = if self.unified {
+            let text = self.text("cpu.max")?;
+            let mut words = text.split_whitespace();
+            (words.next()?.parse::<u64>().ok()?, words.next()?.parse::<u64>().ok()?)
+        } else {
+            (self.number("cpu.cfs_quota_us")?, self.number("cpu.cfs_period_us")?)
+        };
+        (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+    }
+
+    /// `None` if version 1 accounts CPU time in other groups than it limits it in.
+    fn cpu_used_ns(&self) -> Option<u64> {
+        if self.unified { self.value("cpu.stat", "usage_usec")?.checked_mul(1000) } else { self.number("cpuacct.usage") }
+    }
+
+    fn memory_limit(&self) -> Option<u64> {
+        let files: &[&str] = if self.unified { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
+        files.iter().filter_map(|file| self.number(file)).filter(|bytes| *bytes < NO_LIMIT).min()
+    }
+
+    fn memory_used(&self) -> Option<u64> {
+        let (current, prefix) = if self.unified { ("memory.current", "") } else { ("memory.usage_in_bytes", "total_") };
+        let files = ["inactive_file", "active_file"].map(|key| self.value("memory.stat", &format!("{prefix}{key}")).unwrap_or(0));
+        Some(self.number(current)?.saturating_sub(files[0].saturating_add(files[1])))
+    }
+}
+
+/// The groups that `controller` may be limited in, innermost first.
+fn groups(root: &Path, mounts: &str, memberships: &str, controller: &str) -> Vec<Group> {
+    let mut found = Vec::new();
+    for unified in [false, true] {
+        let path = memberships.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (id, names, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_it = if unified { id == "0" && names.is_empty() } else { names.split(',').any(|name| name == controller) };
+            is_it.then(|| Path::new(path))
+        });
+        let Some(path) = path else { continue };
+        let mounts = mounts.lines().filter_map(|line| parse_mount(line, (!unified).then_some(controller)));
+        // A tree may be mounted more than once, and of a bind mount only a part is seen: best is one that shows the group itself.
+        let mut chains = mounts.map(|(from, at)| chain(root, path, &from, &at)).filter(|chain| !chain.is_empty());
+        let best = chains.next().map(|first| chains.fold(first, |best, next| if next.len() > best.len() { next } else { best }));
+        found.extend(best.into_iter().flatten().map(|directory| Group { directory, unified }));
+    }
+    found
+}
+
+/// The directories of the group at `path` and those around it, as far as the mount of `from` at `at` shows them.
+fn chain(root: &Path, path: &Path, from: &Path, at: &Path) -> Vec<PathBuf> {
+    let Ok(inside) = at.strip_prefix("/") else { return Vec::new() };
+    let mount = root.join(inside);
+    let below = path.strip_prefix(from).ok().filter(|below| below.components().all(|part| matches!(part, Component::Normal(_))));
+    let home = below.map_or_else(|| mount.clone(), |below| mount.join(below));
+    home.ancestors().take_while(|group| group.starts_with(&mount)).filter(|group| group.is_dir()).map(Path::to_owned).collect()
+}
+
+/// From a line of proc(5) `mountinfo`: what of the tree is mounted, and where, if it is of version 1 with that controller; of version 2
+/// without one.
+fn parse_mount(line: &str, controller: Option<&str>) -> Option<(PathBuf, PathBuf)> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut right = right.split(' ');
+    let kind = right.next()?;
+    let is_it = match controller {
+        Some(name) => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == name),
+        None => kind == "cgroup2",
+    };
+    let mut left = left.split(' ').skip(3);
+    let (from, at) = (left.next()?, left.next()?);
+    is_it.then(|| (PathBuf::from(unescape(from)), PathBuf::from(unescape(at))))
+}
+
+/// Blanks and backslashes of paths stand in `mountinfo` as three octal digits.
+fn unescape(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")].iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+}
+
+/// A list like `0-3,8`; `None` if it is none.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    /// More processors than any kernel counts.
+    const MOST: usize = 1 << 16;
+    let mut list = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        list.extend(first..=last);
+    }
+    Some(list)
+}
+
+/// A line `cpu3 ...` of proc(5) `stat`.
+fn parse_cpu(line: &str) -> Option<CpuTicks> {
+    let (name, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
+    let cpu = name.parse().ok()?;
+    // User, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in the first already.
+    let ticks: Vec<u64> = ticks.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    let idle = ticks.get(3)?.saturating_add(*ticks.get(4).unwrap_or(&0));
+    Some(CpuTicks { cpu, idle, total: ticks.iter().fold(0, |sum, n| sum.saturating_add(*n)) })
+}
+
+/// A file's text; `None` if there is none to be had.
+fn read(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests;
