@@ -16,6 +16,7 @@ use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
+use crate::compaction::auto::Auto;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock};
 use crate::cpu::CpuRoom;
@@ -269,7 +270,9 @@ impl Builder {
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(state.last_seq);
         for family in state.families.values() {
-            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
+            let auto = Auto::new(self.clock.clone(), settings.max_background_jobs > 0);
+            let times = auto.read_times();
+            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, times, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
             let settings = FamilySettings::from_stored(&family.settings).map_err(|c| Error::Invalid(c.join("; ")))?.0;
@@ -286,6 +289,7 @@ impl Builder {
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
+                auto,
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             families.insert(family.id, core);
@@ -418,7 +422,8 @@ impl Inner {
     fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, tolerant: false };
+        let times = core.auto.read_times();
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, times, tolerant: false };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

@@ -16,5 +16,6 @@ impl Inner {
         }
         self.ticked_ns.store(now, Ordering::Relaxed);
         self.cpu.sample(now);
+        self.review_all_codecs();
     }
 }

@@ -194,6 +194,11 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Notes why its codec was chosen, in one line for people ([`TableProperties::chosen`]).
+    pub fn set_chosen(&mut self, why: String) {
+        self.properties.chosen = why;
+    }
+
     /// Bytes written or about to be.
     pub fn estimated_bytes(&self) -> u64 {
         let samples = self.samples.as_ref().map_or(0, |samples| samples.bytes.len());

@@ -24,6 +24,7 @@ mod scan;
 mod search;
 mod verify;
 
+pub use counted::{ReadSummary, ReadTimes};
 pub use builder::{TableBuilder, TableOptions};
 pub use cursor::TableCursor;
 pub use footer::FORMAT_VERSION;
