@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod compaction;
+mod compression;
 mod damage;
 mod families;
 mod figures;
