@@ -64,10 +64,9 @@ impl Level {
     }
 
     fn json(&self, number: usize) -> Value {
-        let group = |(codec, group): (&&str, &Group)| {
-            json!({ "codec": codec, "tables": group.tables, "bytes": group.bytes, "raw_bytes": group.raw_bytes })
-        };
-        let codecs: Vec<Value> = self.groups.iter().map(group).collect();
+        let codec =
+            |(name, of): (&&str, &Group)| json!({ "codec": name, "tables": of.tables, "bytes": of.bytes, "raw_bytes": of.raw_bytes });
+        let codecs: Vec<Value> = self.groups.iter().map(codec).collect();
         json!({ "level": number, "codecs": codecs, "unreadable": self.unreadable, "chosen": self.chosen.1 })
     }
 }

@@ -66,7 +66,13 @@ impl Db {
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
         Stats {
-            tickers: inner.statistics.tickers().chain(ledger.tickers()).chain(read_tickers(&inner.cache)).chain(inner.codec_tickers()).collect(),
+            tickers: inner
+                .statistics
+                .tickers()
+                .chain(ledger.tickers())
+                .chain(read_tickers(&inner.cache))
+                .chain(inner.codec_tickers())
+                .collect(),
             histograms: inner.statistics.histograms().collect(),
             stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
             longest_stall_ns: inner.pressure.longest_ns.load(Ordering::Relaxed),
@@ -103,8 +109,8 @@ impl Db {
 
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
-    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each level
-    /// with the codec that the engine chose and why.
+    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each
+    /// level with the codec that the engine chose and why.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;

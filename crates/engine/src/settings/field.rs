@@ -281,8 +281,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
     Field {
         name: "compression",
         rocksdb: "compression_per_level",
-        effect: "Per level from 0, the last repeats. Stronger: less space and fewer bytes written, more processor time per compaction and miss. \
-                 auto: the engine chooses per level.",
+        effect: "Per level from 0, the last repeats. Stronger: less space and fewer bytes written, more processor time per compaction \
+                 and miss. auto: the engine chooses per level.",
         limit: "a tree has at most 16 levels",
         kind: Kind::Compression { get: |s| &s.compression, set: |s, value| s.compression = value },
     },

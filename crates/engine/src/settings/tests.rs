@@ -297,7 +297,9 @@ fn sizes_as_people_write_them() {
     let list = codec("none none lz4 zstd:3:dict=16KB");
     assert_eq!(format_compression(&list), "none none lz4 zstd:3:dict=16000");
     assert_eq!((codec(" auto "), format_compression(&Codecs::Auto)), (Codecs::Auto, "auto".to_string()));
-    for bad in ["auto lz4", "none auto", "auto:3", "Auto", "gzip", "zstd:fast", "zstd:1:2", "zstd:dict=", "zstd:dict=5GiB", &"lz4 ".repeat(17)] {
+    for bad in
+        ["auto lz4", "none auto", "auto:3", "Auto", "gzip", "zstd:fast", "zstd:1:2", "zstd:dict=", "zstd:dict=5GiB", &"lz4 ".repeat(17)]
+    {
         assert!(parse_compression(bad).is_err(), "{bad}");
     }
 }

@@ -24,8 +24,8 @@ mod scan;
 mod search;
 mod verify;
 
-pub use counted::{ReadSummary, ReadTimes};
 pub use builder::{TableBuilder, TableOptions};
+pub use counted::{ReadSummary, ReadTimes};
 pub use cursor::TableCursor;
 pub use footer::FORMAT_VERSION;
 pub use properties::TableProperties;

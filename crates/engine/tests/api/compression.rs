@@ -91,7 +91,8 @@ fn without_threads_choices_repeat_exactly_whatever_the_time() {
         let (store, clock) = (memory(), Arc::new(ManualClock::default()));
         let family = FamilySettings { compression: Codecs::Auto, ..small() };
         let settings = DbSettings { max_subcompactions: 3, cache_size: 0, ..inline() };
-        let db = try_open(&store, Db::builder().clock(clock.clone()).identity([7; 16]).settings(settings).family("default", family)).unwrap();
+        let db =
+            try_open(&store, Db::builder().clock(clock.clone()).identity([7; 16]).settings(settings).family("default", family)).unwrap();
         for round in 0..4 {
             for n in 0..1000 {
                 clock.advance_ns(advance);

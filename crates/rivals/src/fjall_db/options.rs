@@ -118,8 +118,8 @@ fn why_not_family(name: &str, settings: &FamilySettings) -> Option<&'static str>
         }
         "compression" | "compression_per_level" | "bottommost_compression" => {
             let known = |codec| matches!(codec, Codec::None | Codec::Lz4);
-            let list = settings.compression.fixed();
-            (!list.is_some_and(|list| list.iter().all(|one| known(one.codec)))).then_some("there are only none and LZ4; other codecs become LZ4")
+            let is_known = settings.compression.fixed().is_some_and(|list| list.iter().all(|one| known(one.codec)));
+            (!is_known).then_some("there are only none and LZ4; other codecs become LZ4")
         }
         _ => Some(NONE),
     }

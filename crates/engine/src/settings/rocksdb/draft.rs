@@ -195,8 +195,8 @@ impl FamilyDraft {
         self.settings
     }
 
-    /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec (and over `auto`); the last level may have
-    /// its own.
+    /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec (and over `auto`); the last
+    /// level may have its own.
     fn compression(&mut self) {
         if self.auto && self.per_level.is_empty() && self.last.is_none() {
             self.settings.compression = Codecs::Auto;
