@@ -108,8 +108,7 @@ impl Counters {
     /// Processors' worth of CPU that was left since `last`; `None` if nothing is known.
     fn room_since(&self, last: &Counters) -> Option<f64> {
         let passed = self.at_ns.saturating_sub(last.at_ns);
-        let by_quota =
-            self.quotas.iter().filter_map(|quota| quota.left_since(last.quotas.iter().find(|l| l.group == quota.group)?, passed));
+        let by_quota = self.quotas.iter().filter_map(|quota| quota.left_since(last.quotas.iter().find(|l| l.group == quota.group)?, passed));
         by_quota.chain(self.idle_since(last)).reduce(f64::min)
     }
 

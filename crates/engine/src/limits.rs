@@ -218,9 +218,7 @@ fn parse_mount(line: &str, controller: Option<&str>) -> Option<(PathBuf, PathBuf
 
 /// Blanks and backslashes of paths stand in `mountinfo` as three octal digits.
 fn unescape(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")].iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
 }
 
 /// A list like `0-3,8`; `None` if it is none.

@@ -24,8 +24,7 @@ fn seen(root: &tempfile::TempDir) -> Seen {
     (quotas, limits.memory().map(|m| (name(&m.group), m.bytes, m.used)))
 }
 
-const V2: (&str, &str) =
-    ("proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n");
+const V2: (&str, &str) = ("proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n");
 
 #[test]
 fn version_2_with_the_tightest_of_all_groups() {
@@ -105,8 +104,12 @@ fn groups_that_are_not_visible() {
     }
     // Of several mounts the one that shows the group.
     let mounts = "30 23 0:26 /other /a rw - cgroup2 cgroup2 rw\n30 23 0:26 / /b rw - cgroup2 cgroup2 rw\n";
-    let root =
-        made(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", "0::/box\n"), ("a/memory.max", "1\n"), ("b/box/memory.max", "2\n")]);
+    let root = made(&[
+        ("proc/self/mountinfo", mounts),
+        ("proc/self/cgroup", "0::/box\n"),
+        ("a/memory.max", "1\n"),
+        ("b/box/memory.max", "2\n"),
+    ]);
     assert_eq!(seen(&root).1, Some(("/b/box".into(), 2, 0)));
 }
 
@@ -114,8 +117,7 @@ fn groups_that_are_not_visible() {
 #[test]
 fn garbage_is_a_limit_that_is_not_known() {
     assert_eq!(seen(&made(&[])), (vec![], None));
-    let garbage =
-        ["", "\n", " ", "max", "-1", "-1 -1", "x y", "0 0", "5", "5 0", "0 5", "18446744073709551616", "1e3 7", "\u{0}\u{feff}", ": - :"];
+    let garbage = ["", "\n", " ", "max", "-1", "-1 -1", "x y", "0 0", "5", "5 0", "0 5", "18446744073709551616", "1e3 7", "\u{0}\u{feff}", ": - :"];
     for text in garbage {
         let root = made(&[
             V2,
