@@ -8,6 +8,7 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod codecs;
 mod confined;
 mod damage;
 mod division;

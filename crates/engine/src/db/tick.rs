@@ -19,5 +19,6 @@ impl Inner {
         self.divide_memory();
         self.watch_limits(now);
         self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));
+        self.review_all_codecs();
     }
 }

@@ -200,6 +200,11 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Notes why its codec was chosen, in one line for people ([`TableProperties::chosen`]).
+    pub fn set_chosen(&mut self, why: String) {
+        self.properties.chosen = why;
+    }
+
     /// Bytes written or about to be. The same at the same entry, however fast blocks are compressed: tables are cut by it.
     pub fn estimated_bytes(&self) -> u64 {
         let samples = self.samples.as_ref().map_or(0, |samples| samples.bytes.len());

@@ -29,6 +29,7 @@ mod verify;
 mod window;
 
 pub use builder::{TableBuilder, TableOptions};
+pub use counted::{ReadSummary, ReadTimes};
 pub use cursor::TableCursor;
 pub use footer::FORMAT_VERSION;
 pub use pack::Packers;

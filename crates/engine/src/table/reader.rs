@@ -2,7 +2,7 @@
 //! read of the medium for each that is not.
 
 use super::block::{self, Block};
-use super::counted::Counted;
+use super::counted::{Counted, ReadTimes};
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::{Frames, Lent, lend_packed};
@@ -133,6 +133,16 @@ impl Table {
     /// Its level is the last of the tree, or not: its reads are counted accordingly.
     pub fn set_last_level(&self, yes: bool) {
         self.file.set_last_level(yes);
+    }
+
+    /// Where it notes how long reads take, from now on.
+    pub fn set_read_times(&self, times: &Arc<ReadTimes>) {
+        self.file.set_times(times);
+    }
+
+    /// How many data blocks readers did not find in the cache since the last call.
+    pub fn take_misses(&self) -> u64 {
+        self.file.take_misses()
     }
 
     /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
@@ -400,6 +410,7 @@ impl Table {
         }
         self.cache.missed(Part::Data, &*self.resident, slot);
         let (offset, length) = index.extent(number);
+        self.file.count_miss();
         let length = self.length(offset, length)?;
         let packs = options.fill_cache && self.cache.packs();
         let (block, packed) = self.frames.read_and_lend(offset, length, self.dictionary()?, |Lent { raw, packed }| {
@@ -431,6 +442,7 @@ impl Table {
     /// Verifies and decompresses a block that was read.
     pub(super) fn parse_block(&self, offset: u64, frame: &[u8]) -> Result<Arc<Cached<Block>>> {
         self.cache.count_miss(Part::Data);
+        self.file.count_miss();
         let block = self.frames.lend(offset, frame, self.dictionary()?, |lent| Block::parse(lent.raw))?;
         self.cacheable(offset, block)
     }

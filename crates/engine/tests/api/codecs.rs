@@ -8,7 +8,7 @@ use sinterdb::manifest::TableInfo;
 use sinterdb::table::Table;
 
 fn with(settings: &FamilySettings, compression: &[Compression]) -> FamilySettings {
-    FamilySettings { compression: compression.to_vec(), ..settings.clone() }
+    FamilySettings { compression: compression.to_vec().into(), ..settings.clone() }
 }
 
 fn plain(codec: Codec) -> Compression {

@@ -4,6 +4,7 @@
 
 mod codecs;
 mod compaction;
+mod compression;
 mod damage;
 mod families;
 mod figures;

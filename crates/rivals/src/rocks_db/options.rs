@@ -175,6 +175,9 @@ fn universal(settings: &FamilySettings) -> UniversalCompactOptions {
 
 /// One codec for all levels, or one per level; the last level's own options go where RocksDB has them, to the bottommost one.
 fn compression(options: &mut Options, settings: &FamilySettings) -> Outcome<()> {
+    if settings.compression.fixed().is_none() {
+        return Err("compression: auto is SinterDB's; name a codec".into());
+    }
     let levels: Vec<Compression> = (0..settings.num_levels.max(1)).map(|level| settings.compression_at(level)).collect();
     let (last, upper) = levels.split_last().unwrap_or_else(|| unreachable!("there is at least one level"));
     let types = levels.iter().map(|one| codec(one.codec)).collect::<Outcome<Vec<_>>>()?;

@@ -46,6 +46,7 @@ impl World {
             db: DB,
             family: 3,
             settings: &self.settings,
+            auto: None,
             ledger: &Ledger::default(),
             cache: &self.cache,
             table: &|number| Ok(self.tables.lock()[&number].clone()),
