@@ -24,9 +24,9 @@ mod room;
 mod schedule;
 mod snapshot;
 mod sync;
-mod tick;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod verify;
 mod view;
 mod write;
