@@ -162,7 +162,16 @@ pub fn study(scale: Scale, request: &Request) -> Study {
 fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
     let memory: Vec<String> = room.memory.iter().map(|memory| memory.map_or("no limit".to_string(), format_bytes)).collect();
     let codecs = |strategies: &[(&str, Levels)]| {
-        let short = |levels: &Levels| levels.map(|codec| codec.trim_start_matches('k').trim_end_matches("Compression")).join(" ");
+        let word = |codec: &str| {
+            if codec == NONE {
+                "none"
+            } else if codec == LZ4 {
+                "lz4"
+            } else {
+                "zstd"
+            }
+        };
+        let short = |levels: &Levels| levels.map(word).join(" ");
         strategies.iter().map(|(name, levels)| format!("{name} ({})", short(levels))).collect::<Vec<_>>().join("; ")
     };
     vec![
