@@ -61,7 +61,11 @@ fn strategies_mean_what_they_say() {
             assert_eq!(file.report().len(), 0, "{:?}", file.report());
             let settings = &file.families[0].1;
             assert_eq!((settings.bloom_bits_per_key, settings.level_compaction_dynamic_level_bytes), (0.0, false));
-            let levels = (0..7).map(|level| sinterdb::settings::format_compression(&[settings.compression_at(level)]));
+            let levels = (0..7).map(|level| {
+                let compression = settings.compression_at(level);
+                let effort = compression.level.map_or(String::new(), |level| format!(":{level}"));
+                sinterdb::settings::codec_name(compression.codec).to_string() + &effort
+            });
             (cell.factors["strategy"].as_str(), levels.collect::<Vec<_>>().join(" "))
         })
         .collect();
