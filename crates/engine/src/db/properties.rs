@@ -109,7 +109,8 @@ impl Db {
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
     /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.memory-split` tells how memory is divided between memtables
-    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it. `sinterdb.limits` tells the limits of CPU and memory that were found
+    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
+    /// `sinterdb.limits` tells the limits of CPU and memory that were found
     /// for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
