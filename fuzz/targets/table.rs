@@ -123,7 +123,7 @@ fn block(mut input: Input) {
         }
         assert_eq!(at.end(), data.len());
     }
-    if let Some(index) = Index::decode(data, data.len() as u64) {
+    if let Some(index) = Index::decode(data, data.len() as u64, 1 << 20) {
         let at = index.find(key);
         assert!(at <= index.len());
         let mut last = Vec::new();

@@ -1,6 +1,7 @@
 //! `sinter inspect`: what is in a database. It reads files and nothing else: no lock is taken, nothing is written, and a database that
 //! does not open can still be looked at.
 
+mod compression;
 mod views;
 
 use crate::ended::Ended;
@@ -31,6 +32,8 @@ enum View {
     Manifest,
     /// Runs and tables of each level of each family (the default).
     Levels,
+    /// How the tables of each level are compressed, and why where the engine chose (reads the end of every table).
+    Compression,
     /// The properties of table N.
     Table {
         /// File number.
@@ -86,6 +89,7 @@ fn show(view: View, store: &dyn Store, loaded: &Loaded, state: &State) -> Result
     match view {
         View::Manifest => views::manifest(store, loaded, state),
         View::Levels => Ok(views::levels(state)),
+        View::Compression => Ok(compression::view(store, state)),
         View::Table { number } => views::table(store, state, number),
         View::Log { number, from, limit } => views::log(store, state, number, Page { from, limit }),
         View::Settings => Ok(views::settings(state)),

@@ -6,14 +6,14 @@ use crate::ended::Ended;
 use anyhow::anyhow;
 use clap::Args;
 use print::Watch;
-use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
+use sinter_lab::drive::{INTERRUPTED, permitted_memory, permitted_processors, stop_on_signal};
 use sinter_lab::report;
 use sinter_lab::run::{Limits, Workload};
 use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
 use sinter_lab::study::folder::{Folder, read};
 use sinter_lab::study::judge::{Results, judge, table};
-use sinter_lab::study::plan::{Request, Scale, Study};
+use sinter_lab::study::plan::{Permits, Request, Scale, Study};
 use sinterdb::settings::parse_bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,6 +88,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let folder = begun.map_or_else(|| Folder::create(&flags.output(&study), &study), Ok)?;
     fs::create_dir_all(&study.medium.directory)
         .map_err(|error| Ended::usage(format!("--directory {}: {error}", study.medium.directory.display())))?;
+    print::left_out(&study)?;
     let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
     let mut watch = Watch::new(&study);
     let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
@@ -151,6 +152,7 @@ impl StudyFlags {
             seed: self.seed.unwrap_or(1),
             directory: self.directory.clone().unwrap_or_else(usual),
             limits: self.limits(),
+            permits: self.permits(),
         };
         let scale = self.scale()?;
         if let Some(workload) = &self.workload {
@@ -158,6 +160,16 @@ impl StudyFlags {
         }
         let name = self.name.as_deref().unwrap_or_default();
         Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?)
+    }
+
+    /// Asked of the kernel only where it matters: the answer takes a cgroup.
+    fn permits(&self) -> Permits {
+        match self.name.as_deref() {
+            Some(name) if catalogue::varies_limits(name) => {
+                Permits { cpus: permitted_processors(), memory: permitted_memory(catalogue::LEAST_MEMORY) }
+            }
+            _ => Permits::all(),
+        }
     }
 
     fn scale(&self) -> Result<Option<Scale>, Ended> {

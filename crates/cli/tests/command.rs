@@ -167,6 +167,34 @@ fn inspect_shows_the_parts_of_a_database() {
     refused(&["log", "9"], "there is no log 9");
 }
 
+#[test]
+fn inspect_says_which_codecs_were_chosen_and_why() {
+    use sinterdb::settings::{Codecs, FamilySettings, parse_compression};
+    let directory = tempfile::tempdir().unwrap();
+    let family = |compression| FamilySettings { compression, ..FamilySettings::default() };
+    let db = sinterdb::Db::builder().family("default", family(Codecs::Auto)).open(directory.path()).unwrap();
+    let side = db.create_family("side", family(parse_compression("zstd").unwrap())).unwrap();
+    db.put(b"k", &[7; 10_000]).unwrap();
+    db.put_with(&side, b"k", &[7; 10_000], &sinterdb::db::WriteOptions::default()).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let inspect = |args: &[&str]| String::from_utf8(sinter_in(directory.path(), &[&["inspect", "."], args].concat()).stdout).unwrap();
+    let text = inspect(&["compression"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("\"default\": compression = auto") && lines[1].contains("level 0: lz4 1 tables, 0.0 MB, "), "{text}");
+    assert_eq!(lines[2], "    auto lz4: nothing is known yet");
+    assert!(lines[3].ends_with("\"side\": compression = zstd") && lines[4].contains("level 0: zstd 1 tables"), "{text}");
+    assert_eq!(lines.len(), 5, "{text}");
+    let json: serde_json::Value = serde_json::from_str(&inspect(&["compression", "--json"])).unwrap();
+    let level = &json["families"][0]["levels"][0];
+    assert_eq!((level["codecs"][0]["codec"].as_str(), level["codecs"][0]["tables"].as_u64()), (Some("lz4"), Some(1)));
+    assert_eq!(level["chosen"], "auto lz4: nothing is known yet");
+    // A table that is gone hides itself, and nothing else.
+    let tables = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    tables.filter(|path| path.extension().is_some_and(|end| end == "sst")).for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(inspect(&["compression"]).matches("level 0: 1 tables cannot be read").count(), 2);
+}
+
 /// A database whose log has every kind of operation; the number of that log.
 fn make_log(directory: &Path) -> u64 {
     use sinterdb::db::{Db, WriteBatch};

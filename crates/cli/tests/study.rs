@@ -141,6 +141,34 @@ fn a_list_and_advice() {
     assert!(stdout.contains("universal, 4 runs") && stdout.contains("leveled, dynamic") && stdout.contains("Assumed:"), "{stdout}");
 }
 
+/// The whole of study 3 at the scale `ci`: every strategy runs, the engine's own choice too, and the page has the figures that it asks for.
+#[test]
+fn compression_is_studied() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "adaptive-compression", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch"];
+    let done = command(directory.path(), &ask).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    let out = directory.path().join("out");
+    let runs = files(&out.join("runs"));
+    assert!(stdout.contains(&format!("{0} of {0} runs finished", runs.len())), "{stdout}");
+    let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
+    let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
+    for comparison in verdicts.as_array().unwrap().iter().flat_map(comparisons) {
+        assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
+    }
+    let records: Vec<serde_json::Value> =
+        runs.iter().map(|file| serde_json::from_slice(&std::fs::read(out.join("runs").join(file)).unwrap()).unwrap()).collect();
+    let had: std::collections::BTreeSet<&str> = records.iter().map(|record| record["compression"]["default"].as_str().unwrap()).collect();
+    for strategy in ["auto", "none none lz4 lz4 zstd:3 zstd:3 zstd:3", "none none lz4 lz4 lz4 zstd:3 zstd:3"] {
+        assert!(had.contains(strategy), "{strategy:?} not in {had:?}");
+    }
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    for part in ["CPU time per operation", "size on disk", "bytes read from files per operation", "Compression that the engines had"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 /// The table that sets engines side by side, with one engine: it is printed, kept, and on the page.
 #[test]
 fn engines_side_by_side_are_a_table() {

@@ -15,7 +15,12 @@ const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 140;
 
 /// The files that earn unsafe code, each with its argument inside.
-const UNSAFE: &[&str] = &["crates/storage/src/store/sys.rs", "crates/engine/src/memtable/arena.rs", "crates/engine/src/table/search.rs"];
+const UNSAFE: &[&str] = &[
+    "crates/storage/src/store/sys.rs",
+    "crates/engine/src/memtable/arena.rs",
+    "crates/engine/src/table/search.rs",
+    "crates/engine/src/table/slab.rs",
+];
 
 /// Lines by which a file and its functions together may exceed the budgets. Entries only shrink; one that is larger than needed is
 /// a complaint too.

@@ -1,6 +1,6 @@
 //! Block compression. A block is compressed alone, so that one read finds one key. The number of a [`Codec`] is part of the format.
 //! Contexts (hash tables, zstd's work areas) live as long as the [`Compressor`], or as the thread for reads: nothing is set up per block
-//! except where the library has no reset (bzip2).
+//! except where the library has no reset (bzip2). What comes out does not depend on what a context did before.
 
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -62,6 +62,11 @@ impl Codec {
     }
 }
 
+/// Zstd's effort where none is given.
+const ZSTD_LEVEL: i32 = 1;
+/// A larger output buffer does not stay with its thread.
+const KEPT: usize = 1 << 20;
+
 /// A codec and how hard it tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Compression {
@@ -95,21 +100,46 @@ impl fmt::Debug for Dictionary {
     }
 }
 
+/// A zstd dictionary digested for compression, once for all threads that use it.
+pub struct Trained {
+    bytes: Vec<u8>,
+    digested: zstd_safe::CDict<'static>,
+}
+
+impl Trained {
+    /// Digests dictionary bytes for a level ([`Compression::level`]). `None` if zstd refuses them.
+    pub fn new(bytes: Vec<u8>, level: Option<i32>) -> Option<Self> {
+        let digested = zstd_safe::CDict::try_create(&bytes, level.unwrap_or(ZSTD_LEVEL))?;
+        Some(Trained { bytes, digested })
+    }
+
+    /// What a reader needs.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for Trained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trained({} bytes)", self.bytes.len())
+    }
+}
+
 /// Compresses blocks with reused contexts.
 #[derive(Default)]
 pub struct Compressor {
     scratch: Vec<u8>,
     snappy: Option<snap::raw::Encoder>,
-    lz4: lz4_flex::block::CompressTable,
+    /// For inputs below 64 KiB, and for all others: a table that has grown for one large input would pack small ones differently.
+    lz4: [Option<lz4_flex::block::CompressTable>; 2],
     zstd: Option<zstd_safe::CCtx<'static>>,
-    zstd_dictionary: Option<(i32, Vec<u8>, zstd_safe::CDict<'static>)>,
     zlib: Option<(i32, flate2::Compress)>,
 }
 
 impl Compressor {
     /// Appends the compressed form of `input` to `out`; false (and `out` unchanged) if it did not shrink by an eighth.
-    /// `dictionary` is for zstd only, empty for none.
-    pub fn compress(&mut self, how: Compression, dictionary: &[u8], input: &[u8], out: &mut Vec<u8>) -> bool {
+    /// `dictionary` is for zstd only and brings its own level.
+    pub fn compress(&mut self, how: Compression, dictionary: Option<&Trained>, input: &[u8], out: &mut Vec<u8>) -> bool {
         let limit = input.len() - input.len() / 8;
         let room = match how.codec {
             Codec::None => return false,
@@ -120,22 +150,30 @@ impl Compressor {
         if self.scratch.len() < room {
             self.scratch.resize(room, 0);
         }
-        match self.compress_to_scratch(how, dictionary, input, room) {
+        let shrunk = match self.compress_to_scratch(how, dictionary, input, room) {
             Some(n) if n <= limit && how.codec.plausible(n, input.len()) => {
                 out.extend_from_slice(&self.scratch[..n]);
                 true
             }
             _ => false,
+        };
+        if self.scratch.len() > KEPT {
+            self.scratch = Vec::new();
         }
+        shrunk
     }
 
     /// Bytes of the compressed form at the start of the scratch; `None` if it does not fit `room`.
-    fn compress_to_scratch(&mut self, how: Compression, dictionary: &[u8], input: &[u8], room: usize) -> Option<usize> {
+    fn compress_to_scratch(&mut self, how: Compression, dictionary: Option<&Trained>, input: &[u8], room: usize) -> Option<usize> {
         match how.codec {
             Codec::None => None,
             Codec::Snappy => self.snappy.get_or_insert_with(snap::raw::Encoder::new).compress(input, &mut self.scratch[..room]).ok(),
-            Codec::Lz4 => lz4_flex::block::compress_into_with_table(input, &mut self.scratch[..room], &mut self.lz4).ok(),
-            Codec::Zstd => self.zstd(how.level.unwrap_or(1), dictionary, input, room),
+            Codec::Lz4 => {
+                let large = input.len() >= usize::from(u16::MAX);
+                let table = self.lz4[usize::from(large)].get_or_insert_default();
+                lz4_flex::block::compress_into_with_table(input, &mut self.scratch[..room], table).ok()
+            }
+            Codec::Zstd => self.zstd(how.level.unwrap_or(ZSTD_LEVEL), dictionary, input, room),
             Codec::Zlib => self.zlib(how.level.unwrap_or(6), input, room),
             Codec::Bzip2 => {
                 // A level is the size of bzip2's own blocks in 100 KB: more than the input needs only costs memory, 8 MB at 9.
@@ -148,19 +186,16 @@ impl Compressor {
         }
     }
 
-    fn zstd(&mut self, level: i32, dictionary: &[u8], input: &[u8], room: usize) -> Option<usize> {
+    fn zstd(&mut self, level: i32, dictionary: Option<&Trained>, input: &[u8], room: usize) -> Option<usize> {
         if self.zstd.is_none() {
             self.zstd = zstd_safe::CCtx::try_create();
         }
         let context = self.zstd.as_mut()?;
         let out = &mut self.scratch[..room];
-        if dictionary.is_empty() {
-            return context.compress(out, input, level).ok();
+        match dictionary {
+            Some(dictionary) => context.compress_using_cdict(out, input, &dictionary.digested).ok(),
+            None => context.compress(out, input, level).ok(),
         }
-        if !self.zstd_dictionary.as_ref().is_some_and(|(l, bytes, _)| *l == level && bytes == dictionary) {
-            self.zstd_dictionary = Some((level, dictionary.to_vec(), zstd_safe::CDict::try_create(dictionary, level)?));
-        }
-        context.compress_using_cdict(out, input, &self.zstd_dictionary.as_ref()?.2).ok()
     }
 
     fn zlib(&mut self, level: i32, input: &[u8], room: usize) -> Option<usize> {

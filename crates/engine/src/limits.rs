@@ -6,7 +6,8 @@
 //! system), each with some of the controllers. In a container the path may lead out of what is visible; then the root of what is mounted
 //! stands for it, which is the container's own group where it has a name space of its own.
 //!
-//! Nothing here fails: what is missing, unreadable or no number is a limit that is not known. All files are looked for below a root, so that
+//! Nothing here fails: what is missing, unreadable or no number is a limit that is not known. All files are looked for below a root, so
+//! that
 //! tests can make them up.
 
 use std::fs::File;

@@ -10,9 +10,9 @@
 //! **A byte more for the cache.** Blocks that left the cache last are remembered by name; reading one again is a miss that a larger cache
 //! had saved. `hits of these per second x time of a miss / bytes of these` is the derivative of what readers wait.
 //!
-//! Both are nanoseconds per second and byte, averaged over some tens of seconds because merges come in bursts. Each second a small step goes
-//! to the larger one, if it is clearly larger and the step saves something worth having. A write load that ended leaves its bytes to
-//! the readers and the other way round.
+//! Both are nanoseconds per second and byte, averaged over some tens of seconds because merges come in bursts. Each second a small step
+//! goes to the larger one, if it is clearly larger and the step saves something worth having. A write load that ended leaves its bytes
+//! to the readers and the other way round.
 
 /// One step is so many parts of the budget.
 const STEPS: u64 = 64;

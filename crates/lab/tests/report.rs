@@ -9,7 +9,7 @@ use sinter_lab::report::{Failure, compare, write};
 use sinter_lab::result::LevelResult;
 use sinter_lab::run::{PhaseRecord, RunRecord};
 use sinter_lab::study::folder::Folder;
-use sinter_lab::study::plan::Study;
+use sinter_lab::study::plan::{Scale, Study};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -161,6 +161,38 @@ fn bars_are_the_means_of_the_records() {
     assert_eq!(check_bars(sample, workload, "w0-phase-0-rate", |r| phase(r, "fillrandom").operations_per_second), cells);
     let p99 = |r: &RunRecord| phase(r, "overwrite").latency.as_ref().unwrap().p99 as f64 / 1000.0;
     assert_eq!(check_bars(sample, workload, "w0-phase-2-p99", p99), cells);
+}
+
+#[test]
+fn a_study_has_the_figures_that_it_wants() {
+    let folder = kept("compression").join("results");
+    let study = fixture::named("adaptive-compression", Scale::Small, 2);
+    fixture::write_study(&folder, &study, "0123456789abcdef", 1.0);
+    let page = read(&write(&folder).unwrap());
+    let text = visible(&page);
+    assert!(text.contains("<b>Not run here:</b> runs of A with 64MiB, 128MiB, 256MiB of memory are not permitted (&lt;no cgroup&gt;)"));
+    let had = "<td class=\"text\">default: kNoCompression:kNoCompression:kLZ4Compression:kLZ4Compression:kZSTD:kZSTD:kZSTD</td>";
+    assert!(text.contains("Compression that the engines had") && text.contains(had));
+    let figures = figures(&page);
+    let drawn = figures.iter().find(|figure| figure["id"] == "w0-2-drawn-3").unwrap();
+    let records = records(&folder);
+    // CPU time per operation of A's reads: a bar for each cell and engine, the mean of its repeats.
+    let runs = study.runs();
+    let of = |cell: &str, engine: &str| {
+        let mine = runs.iter().filter(|run| run.cell == cell && run.engine == engine).map(|run| phase(&records[&run.number], "readrandom"));
+        mean(&mine.map(|phase| phase.cpu_seconds * 1e6 / phase.operations as f64).collect::<Vec<_>>())
+    };
+    let mut bars = 0;
+    for trace in drawn["data"].as_array().unwrap() {
+        let engine = trace["name"].as_str().unwrap();
+        for (label, x) in trace["y"].as_array().unwrap().iter().zip(floats(&trace["x"])) {
+            let cell = study.cells.iter().find(|cell| cell.name.replace(' ', "") == whole(label)).unwrap();
+            near(x, of(&cell.name, engine));
+            bars += 1;
+        }
+    }
+    assert_eq!(bars, 5 * 2 + 4 * 2, "auto is SinterDB's alone");
+    assert!(sample().page.matches("-drawn-").count() == 0, "others want no more than they had");
 }
 
 #[test]

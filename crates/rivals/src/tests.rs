@@ -268,6 +268,24 @@ fn rocksdb_is_opened_with_what_the_spec_says() {
     assert_lines(&kept, "TableOptions/BlockBasedTable \"default\"", &table);
 }
 
+/// Codecs by level, and zstd's effort though it is not the first codec that compresses.
+#[test]
+fn rocksdb_compresses_each_level_as_it_is_told() {
+    let told = |pairs: &[(&str, &str)]| {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = Rocks.open(&spec(&[], &[("default", pairs)]), directory.path()).unwrap();
+        assert_eq!(opened.ignored_settings, [""; 0]);
+        opened.compression["default"].clone()
+    };
+    let levels = "kNoCompression:kNoCompression:kLZ4Compression:kLZ4Compression:kZSTD:kZSTD:kZSTD";
+    let had = told(&[("compression", "kZSTD"), ("compression_per_level", levels), ("compression_opts.level", "3")]);
+    assert!(had.contains(&format!("compression_per_level={levels}")) && had.contains("level=3"), "{had}");
+    let had = told(&[("compression", "kZSTD")]);
+    assert!(had.contains("compression=kZSTD") && had.contains("level=1"), "SinterDB's default effort: {had}");
+    let had = told(&[("compression", "kNoCompression")]);
+    assert!(had.contains("compression=kNoCompression"), "{had}");
+}
+
 /// All families share the cache that the spec asks for, also where RocksDB's parser had a hand in the options of tables.
 #[test]
 fn rocksdb_reads_through_the_cache() {

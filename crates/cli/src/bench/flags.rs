@@ -117,10 +117,10 @@ pub struct EngineFlags {
     /// 0 or level, 1 or universal [default: 0].
     #[arg(long)]
     pub compaction_style: Option<String>,
-    /// none, snappy, lz4, zstd, zlib, bzip2 [default: snappy].
+    /// none, snappy, lz4, zstd, zlib, bzip2, or auto: the engine chooses for each level [default: snappy].
     #[arg(long)]
     pub compression_type: Option<String>,
-    /// One compression per level, separated by `:` or `,`; the last repeats.
+    /// One compression per level from level 0 on, separated by `:` or `,`; the last repeats.
     #[arg(long)]
     pub compression_per_level: Option<String>,
     /// Effort of the codec; 32767: its default.

@@ -3,7 +3,7 @@
 use super::flags::EngineFlags;
 use sinterdb::codec::{Codec, Compression};
 use sinterdb::db::DEFAULT_FAMILY;
-use sinterdb::settings::{Budgets, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
+use sinterdb::settings::{Budgets, Codecs, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
 use std::path::Path;
 
 /// What a database is opened with, and what the user should be told about it.
@@ -61,7 +61,7 @@ fn db_bench_defaults() -> Chosen {
     let family = FamilySettings {
         bloom_bits_per_key: 0.0,
         bloom_bits_last_level: 0.0,
-        compression: vec![Compression { codec: Codec::Snappy, level: None, dictionary_bytes: 0 }],
+        compression: Compression { codec: Codec::Snappy, level: None, dictionary_bytes: 0 }.into(),
         level_compaction_dynamic_level_bytes: false,
         hard_pending_compaction_bytes_limit: 128 << 30,
         ..FamilySettings::default()
@@ -191,22 +191,33 @@ fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result
         return Err("compression_type and compression_per_level exclude each other".into());
     }
     if let Some(name) = &flags.compression_type {
-        family.compression = vec![codec(name)?];
+        family.compression = if name.trim() == "auto" { Codecs::Auto } else { codec(name)?.into() };
     }
     if let Some(list) = &flags.compression_per_level {
-        family.compression = list.split([':', ',']).map(codec).collect::<Result<_, _>>()?;
-    }
-    if let Some(level) = flags.compression_level.filter(|level| *level != DEFAULT_LEVEL) {
-        family.compression.iter_mut().filter(|c| c.codec != Codec::None).for_each(|c| c.level = Some(level));
-    }
-    if let Some(bytes) = flags.compression_max_dict_bytes {
-        family.compression.iter_mut().filter(|c| c.codec == Codec::Zstd).for_each(|c| c.dictionary_bytes = bytes);
+        family.compression = Codecs::Fixed(list.split([':', ',']).map(codec).collect::<Result<_, _>>()?);
     }
     if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {
+        by_hand(family, "min_level_to_compress")?;
         let (plain, levels) = (Compression::default(), family.num_levels.max(first + 1).min(64));
-        family.compression = (0..levels).map(|level| if level < first { plain } else { family.compression_at(level) }).collect();
+        let list: Vec<_> = (0..levels).map(|level| if level < first { plain } else { family.compression_at(level) }).collect();
+        family.compression = list.into();
+    }
+    if let Some(level) = flags.compression_level.filter(|level| *level != DEFAULT_LEVEL) {
+        by_hand(family, "compression_level")?.iter_mut().filter(|c| c.codec != Codec::None).for_each(|c| c.level = Some(level));
+    }
+    if let Some(bytes) = flags.compression_max_dict_bytes {
+        let list = by_hand(family, "compression_max_dict_bytes")?;
+        list.iter_mut().filter(|c| c.codec == Codec::Zstd).for_each(|c| c.dictionary_bytes = bytes);
     }
     Ok(())
+}
+
+/// The list of codecs that `flag` changes: there must be one.
+fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec<Compression>, String> {
+    match &mut family.compression {
+        Codecs::Fixed(list) => Ok(list),
+        Codecs::Auto => Err(format!("{flag}: compression is auto, which chooses by itself")),
+    }
 }
 
 /// One codec by db_bench's name, or by the name it has in OPTIONS files.
@@ -221,9 +232,8 @@ fn codec(name: &str) -> Result<Compression, String> {
         "kzstd" => "zstd",
         other => other,
     };
-    let known = parse_compression(short)?;
-    match known[..] {
-        [one] => Ok(one),
+    match parse_compression(short)?.fixed() {
+        Some([one]) => Ok(*one),
         _ => Err(format!("{name:?} is not one codec")),
     }
 }

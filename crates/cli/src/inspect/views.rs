@@ -111,6 +111,7 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
         ("raw_key_bytes", properties.raw_key_bytes.into()),
         ("raw_value_bytes", properties.raw_value_bytes.into()),
         ("codec", format!("{:?}", properties.codec).to_lowercase().into()),
+        ("chosen", properties.chosen.clone().into()),
         ("dictionary_bytes", properties.dictionary_bytes.into()),
         ("data_blocks", properties.data_blocks.into()),
         ("raw_block_bytes", properties.raw_block_bytes.into()),

@@ -16,6 +16,11 @@ pub fn list(studies: &[Entry]) -> Result<()> {
     studies.iter().try_for_each(|study| writeln!(stdout(), "{}: {}", study.name, study.asks))
 }
 
+/// What cannot be run here.
+pub fn left_out(study: &Study) -> Result<()> {
+    study.left_out.iter().try_for_each(|what| writeln!(stdout(), "left out: {what}"))
+}
+
 /// A line per finished run on stdout, and on a terminal a bar below.
 pub struct Watch<'a> {
     study: &'a Study,

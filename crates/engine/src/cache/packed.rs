@@ -33,7 +33,7 @@ impl Packed {
         const LZ4: Compression = Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 };
         PACKER.with_borrow_mut(|(compressor, out)| {
             out.clear();
-            compressor.compress(LZ4, &[], stored, out).then(|| Packed::of(Codec::Lz4, stored.len(), out))?
+            compressor.compress(LZ4, None, stored, out).then(|| Packed::of(Codec::Lz4, stored.len(), out))?
         })
     }
 

@@ -20,7 +20,7 @@ fn every_codec_round_trips_and_refuses_wrong_lengths() {
         for input in [text(400), text(4096), text(70_000), vec![0; 1 << 20], text(3 << 20)] {
             let how = Compression { codec, ..Default::default() };
             let mut out = b"kept".to_vec();
-            assert!(compressor.compress(how, &[], &input, &mut out), "{codec:?} {}", input.len());
+            assert!(compressor.compress(how, None, &input, &mut out), "{codec:?} {}", input.len());
             assert_eq!(&out[..4], b"kept");
             let packed = &out[4..];
             assert!(packed.len() <= input.len() - input.len() / 8);
@@ -41,12 +41,36 @@ fn every_codec_round_trips_and_refuses_wrong_lengths() {
 }
 
 #[test]
+fn what_comes_out_does_not_depend_on_what_came_before() {
+    let inputs: Vec<Vec<u8>> = (1..40u64)
+        .map(|seed| {
+            let n = [700, 4096, 20_000, 64 << 10, 300_000][seed as usize % 5];
+            let mut input = text(n);
+            input.iter_mut().zip(noise(n, seed)).filter(|(_, noise)| *noise < 20).for_each(|(byte, noise)| *byte = noise);
+            input
+        })
+        .collect();
+    let mut used = Compressor::default();
+    for codec in Codec::ALL {
+        for level in codec.levels().map_or(vec![None], |levels| vec![None, Some((*levels.end()).min(4)), Some((*levels.start()).max(-3))]) {
+            for input in &inputs {
+                let how = Compression { codec, level, dictionary_bytes: 0 };
+                let (mut fresh, mut again) = (Vec::new(), Vec::new());
+                Compressor::default().compress(how, None, input, &mut fresh);
+                used.compress(how, None, input, &mut again);
+                assert!(fresh == again, "{how:?} {}", input.len());
+            }
+        }
+    }
+}
+
+#[test]
 fn what_does_not_shrink_is_refused() {
     let mut compressor = Compressor::default();
     for codec in Codec::ALL {
         for n in [1, 7, 16, 100, 4096, 100_000] {
             let mut out = Vec::new();
-            assert!(!compressor.compress(Compression { codec, ..Default::default() }, &[], &noise(n, 7), &mut out), "{codec:?} {n}");
+            assert!(!compressor.compress(Compression { codec, ..Default::default() }, None, &noise(n, 7), &mut out), "{codec:?} {n}");
             assert!(out.is_empty());
         }
     }
@@ -70,7 +94,7 @@ fn levels_and_dictionaries_matter() {
     for (codec, levels) in [(Codec::Zstd, [-5, 19]), (Codec::Zlib, [1, 9]), (Codec::Bzip2, [1, 9])] {
         for level in levels {
             let mut out = Vec::new();
-            assert!(compressor.compress(Compression { codec, level: Some(level), dictionary_bytes: 0 }, &[], &input, &mut out));
+            assert!(compressor.compress(Compression { codec, level: Some(level), dictionary_bytes: 0 }, None, &input, &mut out));
             let mut raw = vec![0; input.len()];
             assert_eq!(decompress(codec, None, &out, &mut raw), Some(()));
             assert!(raw == input);
@@ -89,11 +113,12 @@ fn levels_and_dictionaries_matter() {
     let sizes: Vec<usize> = pieces.iter().map(Vec::len).collect();
     let bytes = Dictionary::train(&pieces.concat(), &sizes, 2000).unwrap();
     let dictionary = Dictionary::new(&bytes).unwrap();
+    let trained = Trained::new(bytes, None).unwrap();
     let how = Compression { codec: Codec::Zstd, level: None, dictionary_bytes: 2000 };
     let (mut with, mut without) = (0, 0);
     for piece in &pieces {
         let mut out = Vec::new();
-        if compressor.compress(how, &bytes, piece, &mut out) {
+        if compressor.compress(how, Some(&trained), piece, &mut out) {
             let mut raw = vec![0; piece.len()];
             assert_eq!(decompress(Codec::Zstd, Some(&dictionary), &out, &mut raw), Some(()));
             assert_eq!(&raw, piece);
@@ -101,7 +126,7 @@ fn levels_and_dictionaries_matter() {
         }
         with += if out.is_empty() { piece.len() } else { out.len() };
         let mut out = Vec::new();
-        compressor.compress(how, &[], piece, &mut out);
+        compressor.compress(how, None, piece, &mut out);
         without += if out.is_empty() { piece.len() } else { out.len() };
     }
     assert!(with * 3 < without * 2, "{with} {without}");

@@ -7,8 +7,10 @@
 //! of them are files that no manifest knows.
 
 use super::Plan;
+use super::auto::Auto;
 use super::collapse::{Counts, Rules, collapse};
 use super::output::{Limits, Output, TableFactory, TableSink};
+use super::sampler::Sampler;
 use super::split;
 use super::throttle::{Pacing, Rests};
 use crate::cache::Cache;
@@ -25,7 +27,7 @@ use crate::operator::{CompactionFilter, MergeOperator};
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
-use crate::table::{ScanCursor, Table, TableBuilder, TableOptions};
+use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub struct Context<'a> {
     pub family: u32,
     /// The family's settings.
     pub settings: &'a FamilySettings,
+    /// Chooses the codecs; `None`: the settings have them.
+    pub auto: Option<&'a Arc<Auto>>,
     /// Where every byte written is accounted for, also those of a job that fails.
     pub ledger: &'a Ledger,
     /// The cache that new tables will use.
@@ -61,6 +65,8 @@ pub struct Context<'a> {
     pub bytes_per_sync: u64,
     /// Let other threads append to the tables.
     pub write_behind: bool,
+    /// Threads that may compress.
+    pub packers: &'a Arc<Packers>,
     /// Most key ranges worked on at once.
     pub max_subcompactions: usize,
     /// Set to stop the job early.
@@ -297,7 +303,8 @@ impl Job<'_> {
             overlap_bytes: self.context.settings.max_compaction_bytes / 2,
             grandparents: self.grandparents,
         };
-        let factory = Factory { job: self, to: to.or(self.largest.as_deref()) };
+        // Samples of one key range will do, and in one order they repeat exactly.
+        let factory = Factory { job: self, to: to.or(self.largest.as_deref()), samples: from.is_none() };
         let mut output = Output::new(factory, limits, self.rules.surviving(&tombstones));
         let pacing = self.context.pacing.filter(|_| self.cause != Cause::Flush).map(|pacing| (pacing, self.context.clock));
         let rests = Rests::new(self.context.cancel, &self.failed, pacing);
@@ -352,12 +359,14 @@ struct Factory<'a> {
     job: &'a Job<'a>,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
+    /// Whether it takes samples for the choice of codecs.
+    samples: bool,
 }
 
-impl TableFactory for Factory<'_> {
-    type Table = Building;
+impl<'a> TableFactory for Factory<'a> {
+    type Table = Building<'a>;
 
-    fn start(&mut self, first: &[u8]) -> Result<Building> {
+    fn start(&mut self, first: &[u8]) -> Result<Building<'a>> {
         let Job { context, level, .. } = *self.job;
         let number = (context.new_number)();
         let id = FileId::table(number);
@@ -372,6 +381,7 @@ impl TableFactory for Factory<'_> {
             direct: context.direct,
             writeback_bytes: context.bytes_per_sync,
         };
+        let chosen = context.auto.map(|auto| auto.choice(level));
         let options = TableOptions {
             block_size: context.settings.block_size,
             bloom_bits_per_key: if self.job.last_level {
@@ -379,13 +389,21 @@ impl TableFactory for Factory<'_> {
             } else {
                 context.settings.bloom_bits_per_key
             },
-            compression: context.settings.compression_at(level),
+            compression: chosen.as_ref().map_or_else(|| context.settings.compression_at(level), |(compression, _)| *compression),
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
         let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
+        let out = match context.auto {
+            Some(auto) => auto.timed(out),
+            None => out,
+        };
         let out = if context.write_behind { behind(out) } else { out };
-        Ok(Building { builder: TableBuilder::new(context.db, id, out, options), times: self.job.times })
+        let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
+        builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
+        let auto = context.auto.map(|auto| (&**auto, level));
+        let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
+        Ok(Building { builder, times: self.job.times, auto, sampler })
     }
 }
 
@@ -399,16 +417,22 @@ fn lifetime(level: usize) -> Lifetime {
 }
 
 /// One output table.
-struct Building {
+struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
+    /// Who is told of it, and the level.
+    auto: Option<(&'a Auto, usize)>,
+    sampler: Option<Sampler<'a>>,
 }
 
-impl TableSink for Building {
+impl TableSink for Building<'_> {
     type Done = TableInfo;
 
     #[inline]
     fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.see(key, value);
+        }
         self.builder.add(key, trailer, value, original_seq)
     }
 
@@ -418,7 +442,11 @@ impl TableSink for Building {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        self.builder.finish(tombstones, self.times)
+        let info = self.builder.finish(tombstones, self.times)?;
+        if let Some((auto, level)) = self.auto {
+            auto.wrote(level, info.raw_bytes);
+        }
+        Ok(info)
     }
 }
 

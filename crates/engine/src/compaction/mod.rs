@@ -9,11 +9,14 @@
 //! waits above it, and everything else goes on around it.
 
 mod aging;
+pub mod auto;
+pub mod codecs;
 pub mod collapse;
 pub mod job;
 mod leveled;
 mod manual;
 pub mod output;
+mod sampler;
 pub mod split;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,18 @@
 //! How much of the time compactions work where a control group has a CPU quota.
 //!
-//! Processors that are busy are shared out by the kernel, thread by thread. A quota is not: a group that has used it up stands still for the
+//! Processors that are busy are shared out by the kernel, thread by thread. A quota is not: a group that has used it up stands still for
+//! the
 //! rest of the period (100 ms), and a read that comes then waits as long, whoever used it up. So compactions leave some of it over. What
 //! others need is not known; what all of the group together use is, and whether it was stopped. From that follows the share of their time
 //! in which compactions work, by additive increase and multiplicative decrease, which finds a fair share without knowing what the others
-//! want (Chiu and Jain, Computer Networks 17, 1989). Between increase and decrease lies a band in which nothing changes, so that the limit is
+//! want (Chiu and Jain, Computer Networks 17, 1989). Between increase and decrease lies a band in which nothing changes, so that the limit
+//! is
 //! not probed once a second. CockroachDB governs its background work in the same way by how long threads wait for a processor
 //! (pkg/util/admission, elastic CPU).
 //!
 //! The share never falls below the *urgency* ([`crate::pacing::urgency`]): the further the tree is behind, the less compactions pause, and
-//! where writers are held back, or somebody waits for compactions, they do not pause at all. So debt has a bound, as without pauses. Flushes
+//! where writers are held back, or somebody waits for compactions, they do not pause at all. So debt has a bound, as without pauses.
+//! Flushes
 //! never pause.
 //!
 //! Pauses are short, after short pieces of work: within each period of the quota compactions have used about their share.

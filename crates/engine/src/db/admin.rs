@@ -6,6 +6,7 @@ use super::schedule::unpack;
 use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
+use crate::compaction::auto::Auto;
 use crate::compaction::{self, ManualRange};
 use crate::error::{Error, Result};
 use crate::key::Seq;
@@ -74,6 +75,7 @@ impl Db {
                 name: name.to_owned(),
                 handle: inner.handle,
                 settings: ArcSwap::from_pointee(settings),
+                auto: Auto::new(inner.clock.clone(), !inner.inline()),
                 merge,
                 filter,
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),

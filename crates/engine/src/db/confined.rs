@@ -35,7 +35,8 @@ struct Watched {
 }
 
 impl MemoryWatch {
-    /// Reads the limit below `root` (`/`) and fits the settings into it: `settings` are cut down to what holds, except for the cache's size.
+    /// Reads the limit below `root` (`/`) and fits the settings into it: `settings` are cut down to what holds, except for the cache's
+    /// size.
     pub fn new<'a>(root: &Path, settings: &mut DbSettings, families: impl Iterator<Item = &'a FamilySettings>) -> Self {
         let limits = ProcessLimits::find(root);
         let found = limits.memory();
@@ -93,7 +94,8 @@ struct Valve {
 
 impl Valve {
     /// From nine tenths of the limit on, the cache gives up what the use is above 85 %, and then what it grows by: memory that was freed is
-    /// used again, but it is not given back to the kernel at once, so the use itself may stay where it is. Below eight tenths the cache gets a
+    /// used again, but it is not given back to the kernel at once, so the use itself may stay where it is. Below eight tenths the cache
+    /// gets a
     /// sixteenth of its size back at each look. All in bytes: gives what is withheld of `size`, of which `held` is in use.
     fn withhold(&mut self, withheld: u64, size: u64, held: u64, used: u64, limit: u64) -> u64 {
         let withheld = withheld.min(size);

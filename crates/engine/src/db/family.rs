@@ -1,6 +1,7 @@
 //! Column families: separate key spaces with their own settings over one shared log.
 
 use super::view::View;
+use crate::compaction::auto::Auto;
 use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::FamilySettings;
@@ -15,6 +16,8 @@ pub(crate) struct FamilyCore {
     /// Which open database it belongs to: [`super::Inner::handle`].
     pub handle: u64,
     pub settings: ArcSwap<FamilySettings>,
+    /// Chooses the codecs, if the settings leave it to that.
+    pub auto: Arc<Auto>,
     pub merge: Option<Arc<dyn MergeOperator>>,
     pub filter: Option<Arc<dyn CompactionFilter>>,
     pub view: ArcSwap<View>,

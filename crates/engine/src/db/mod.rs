@@ -8,6 +8,7 @@ mod admin;
 mod background;
 mod batch;
 mod checkpoint;
+mod codecs;
 mod confined;
 mod damage;
 mod division;
@@ -56,6 +57,7 @@ use crate::manifest::{KeyRange, ManifestLog, State};
 use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
+use crate::table::Packers;
 use background::Threads;
 use confined::MemoryWatch;
 use damage::Damaged;
@@ -117,6 +119,7 @@ struct Inner {
     /// There may be work for the background threads.
     work: Condvar,
     threads: Threads,
+    packers: Arc<Packers>,
     snapshots: Arc<Snapshots>,
     /// Writes up to this number are visible.
     visible: AtomicU64,
@@ -245,6 +248,7 @@ impl Inner {
             changed: Condvar::new(),
             work: Condvar::new(),
             threads: Threads::default(),
+            packers: Arc::default(),
             snapshots: Arc::default(),
             visible: AtomicU64::new(0),
             next_number: AtomicU64::new(parts.next_number),
@@ -307,6 +311,7 @@ impl Inner {
         self.work.notify_all();
         self.changed.notify_all();
         let is_outside = self.threads.join();
+        self.packers.end();
         let mut synced = Ok(());
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();

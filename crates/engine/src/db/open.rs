@@ -19,6 +19,7 @@ use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock};
+use crate::compaction::auto::Auto;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::Ledger;
@@ -271,10 +272,13 @@ impl Builder {
         cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);
         let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
+        let has_threads = settings.max_background_jobs > 0;
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(state.last_seq);
         for (family, settings) in state.families.values().zip(family_settings) {
-            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, tolerant: self.read_only };
+            let auto = Auto::new(self.clock.clone(), has_threads);
+            let times = auto.read_times();
+            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, times, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
@@ -290,6 +294,7 @@ impl Builder {
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
+                auto,
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             families.insert(family.id, core);
@@ -421,7 +426,8 @@ impl Inner {
     fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, tolerant: false };
+        let times = core.auto.read_times();
+        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, times, tolerant: false };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

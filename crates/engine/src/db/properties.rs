@@ -66,7 +66,13 @@ impl Db {
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
         Stats {
-            tickers: inner.statistics.tickers().chain(ledger.tickers()).chain(read_tickers(&inner.cache)).collect(),
+            tickers: inner
+                .statistics
+                .tickers()
+                .chain(ledger.tickers())
+                .chain(read_tickers(&inner.cache))
+                .chain(inner.codec_tickers())
+                .collect(),
             histograms: inner.statistics.histograms().collect(),
             stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
             longest_stall_ns: inner.pressure.longest_ns.load(Ordering::Relaxed),
@@ -108,9 +114,10 @@ impl Db {
 
     /// A property of a family under RocksDB's name; `None` for a name that is not known, and for another database's family.
     /// `sinterdb.damaged-tables` has a line for each damaged table that compactions have met and leave alone ([`Db::damaged_tables`]);
-    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.memory-split` tells how memory is divided between memtables
-    /// and the two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it. `sinterdb.limits` tells the limits of CPU and memory that were found
-    /// for this process, and what follows from them, a line each.
+    /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each
+    /// level with the codec that the engine chose and why. `sinterdb.memory-split` tells how memory is divided between memtables and the
+    /// two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
+    /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;
@@ -153,6 +160,7 @@ impl Db {
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.limits" => return Some(self.inner.limits_text()),
+            "sinterdb.compression" => return Some(self.compression_lines(family)),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
                 let shared = self.inner.shared.lock();

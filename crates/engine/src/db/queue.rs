@@ -2,7 +2,8 @@
 //! wait (group commit, as LevelDB's writer queue), so that they share one log record and one sync.
 //!
 //! A wake of a sleeping thread costs about 20 us on small machines, as much as 100 writes. So a leader goes on committing for others
-//! while there are any (up to [`ROUNDS`]) instead of handing over, and a waiting thread spins for a few microseconds before it sleeps.
+//! while there are any (up to [`ROUNDS`]) instead of handing over, and a waiting thread spins for a few microseconds, then leaves its turn
+//! on the processor to others some times (the leader may be waiting for it), before it sleeps.
 
 use super::batch::WriteBatch;
 use super::sync::{AtomicU8, Condvar, Mutex, pause};
@@ -17,6 +18,8 @@ use std::sync::atomic::Ordering;
 const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 16 };
 /// Looks at the state before sleeping; each is a pause of some 10 to 40 ns.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
+/// Looks after these, each behind a yield of some hundred nanoseconds, or of what the thread that had to wait takes.
+const YIELDS: u32 = if cfg!(shuttle) { 0 } else { 100 };
 
 const WAITING: u8 = 0;
 const DONE: u8 = 1;
@@ -49,12 +52,12 @@ impl Waiter {
     }
 
     fn wait(&self) -> u8 {
-        for _ in 0..SPINS {
+        for look in 0..SPINS + YIELDS {
             let state = self.state.load(Ordering::Acquire);
             if state != WAITING {
                 return state;
             }
-            pause();
+            if look < SPINS { pause() } else { std::thread::yield_now() }
         }
         let mut slot = self.slot.lock();
         while self.state.load(Ordering::Acquire) == WAITING {

@@ -13,6 +13,7 @@ use crate::key::Seq;
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
+use crate::settings::Codecs;
 use crate::table::Table;
 use sinter_storage::store::{FileId, Store};
 use std::sync::Arc;
@@ -289,6 +290,7 @@ impl Inner {
 
     fn with_context<T>(&self, core: &Arc<FamilyCore>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
         let settings = core.settings.load_full();
+        self.review_codecs(core);
         let snapshots = self.snapshots.list(|| self.visible());
         // Only the tree: a view would keep its memtables in memory for as long as the job runs.
         let tree = core.view.load().tree.clone();
@@ -300,6 +302,7 @@ impl Inner {
             db: self.db,
             family: core.id,
             settings: &settings,
+            auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
             ledger: &self.ledger,
             cache: &self.cache,
             table: &table,
@@ -310,6 +313,7 @@ impl Inner {
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: self.settings.bytes_per_sync,
             write_behind: !self.inline(),
+            packers: &self.packers,
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,

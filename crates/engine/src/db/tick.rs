@@ -3,6 +3,7 @@
 
 use super::Inner;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Nanoseconds between two ticks, at least.
 const PERIOD_NS: u64 = 1_000_000_000;
@@ -14,8 +15,10 @@ impl Inner {
         if now.saturating_sub(self.ticked_ns.load(Ordering::Relaxed)) < PERIOD_NS {
             return;
         }
-        self.ticked_ns.store(now, Ordering::Relaxed);
+        let passed = now.saturating_sub(self.ticked_ns.swap(now, Ordering::Relaxed));
         self.divide_memory();
         self.watch_limits(now);
+        self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));
+        self.review_all_codecs();
     }
 }

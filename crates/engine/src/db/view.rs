@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::key;
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::run_cursor::TableSource;
-use crate::table::{ReadOptions, Table, TableCursor};
+use crate::table::{ReadOptions, ReadTimes, Table, TableCursor};
 use sinter_storage::store::{FileId, Store};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -90,6 +90,8 @@ pub(crate) struct TableOpener<'a> {
     pub store: &'a dyn Store,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
+    /// Where tables note how long reads take.
+    pub times: &'a Arc<ReadTimes>,
     /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a
     /// compaction must not take such a tree for the whole.
     pub tolerant: bool,
@@ -124,6 +126,7 @@ impl Tree {
                         None => opener.open(info)?,
                     };
                     table.set_last_level(level + 1 == version.levels.len());
+                    table.set_read_times(opener.times);
                     tables.insert(info.number, table.clone());
                     open.push(table);
                 }

@@ -2,7 +2,8 @@
 //!
 //! A quarter of the limit is left to what the settings do not count: the program itself, open tables, buffers of compactions, and the page
 //! cache that the kernel charges to the same group. Memtables come first, because writers wait without them; the cache gets the rest. What
-//! was asked for and does not fit is said, and given as far as it fits: a database that opens with a small cache is better than one that the
+//! was asked for and does not fit is said, and given as far as it fits: a database that opens with a small cache is better than one that
+//! the
 //! kernel kills when the cache is full.
 
 use super::{DbSettings, FamilySettings, format_bytes};

@@ -2,8 +2,7 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{CompressedCache, DbSettings, FamilySettings, Style};
-use crate::codec::Compression;
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style};
 
 /// One setting of `S`.
 pub(super) struct Field<S: 'static> {
@@ -54,8 +53,8 @@ pub(super) enum Kind<S: 'static> {
         set: fn(&mut S, CompressedCache),
     },
     Compression {
-        get: fn(&S) -> &[Compression],
-        set: fn(&mut S, Vec<Compression>),
+        get: fn(&S) -> &Codecs,
+        set: fn(&mut S, Codecs),
     },
 }
 
@@ -130,7 +129,7 @@ impl<S> Field<S> {
             Kind::Flag { .. } => "true, false".into(),
             Kind::Style { .. } => "leveled, universal".into(),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
-            Kind::Compression { .. } => "1 to 16 entries codec[:level][:dict=SIZE]".into(),
+            Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
         }
     }
 }
@@ -307,7 +306,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
     Field {
         name: "compression",
         rocksdb: "compression_per_level",
-        effect: "Per level, the last repeats. Stronger: less space and fewer bytes written, more processor time per compaction and miss.",
+        effect: "Per level from 0, the last repeats. Stronger: less space and fewer bytes written, more processor time per compaction \
+                 and miss. auto: the engine chooses per level.",
         limit: "a tree has at most 16 levels",
         kind: Kind::Compression { get: |s| &s.compression, set: |s, value| s.compression = value },
     },

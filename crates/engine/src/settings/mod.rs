@@ -5,6 +5,7 @@
 //! 3. The effective values are printed in full, stored beside the data, and parse back to the same.
 
 mod budget;
+mod codecs;
 mod compressed_cache;
 mod confined;
 mod field;
@@ -18,6 +19,7 @@ mod validate;
 mod tests;
 
 pub use budget::{Budgets, DEFAULT_MEMORY};
+pub use codecs::Codecs;
 pub use compressed_cache::CompressedCache;
 pub use confined::{Confined, confine};
 pub use reference::reference;
@@ -113,8 +115,8 @@ pub struct FamilySettings {
     pub bloom_bits_per_key: f64,
     /// Filter bits per key on the last level, where a filter helps only absent keys.
     pub bloom_bits_last_level: f64,
-    /// Per level, counted from level 0; the last entry repeats for deeper ones.
-    pub compression: Vec<Compression>,
+    /// Per level, or left to the engine.
+    pub compression: Codecs,
     /// Levels of the tree, level 0 included. Fixed when the family is created.
     pub num_levels: usize,
     /// Runs on level 0 that start a compaction (universal: runs in all).
@@ -176,7 +178,7 @@ impl Default for FamilySettings {
             block_size: 4096,
             bloom_bits_per_key: 10.0,
             bloom_bits_last_level: 6.0,
-            compression: vec![Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 }],
+            compression: Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 }.into(),
             num_levels: 7,
             level0_file_num_compaction_trigger: 4,
             level0_slowdown_writes_trigger: 20,
@@ -199,8 +201,8 @@ impl Default for FamilySettings {
 }
 
 impl FamilySettings {
-    /// The compression of a level.
+    /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
-        self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
+        self.compression.at(level)
     }
 }

@@ -1,9 +1,13 @@
 //! Sizes, durations and compression lists as people write them. Every formatter is exact: what it prints parses back to the same value.
 
+use super::Codecs;
 use crate::codec::{Codec, Compression};
 
 /// The word for "no limit", stored as `u64::MAX`.
 pub const UNLIMITED: &str = "unlimited";
+
+/// The word for compression that the engine chooses.
+const AUTO: &str = "auto";
 
 const CODECS: [(&str, Codec); 6] = [
     ("none", Codec::None),
@@ -60,17 +64,20 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     scaled(text, 1).filter(|_| !text.contains('.')).ok_or_else(|| format!("`{}` is not a whole number", shorten(text)))
 }
 
-/// Compression per level from text: entries `codec[:level][:dict=SIZE]`, separated by blanks or commas; the last repeats for deeper levels.
-/// Example: `none none lz4 zstd:3:dict=16KiB`.
+/// Compression from text: `auto`, or per level: entries `codec[:level][:dict=SIZE]`, separated by blanks or commas; the last repeats for
+/// deeper levels. Example: `none none lz4 zstd:3:dict=16KiB`.
 ///
 /// # Errors
 /// A sentence that says what is accepted.
-pub fn parse_compression(text: &str) -> Result<Vec<Compression>, String> {
+pub fn parse_compression(text: &str) -> Result<Codecs, String> {
+    if text.trim() == AUTO {
+        return Ok(Codecs::Auto);
+    }
     let list: Result<Vec<_>, _> =
         text.split(|c: char| c == ',' || c.is_whitespace()).filter(|s| !s.is_empty()).take(LIST_MAX + 1).map(parse_entry).collect();
     match list {
         Ok(list) if list.len() > LIST_MAX => Err(format!("more than {LIST_MAX} entries, and a tree has no more levels")),
-        other => other,
+        other => other.map(Codecs::Fixed),
     }
 }
 
@@ -98,8 +105,9 @@ pub fn format_seconds(seconds: u64) -> String {
     }
 }
 
-/// A compression list in the short form that [`parse_compression`] reads.
-pub fn format_compression(list: &[Compression]) -> String {
+/// Compression in the short form that [`parse_compression`] reads.
+pub fn format_compression(codecs: &Codecs) -> String {
+    let Codecs::Fixed(list) = codecs else { return AUTO.into() };
     let entry = |c: &Compression| {
         let level = c.level.map(|l| format!(":{l}")).unwrap_or_default();
         let dictionary = if c.dictionary_bytes == 0 { String::new() } else { format!(":dict={}", format_bytes(c.dictionary_bytes.into())) };
@@ -114,6 +122,9 @@ pub fn codec_name(codec: Codec) -> &'static str {
 }
 
 fn parse_entry(text: &str) -> Result<Compression, String> {
+    if text == AUTO {
+        return Err(format!("`{AUTO}` is for all levels and stands alone"));
+    }
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
     let codec = CODECS.iter().find(|(n, _)| *n == name).map(|(_, codec)| *codec).ok_or_else(|| {

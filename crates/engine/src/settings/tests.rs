@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn codec(text: &str) -> Vec<Compression> {
+fn codec(text: &str) -> Codecs {
     parse_compression(text).unwrap()
 }
 
 /// Valid settings of all kinds from a seed.
 fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
-    let lists = ["none", "lz4", "none none snappy zstd:3", "zstd:-5:dict=16KiB bzip2:9", "zlib:6,zlib", "zstd:22:dict=1000"];
+    let lists = ["none", "lz4", "none none snappy zstd:3", "zstd:-5:dict=16KiB bzip2:9", "zlib:6,zlib", "zstd:22:dict=1000", "auto"];
     let trigger = 1 + random(10) as usize;
     let soft = 4096 + random(1 << 40);
     let table = 4096 + random(1 << 30);
@@ -19,7 +19,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         block_size: 64 + random(1 << 20) as u32,
         bloom_bits_per_key: random(6400) as f64 / 100.0,
         bloom_bits_last_level: random(64) as f64,
-        compression: codec(lists[random(6) as usize]),
+        compression: codec(lists[random(7) as usize]),
         num_levels: 2 + random(14) as usize,
         level0_file_num_compaction_trigger: trigger,
         level0_slowdown_writes_trigger: trigger + random(5) as usize,
@@ -105,7 +105,7 @@ fn a_file_with_budgets_fields_and_families() {
         compression = ["none", "none", "lz4", "zstd:3:dict=16KB"]
         ttl_seconds = "30d"
         [family.cold]
-        compression = "zstd"
+        compression = "auto"
         max_merge_width = "unlimited"
         block_size = 0x4000
     "#;
@@ -116,6 +116,7 @@ fn a_file_with_budgets_fields_and_families() {
     assert_eq!((default.write_buffer_size, default.ttl_seconds), (16_000_000, 30 * 86_400));
     assert_eq!(default.compression_at(3), Compression { codec: Codec::Zstd, level: Some(3), dictionary_bytes: 16_000 });
     assert_eq!(default.compression_at(9), default.compression_at(3));
+    assert_eq!((cold.compression.clone(), cold.compression_at(5).codec), (Codecs::Auto, Codec::Lz4));
     assert_eq!((cold.block_size, cold.max_merge_width, cold.max_bytes_for_level_multiplier), (16_384, usize::MAX, 5.0));
     assert_eq!(settings.family("unnamed"), settings.budgets.family());
 }
@@ -219,7 +220,7 @@ fn every_bound_is_complained_about_at_once() {
         complaints.iter().all(|c| c.contains("allowed") || c.contains("must not") || c.contains("only") || c.contains("write lz4")),
         "{all}"
     );
-    let empty = FamilySettings { compression: vec![], ..FamilySettings::default() };
+    let empty = FamilySettings { compression: Vec::new().into(), ..FamilySettings::default() };
     assert_eq!(empty.validate().unwrap_err().len(), 1);
     let reversed = FamilySettings { level0_slowdown_writes_trigger: 3, ..FamilySettings::default() };
     let complaint = reversed.validate().unwrap_err().join("\n");
@@ -322,7 +323,10 @@ fn sizes_as_people_write_them() {
     }
     let list = codec("none none lz4 zstd:3:dict=16KB");
     assert_eq!(format_compression(&list), "none none lz4 zstd:3:dict=16000");
-    for bad in ["gzip", "zstd:fast", "zstd:1:2", "zstd:dict=", "zstd:dict=5GiB", &"lz4 ".repeat(17)] {
+    assert_eq!((codec(" auto "), format_compression(&Codecs::Auto)), (Codecs::Auto, "auto".to_string()));
+    for bad in
+        ["auto lz4", "none auto", "auto:3", "Auto", "gzip", "zstd:fast", "zstd:1:2", "zstd:dict=", "zstd:dict=5GiB", &"lz4 ".repeat(17)]
+    {
         assert!(parse_compression(bad).is_err(), "{bad}");
     }
 }

@@ -51,15 +51,16 @@ impl FamilySettings {
     }
 
     fn check_compression(&self, complaints: &mut Vec<String>) {
-        if self.compression.is_empty() {
+        let Some(list) = self.compression.fixed() else { return };
+        if list.is_empty() {
             complaints
                 .push("compression is empty: name at least one codec, which then serves all levels (`none` for no compression)".into());
         }
-        if self.compression.len() > super::size::LIST_MAX {
-            let count = self.compression.len();
+        if list.len() > super::size::LIST_MAX {
+            let count = list.len();
             complaints.push(format!("compression has {count} entries: allowed 1 to {}, a tree has no more levels", super::size::LIST_MAX));
         }
-        for (level, entry) in self.compression.iter().enumerate().take(super::size::LIST_MAX) {
+        for (level, entry) in list.iter().enumerate().take(super::size::LIST_MAX) {
             complaints.extend(compression_complaints(level, *entry));
         }
     }

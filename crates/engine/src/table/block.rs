@@ -23,6 +23,7 @@
 //! Every access is checked against the bytes: a block that did not come from the builder gives `None`, never a panic.
 
 use super::search;
+use super::slab::Bytes;
 use crate::coding::Decoder;
 use crate::key::{self, Kind, MAX_SEQ, Seq};
 use std::cmp::Ordering;
@@ -156,7 +157,7 @@ fn long_head(rest: &[u8]) -> Option<(usize, usize, usize, u64)> {
 /// A data block in memory.
 #[derive(Debug)]
 pub struct Block {
-    data: Box<[u8]>,
+    data: Bytes,
     layout: Layout,
     /// Offsets are `u32`, else `u16`.
     wide: bool,
@@ -171,10 +172,9 @@ impl Block {
         let narrow = offsets + 2 * count;
         let wide = narrow + stored.len() > usize::from(u16::MAX);
         let front = if wide { offsets + 4 * count } else { narrow };
-        let mut data = Vec::with_capacity(front + stored.len());
-        data.resize(front, 0);
-        data.extend_from_slice(stored);
-        u32::try_from(data.len()).ok()?;
+        let mut data = Bytes::new(u32::try_from(front + stored.len()).ok()?);
+        data[..front].fill(0);
+        data[front..].copy_from_slice(stored);
         let layout = Layout { prefix: head.prefix + front as u32, entries: head.entries + front as u32, ..head };
         let mut key = layout.prefix(&data).to_vec();
         let (prefix, mut at) = (key.len(), layout.entries as usize);
@@ -190,7 +190,7 @@ impl Block {
                 data[offsets + 2 * index..][..2].copy_from_slice(&(start as u16).to_le_bytes());
             }
         }
-        (at == data.len()).then(|| Block { data: data.into_boxed_slice(), layout, wide })
+        (at == data.len()).then(|| Block { data, layout, wide })
     }
 
     /// Where its pieces are.
@@ -219,7 +219,7 @@ impl Block {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.data.len() + size_of::<Self>()
+        self.data.footprint() + size_of::<Self>()
     }
 
     /// Starts to load what a get touches first.

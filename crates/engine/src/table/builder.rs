@@ -4,22 +4,26 @@
 //! data blocks | filter | range tombstones | dictionary | index | properties | footer
 //! ```
 //!
-//! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them.
+//! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them. Blocks that are to be
+//! compressed go through a [`Window`], in which other threads may work on them; without a codec each block is written at once.
 
 use super::block::hash;
 use super::block_builder::BlockBuilder;
 use super::footer::{FORMAT_VERSION, Footer, Section, fold};
 use super::frame;
 use super::index::{IndexBuilder, shared_prefix};
+use super::pack::Packers;
 use super::properties::TableProperties;
+use super::window::Window;
 use crate::checksum::{DbId, Salt};
-use crate::codec::{Codec, Compression, Compressor, Dictionary};
+use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo};
 use crate::range_del::RangeTombstones;
 use sinter_storage::store::{Appender, FileId};
+use std::sync::Arc;
 
 /// Bytes per append. A store call (and its system call) per block would cost more than the block; a buffer that leaves the core's cache
 /// before it is copied out costs as well, and allocators keep large ones.
@@ -58,10 +62,8 @@ pub struct TableBuilder {
     id: FileId,
     block: BlockBuilder,
     index: IndexBuilder,
-    compressor: Compressor,
+    window: Window,
     samples: Option<Samples>,
-    dictionary: Vec<u8>,
-    raw: Vec<u8>,
     /// Hash of each user key, for the filter.
     hashes: Vec<u64>,
     last_trailer: u64,
@@ -119,10 +121,8 @@ impl TableBuilder {
             id,
             block: BlockBuilder::default(),
             index: IndexBuilder::default(),
-            compressor: Compressor::default(),
+            window: Window::new(compression),
             samples: (compression.codec == Codec::Zstd && compression.dictionary_bytes > 0).then(Samples::default),
-            dictionary: Vec::new(),
-            raw: Vec::new(),
             hashes: Vec::new(),
             last_trailer: 0,
             last_key: Vec::new(),
@@ -135,6 +135,12 @@ impl TableBuilder {
                 ..Default::default()
             },
         }
+    }
+
+    /// Lets the threads of `packers` compress its blocks. The table is the same, byte for byte.
+    pub fn with_packers(mut self, packers: &Arc<Packers>) -> Self {
+        self.window.share(packers);
+        self
     }
 
     /// Adds an entry, greater than the last one by (key asc, trailer desc). `original_seq` counts into the table's sequence range, where
@@ -194,12 +200,17 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Bytes written or about to be.
+    /// Notes why its codec was chosen, in one line for people ([`TableProperties::chosen`]).
+    pub fn set_chosen(&mut self, why: String) {
+        self.properties.chosen = why;
+    }
+
+    /// Bytes written or about to be. The same at the same entry, however fast blocks are compressed: tables are cut by it.
     pub fn estimated_bytes(&self) -> u64 {
         let samples = self.samples.as_ref().map_or(0, |samples| samples.bytes.len());
         let block = if self.block.is_empty() { 0 } else { self.block.estimate() };
         let filter = if self.hashes.is_empty() { 0 } else { Filter::encoded_len(self.hashes.len(), self.options.bloom_bits_per_key) };
-        self.out.position() + (samples + block + filter + self.index.estimate()) as u64
+        self.out.position() + self.window.estimate() + (samples + block + filter + self.index.estimate()) as u64
     }
 
     /// Point entries added.
@@ -207,7 +218,7 @@ impl TableBuilder {
         self.properties.entries
     }
 
-    /// Ends the current block: into the buffer, or to the samples.
+    /// Ends the current block: into the buffer, the window, or to the samples.
     fn finish_block(&mut self) -> Result<()> {
         self.last_key.clear();
         self.last_key.extend_from_slice(self.block.last_key().unwrap_or_default());
@@ -219,46 +230,48 @@ impl TableBuilder {
             self.index.add_block(self.out.seal(start, None)?);
             return Ok(());
         }
-        self.raw.clear();
-        self.block.finish(&mut self.raw);
-        self.properties.raw_block_bytes += self.raw.len() as u64;
-        let Some(samples) = &mut self.samples else {
-            let raw = std::mem::take(&mut self.raw);
-            let written = self.write_compressed(&raw);
-            self.raw = raw;
-            return written;
-        };
-        samples.bytes.extend_from_slice(&self.raw);
-        samples.sizes.push(self.raw.len());
+        let raw = self.samples.as_mut().map_or(self.window.raw(), |samples| &mut samples.bytes);
+        let start = raw.len();
+        self.block.finish(raw);
+        let size = raw.len() - start;
+        self.properties.raw_block_bytes += size as u64;
+        let Some(samples) = &mut self.samples else { return self.pack_block() };
+        samples.sizes.push(size);
         let enough = (self.options.compression.dictionary_bytes as usize).saturating_mul(SAMPLES_PER_DICTIONARY).min(MOST_SAMPLES);
         if samples.bytes.len() >= enough { self.train() } else { Ok(()) }
     }
 
-    /// Compresses a block into the buffer, or stores it plain if that does not pay.
-    fn write_compressed(&mut self, raw: &[u8]) -> Result<()> {
-        let start = self.out.buffer.len();
-        let mut packed = None;
-        if let Ok(length) = u32::try_from(raw.len())
-            && self.compressor.compress(self.options.compression, &self.dictionary, raw, &mut self.out.buffer)
-        {
-            packed = Some((self.options.compression.codec, length));
+    /// What was appended to the window is a block.
+    fn pack_block(&mut self) -> Result<()> {
+        self.window.end_block();
+        self.write_packed(false)
+    }
+
+    /// Writes the blocks that the window gives: those that it has no room for, or `all`.
+    fn write_packed(&mut self, all: bool) -> Result<()> {
+        while let Some(batch) = self.window.take(all)? {
+            let before = self.out.position();
+            for (payload, packed) in batch.blocks() {
+                let start = self.out.buffer.len();
+                self.out.buffer.extend_from_slice(payload);
+                self.index.add_block(self.out.seal(start, packed)?);
+            }
+            self.window.written(batch, self.out.position() - before);
         }
-        if packed.is_none() {
-            self.out.buffer.extend_from_slice(raw);
-        }
-        self.index.add_block(self.out.seal(start, packed)?);
         Ok(())
     }
 
-    /// Trains the dictionary from the samples and writes them. Too few samples: no dictionary.
+    /// Trains the dictionary from the samples and has them compressed. Too few samples: no dictionary.
     fn train(&mut self) -> Result<()> {
         let Some(samples) = self.samples.take() else { return Ok(()) };
-        let most = (self.options.compression.dictionary_bytes as usize).min(samples.bytes.len() / DICTIONARY_SHARE);
-        self.dictionary =
-            Dictionary::train(&samples.bytes, &samples.sizes, most).filter(|bytes| Dictionary::new(bytes).is_some()).unwrap_or_default();
+        let Compression { dictionary_bytes, level, .. } = self.options.compression;
+        let most = (dictionary_bytes as usize).min(samples.bytes.len() / DICTIONARY_SHARE);
+        let trained = Dictionary::train(&samples.bytes, &samples.sizes, most).filter(|bytes| Dictionary::new(bytes).is_some());
+        self.window.use_dictionary(trained.and_then(|bytes| Trained::new(bytes, level)));
         let mut start = 0;
         for size in samples.sizes {
-            self.write_compressed(&samples.bytes[start..start + size])?;
+            self.window.raw().extend_from_slice(&samples.bytes[start..start + size]);
+            self.pack_block()?;
             start += size;
         }
         Ok(())
@@ -281,10 +294,14 @@ impl TableBuilder {
             self.finish_block()?;
         }
         self.train()?;
+        self.write_packed(true)?;
         if self.properties.entries > 0 {
             self.index.add_separator(&self.last_key, None);
         }
         let data_end = self.out.position();
+        let dictionary = self.window.dictionary();
+        let dictionary = dictionary.as_ref().map_or(&[][..], |trained| trained.bytes());
+        self.properties.dictionary_bytes = dictionary.len() as u64;
         self.complete_properties(tombstones, times);
 
         let mut sections = [0; 5];
@@ -298,8 +315,7 @@ impl TableBuilder {
             tombstones.encode(&mut payload);
         }
         sections[Section::RangeTombstones as usize] = self.write_section(&payload)?;
-        let dictionary = std::mem::take(&mut self.dictionary);
-        sections[Section::Dictionary as usize] = self.write_section(&dictionary)?;
+        sections[Section::Dictionary as usize] = self.write_section(dictionary)?;
         payload.clear();
         self.index.finish(&mut payload);
         sections[Section::Index as usize] = self.write_section(&payload)?;
@@ -321,7 +337,6 @@ impl TableBuilder {
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
         let p = &mut self.properties;
         (p.oldest_time, p.newest_time) = times;
-        p.dictionary_bytes = self.dictionary.len() as u64;
         if !self.hashes.is_empty() {
             p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
         }

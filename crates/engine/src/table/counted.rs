@@ -1,31 +1,84 @@
-//! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold.
+//! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold. Now and then a read of
+//! one block is timed.
 
 use crate::cache::Cache;
+use crate::clock::Clock;
+use parking_lot::Mutex;
 use sinter_storage::store::{ReadAt, Result};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// One read in so many is timed: the clock costs two hundredths of a read from the page cache.
+const TIMED_READS: u64 = 64;
+/// Longer reads are not of one block.
+const LONGEST: usize = 64 << 10;
+/// Nanoseconds from which on a read has waited for the medium: the page cache answers within 2 us, a local SSD after 40.
+const SLOW_NS: u64 = 15_000;
+/// How much one read changes a mean.
+const WEIGHT: f64 = 1.0 / 64.0;
 
 #[derive(Debug)]
 pub(super) struct Counted {
     below: Arc<dyn ReadAt>,
     cache: Arc<Cache>,
     last_level: AtomicBool,
+    /// Data blocks that readers did not find in the cache, since [`Counted::take_misses`].
+    misses: AtomicU64,
+    /// Reads of one block.
+    reads: AtomicU64,
+    times: OnceLock<Arc<ReadTimes>>,
 }
 
 impl Counted {
     pub fn new(below: Arc<dyn ReadAt>, cache: Arc<Cache>) -> Self {
-        Counted { below, cache, last_level: AtomicBool::new(false) }
+        Counted {
+            below,
+            cache,
+            last_level: AtomicBool::new(false),
+            misses: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            times: OnceLock::new(),
+        }
     }
 
     /// Where the table stands now.
     pub fn set_last_level(&self, yes: bool) {
         self.last_level.store(yes, Ordering::Relaxed);
     }
+
+    /// Where times are noted from now on.
+    pub fn set_times(&self, times: &Arc<ReadTimes>) {
+        self.times.get_or_init(|| Arc::clone(times));
+    }
+
+    /// A reader did not find a data block in the cache.
+    pub fn count_miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was since the last call.
+    pub fn take_misses(&self) -> u64 {
+        self.misses.swap(0, Ordering::Relaxed)
+    }
+
+    fn read_timed(&self, times: &ReadTimes, clock: &dyn Clock, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let start = clock.monotonic_ns();
+        let result = self.below.read_at(offset, buffer);
+        times.note(clock.monotonic_ns().saturating_sub(start));
+        result
+    }
 }
 
 impl ReadAt for Counted {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.cache.count_read(self.last_level.load(Ordering::Relaxed), buffer.len() as u64);
+        if buffer.len() <= LONGEST
+            && self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIMED_READS)
+            && let Some(times) = self.times.get()
+            && let Some(clock) = &times.clock
+        {
+            return self.read_timed(times, &**clock, offset, buffer);
+        }
         self.below.read_at(offset, buffer)
     }
 
@@ -35,5 +88,62 @@ impl ReadAt for Counted {
 
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
+    }
+}
+
+/// How long reads of one block take, those that the page cache answers apart from those that wait for the medium.
+#[derive(Debug)]
+pub struct ReadTimes {
+    /// `None`: nothing is timed.
+    clock: Option<Arc<dyn Clock>>,
+    summary: Mutex<ReadSummary>,
+}
+
+/// Means over the last hundred or so timed reads.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ReadSummary {
+    /// Nanoseconds of a read that the page cache answered; `None` if there was none.
+    pub fast_ns: Option<f64>,
+    /// Nanoseconds of one that waited for the medium.
+    pub slow_ns: Option<f64>,
+    /// The part of reads that waited.
+    pub slow_share: f64,
+}
+
+impl ReadTimes {
+    /// Without a clock nothing is timed.
+    pub fn new(clock: Option<Arc<dyn Clock>>) -> Self {
+        ReadTimes { clock, summary: Mutex::default() }
+    }
+
+    /// The means.
+    pub fn summary(&self) -> ReadSummary {
+        *self.summary.lock()
+    }
+
+    fn note(&self, ns: u64) {
+        let mut summary = self.summary.lock();
+        let is_slow = ns >= SLOW_NS;
+        summary.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - summary.slow_share);
+        let mean = if is_slow { &mut summary.slow_ns } else { &mut summary.fast_ns };
+        let ns = ns as f64;
+        *mean = Some(mean.map_or(ns, |mean| mean + WEIGHT * (ns - mean)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_wait_are_told_from_those_that_do_not() {
+        let times = ReadTimes::new(None);
+        assert_eq!(times.summary(), ReadSummary::default());
+        (0..1000).for_each(|_| times.note(700));
+        assert_eq!(times.summary(), ReadSummary { fast_ns: Some(700.0), slow_ns: None, slow_share: 0.0 });
+        (0..1000).for_each(|n| times.note(if n % 2 == 0 { 50_000 } else { 700 }));
+        let summary = times.summary();
+        assert_eq!((summary.fast_ns, summary.slow_ns), (Some(700.0), Some(50_000.0)));
+        assert!((summary.slow_share - 0.5).abs() < 0.01, "{summary:?}");
     }
 }

@@ -7,7 +7,8 @@
 //! u64   checksum of all before, at this offset of this file of this database
 //! ```
 //!
-//! The checksum is verified before anything else is believed, and a claimed raw length must be one the codec can reach.
+//! The checksum is verified before anything else is believed. A claimed raw length must be one that the codec can reach, and no more than
+//! all blocks of the table have together as far as the manifest knows: memory is taken for nothing else.
 
 use crate::cache::Packed;
 use crate::checksum::Salt;
@@ -56,6 +57,8 @@ pub(super) struct Frames {
     pub id: FileId,
     pub file: std::sync::Arc<dyn ReadAt>,
     pub salt: Salt,
+    /// Decompressed bytes of all its data blocks; 0 until that is known.
+    pub raw_bytes: u64,
 }
 
 impl Frames {
@@ -85,7 +88,7 @@ impl Frames {
         let (payload, raw) = body
             .split_last_chunk::<4>()
             .map(|(payload, raw)| (payload, u32::from_le_bytes(*raw) as usize))
-            .filter(|(payload, raw)| codec.plausible(payload.len(), *raw))
+            .filter(|(payload, raw)| codec.plausible(payload.len(), *raw) && *raw as u64 <= self.raw_bytes)
             .ok_or_else(|| self.corrupt(offset, "a block claims an impossible length"))?;
         Ok(Frame { payload: 0..payload.len(), codec, raw, checksum })
     }

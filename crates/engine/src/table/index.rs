@@ -111,8 +111,10 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads the format; `None` if it is damaged: lengths, order and the total length of the data blocks are checked.
-    pub fn decode(bytes: &[u8], data_end: u64) -> Option<Index> {
+    /// Reads the format; `None` if it is damaged: lengths, order and the total length of the data blocks are checked. Each separator is a
+    /// prefix of a key of its block, so together they take at most `key_bytes`, the keys of the table: as they are prefix-compressed, they
+    /// could claim the square of what they take in the file.
+    pub fn decode(bytes: &[u8], data_end: u64, key_bytes: u64) -> Option<Index> {
         let mut from = Decoder::new(bytes);
         // A block takes at least three bytes here: the claimed count is bounded by what is there.
         let count = from.length().filter(|n| u32::try_from(*n).is_ok())?;
@@ -127,6 +129,7 @@ impl Index {
             let shared = usize::try_from(from.varint()?).ok().filter(|shared| *shared <= before.len())?;
             let rest = from.prefixed()?;
             let start = separators.len();
+            ((start + shared + rest.len()) as u64 <= key_bytes).then_some(())?;
             separators.extend_from_within(before.start..before.start + shared);
             separators.extend_from_slice(rest);
             let ordered = separators[before.clone()] <= separators[start..];
@@ -257,7 +260,8 @@ mod tests {
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
         let end = keys.len() as u64 * (keys.len() as u64 + 1) / 2;
-        (Index::decode(&bytes, end).unwrap(), bytes)
+        let key_bytes = keys.iter().map(|key| key.len() as u64).sum();
+        (Index::decode(&bytes, end, key_bytes).unwrap(), bytes)
     }
 
     #[test]
@@ -311,16 +315,33 @@ mod tests {
         let keys: Vec<Vec<u8>> = (0..40u8).map(|i| vec![7, 7, i, i]).collect();
         let (_, bytes) = build(&keys);
         for n in 0..bytes.len() {
-            assert!(Index::decode(&bytes[..n], 820).is_none(), "{n}");
+            assert!(Index::decode(&bytes[..n], 820, 160).is_none(), "{n}");
             for flip in [1, 0x80, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[n] ^= flip;
-                if let Some(index) = Index::decode(&bytes, 820) {
+                if let Some(index) = Index::decode(&bytes, 820, 160) {
                     index.find(&keys[7]);
                 }
             }
         }
-        assert!(Index::decode(&bytes, 821).is_none());
-        assert!(Index::decode(&[0xff; 12], 0).is_none());
+        assert!(Index::decode(&bytes, 821, 160).is_none());
+        assert!(Index::decode(&[0xff; 12], 0, 160).is_none());
+    }
+
+    #[test]
+    fn separators_do_not_claim_more_than_the_keys() {
+        // A long separator, and a thousand that repeat it: 13 KB that would become 10 MB.
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, 1001);
+        put_varint(&mut bytes, 0);
+        for shared in std::iter::once(0).chain(std::iter::repeat_n(10_000, 1000)) {
+            put_varint(&mut bytes, 1);
+            put_varint(&mut bytes, shared);
+            put_varint(&mut bytes, 10_000 - shared);
+            bytes.resize(bytes.len() + (10_000 - shared) as usize, b'k');
+        }
+        assert!(Index::decode(&bytes, 1001, 10_010_000).is_some_and(|index| index.find(b"k") == 0));
+        assert!(Index::decode(&bytes, 1001, 10_009_999).is_none());
+        assert!(Index::decode(&bytes, 1001, 20_000).is_none());
     }
 }

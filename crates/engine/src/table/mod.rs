@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Reading order: `block` (how a search in a block works) and `block_builder`, `index` (how a block is found), `frame` (checksums and
-//! compression around every block), `footer` and `properties`; then `builder` writes a table, `reader` opens one and answers gets, `cursor`
+//! compression around every block), `footer` and `properties`; then `builder` writes a table (`window` and `pack`: with
+//! compression in other threads), `reader` opens one and answers gets, `cursor`
 //! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte. `search` has the
-//! machine-specific code. The byte-by-byte format is in docs/format.md.
+//! machine-specific code, `slab` the memory of cached blocks. The byte-by-byte format is in docs/format.md.
 
 pub mod block;
 mod block_builder;
@@ -17,16 +18,21 @@ mod cursor;
 mod footer;
 mod frame;
 pub mod index;
+mod pack;
 mod properties;
 mod reader;
 mod resident;
 mod scan;
 mod search;
+mod slab;
 mod verify;
+mod window;
 
 pub use builder::{TableBuilder, TableOptions};
+pub use counted::{ReadSummary, ReadTimes};
 pub use cursor::TableCursor;
 pub use footer::FORMAT_VERSION;
+pub use pack::Packers;
 pub use properties::TableProperties;
 pub use reader::{ReadOptions, Table};
 pub use scan::ScanCursor;

@@ -46,11 +46,17 @@ pub struct TableProperties {
     pub raw_block_bytes: u64,
     /// Thousandths of a filter bit per key; 0: no filter.
     pub filter_millibits: u64,
+    /// Why the engine chose the codec, in one line for people; empty if it did not choose.
+    pub chosen: String,
 }
+
+/// More than a block of one entry takes beside key and value: six varints.
+const MOST_OVERHEAD: u64 = 60;
 
 const CREATED_BY: u64 = 100;
 const SMALLEST: u64 = 101;
 const LARGEST: u64 = 102;
+const CHOSEN: u64 = 103;
 
 impl TableProperties {
     /// Who writes tables.
@@ -89,7 +95,8 @@ impl TableProperties {
             put_varint(out, number);
         }
         let texts = [(CREATED_BY, self.created_by.as_bytes()), (SMALLEST, &self.range.smallest), (LARGEST, &self.range.largest)];
-        for (tag, bytes) in texts {
+        let chosen = (!self.chosen.is_empty()).then_some((CHOSEN, self.chosen.as_bytes()));
+        for (tag, bytes) in texts.into_iter().chain(chosen) {
             put_varint(out, tag);
             put_bytes(out, bytes);
         }
@@ -105,6 +112,7 @@ impl TableProperties {
             let mut field = Decoder::new(bytes);
             match tag {
                 CREATED_BY => read.created_by = String::from_utf8(bytes.to_vec()).ok()?,
+                CHOSEN => read.chosen = String::from_utf8_lossy(bytes).into_owned(),
                 SMALLEST => read.range.smallest = bytes.to_vec(),
                 LARGEST => read.range.largest = bytes.to_vec(),
                 16 => read.range.end_exclusive = field.varint()? != 0,
@@ -125,6 +133,8 @@ impl TableProperties {
             && self.tombstones == info.tombstones
             && self.merges == info.merges
             && self.range_tombstones == info.range_tombstones
+            // What an entry takes in a block beside key and value, its share of the block's head included.
+            && self.raw_block_bytes <= info.raw_bytes.saturating_add(info.entries.saturating_mul(MOST_OVERHEAD))
             && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)
             && (self.min_seq, self.max_seq) == (info.min_seq, info.max_seq)
             && self.range == info.range
@@ -141,6 +151,7 @@ mod tests {
             format_version: FORMAT_VERSION.into(),
             created_by: TableProperties::creator(),
             codec: Codec::Zstd,
+            chosen: "auto zstd: it is cold".into(),
             range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },
             ..Default::default()
         };

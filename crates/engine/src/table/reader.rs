@@ -2,7 +2,7 @@
 //! read of the medium for each that is not.
 
 use super::block::{self, Block};
-use super::counted::Counted;
+use super::counted::{Counted, ReadTimes};
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::{Frames, Lent, lend_packed};
@@ -94,7 +94,7 @@ impl Table {
     pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
         let id = FileId::table(info.number);
         let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache)));
-        let frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id) };
+        let mut frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 };
         let bytes = frames.file.len();
         if bytes != info.bytes {
             return Err(frames.corrupt(bytes.min(info.bytes), &format!("the file has {bytes} bytes, not {}", info.bytes)));
@@ -114,6 +114,7 @@ impl Table {
         let (Some(blocks), true) = (blocks, properties.agrees(&info)) else {
             return Err(frames.corrupt(at, "the properties contradict the manifest"));
         };
+        frames.raw_bytes = properties.raw_block_bytes;
         let number = info.number;
         Ok(Arc::new(Table {
             info,
@@ -134,13 +135,23 @@ impl Table {
         self.file.set_last_level(yes);
     }
 
+    /// Where it notes how long reads take, from now on.
+    pub fn set_read_times(&self, times: &Arc<ReadTimes>) {
+        self.file.set_times(times);
+    }
+
+    /// How many data blocks readers did not find in the cache since the last call.
+    pub fn take_misses(&self) -> u64 {
+        self.file.take_misses()
+    }
+
     /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
     pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
         let number = info.number;
         let id = FileId::table(number);
         let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache)));
         Arc::new(Table {
-            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id) },
+            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 },
             footer: Footer { db, number, data_end: 0, sections: [0; 5], digest: 0 },
             properties: TableProperties::default(),
             info,
@@ -383,7 +394,7 @@ impl Table {
     pub(super) fn read_index(&self) -> Result<Index> {
         self.check_intact()?;
         let at = self.footer.section(Section::Index).map_or(0, |range| range.start);
-        Index::decode(&self.section(Section::Index)?, self.footer.data_end)
+        Index::decode(&self.section(Section::Index)?, self.footer.data_end, self.properties.raw_key_bytes)
             .filter(|index| index.len() as u64 == self.properties.data_blocks)
             .ok_or_else(|| self.frames.corrupt(at, "damaged index"))
     }
@@ -399,6 +410,7 @@ impl Table {
         }
         self.cache.missed(Part::Data, &*self.resident, slot);
         let (offset, length) = index.extent(number);
+        self.file.count_miss();
         let length = self.length(offset, length)?;
         let packs = options.fill_cache && self.cache.packs();
         let (block, packed) = self.frames.read_and_lend(offset, length, self.dictionary()?, |Lent { raw, packed }| {
@@ -430,6 +442,7 @@ impl Table {
     /// Verifies and decompresses a block that was read.
     pub(super) fn parse_block(&self, offset: u64, frame: &[u8]) -> Result<Arc<Cached<Block>>> {
         self.cache.count_miss(Part::Data);
+        self.file.count_miss();
         let block = self.frames.lend(offset, frame, self.dictionary()?, |lent| Block::parse(lent.raw))?;
         self.cacheable(offset, block)
     }

@@ -23,16 +23,16 @@ pub struct ScanCursor {
     index: Option<Arc<Cached<Index>>>,
     /// The blocks that were read last, as they are in the file.
     read: Vec<u8>,
-    /// The same decompressed, if any of them is compressed.
+    /// Where each of them starts in `read`, and its frame, verified.
+    frames: Vec<(usize, Frame)>,
+    /// The current block decompressed, if it is compressed. One at a time: a piece may hold a thousand times its length.
     unpacked: Vec<u8>,
-    /// Where the payload of each block of the piece is: in `unpacked` if `compressed`, else in `read`.
-    payloads: Vec<(usize, usize)>,
     compressed: bool,
     /// Number of the first block of the piece.
     first: usize,
     /// The current block, counted from `first`.
     current: usize,
-    /// Payload of the current block.
+    /// Payload of the current block: in `unpacked` if `compressed`, else in `read`.
     payload: (usize, usize),
     layout: Layout,
     position: Position,
@@ -53,8 +53,8 @@ impl ScanCursor {
             table,
             index: None,
             read: Vec::new(),
+            frames: Vec::new(),
             unpacked: Vec::new(),
-            payloads: Vec::new(),
             compressed: false,
             first: 0,
             current: 0,
@@ -99,18 +99,18 @@ impl ScanCursor {
         if number >= index.len() {
             return Ok(false);
         }
-        if number < self.first || number >= self.first + self.payloads.len() {
+        if number < self.first || number >= self.first + self.frames.len() {
             self.read_piece(&index, number)?;
         }
         self.current = number - self.first;
-        self.payload = self.payloads[self.current];
+        self.unpack(&index, number)?;
         self.layout = Layout::parse(self.data()).ok_or_else(|| self.table.damaged_block(&index, number))?;
         Ok(true)
     }
 
-    /// Reads, verifies and decompresses the blocks from `first` on.
+    /// Reads and verifies the blocks from `first` on.
     fn read_piece(&mut self, index: &Index, first: usize) -> Result<()> {
-        self.payloads.clear();
+        self.frames.clear();
         self.first = first;
         let start = index.extent(first).0;
         let end_of = |block: usize| index.extent(block).0 + index.extent(block).1;
@@ -123,37 +123,30 @@ impl ScanCursor {
         if last + 1 < index.len() {
             self.table.frames.file.will_need(end_of(last), PIECE);
         }
-        let mut frames: Vec<(u64, usize, Frame)> = Vec::with_capacity(last + 1 - first);
         for block in first..=last {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;
             let frame = self.table.frames.verify(offset, &self.read[at..at + length as usize])?;
             self.digest = super::footer::fold(self.digest, frame.checksum);
-            frames.push((offset, at, frame));
+            self.frames.push((at, frame));
         }
-        self.compressed = frames.iter().any(|(_, _, frame)| frame.codec != Codec::None);
-        if self.compressed {
-            return self.unpack(&frames);
-        }
-        self.payloads.extend(frames.iter().map(|(_, at, frame)| (at + frame.payload.start, at + frame.payload.end)));
         Ok(())
     }
 
-    /// Decompresses the blocks of a piece one after another.
-    fn unpack(&mut self, frames: &[(u64, usize, Frame)]) -> Result<()> {
+    /// Makes the payload of block `number`, which has been read, the current one.
+    fn unpack(&mut self, index: &Index, number: usize) -> Result<()> {
+        let (at, frame) = &self.frames[self.current];
+        self.compressed = frame.codec != Codec::None;
+        if !self.compressed {
+            self.payload = (at + frame.payload.start, at + frame.payload.end);
+            return Ok(());
+        }
+        if self.unpacked.len() < frame.raw {
+            self.unpacked.resize(frame.raw, 0);
+        }
         let dictionary = self.table.dictionary()?;
-        let total = frames.iter().map(|(_, _, frame)| frame.raw).sum();
-        if self.unpacked.len() < total {
-            self.unpacked.resize(total, 0);
-        }
-        let mut start = 0;
-        for (offset, at, frame) in frames {
-            let end = start + frame.raw;
-            self.table.frames.unpack(*offset, frame, &self.read[*at..], dictionary, &mut self.unpacked[start..end])?;
-            self.payloads.push((start, end));
-            start = end;
-        }
-        Ok(())
+        self.payload = (0, frame.raw);
+        self.table.frames.unpack(index.extent(number).0, frame, &self.read[*at..], dictionary, &mut self.unpacked[..frame.raw])
     }
 
     /// To the first entry of the current block.
@@ -189,7 +182,7 @@ impl ScanCursor {
 impl Cursor for ScanCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.digest = 0;
-        self.payloads.clear();
+        self.frames.clear();
         if self.load(0)? { self.start() } else { Ok(()) }
     }
 

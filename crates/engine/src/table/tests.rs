@@ -2,6 +2,8 @@
 
 mod damage;
 mod golden;
+mod hostile;
 mod model;
 mod packed;
 mod support;
+mod two_parts;

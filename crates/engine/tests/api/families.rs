@@ -118,7 +118,7 @@ fn bad_changes_are_refused_with_every_complaint() {
     let now = db.family_settings(&family).unwrap();
     let levels = FamilySettings { num_levels: 5, ..now.clone() };
     assert!(invalid(db.change_family_settings(&family, levels)).contains("num_levels cannot be changed (7 to 5)"));
-    let bad = FamilySettings { block_size: 1, write_buffer_size: 1, compression: Vec::new(), ..now.clone() };
+    let bad = FamilySettings { block_size: 1, write_buffer_size: 1, compression: Vec::new().into(), ..now.clone() };
     let complaints = invalid(db.change_family_settings(&family, bad));
     assert!(["block_size", "write_buffer_size", "compression"].iter().all(|w| complaints.contains(w)), "{complaints}");
     assert_eq!(db.family_settings(&family).unwrap(), now);

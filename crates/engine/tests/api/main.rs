@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod codecs;
 mod compaction;
+mod compression;
 mod damage;
 mod families;
 mod figures;

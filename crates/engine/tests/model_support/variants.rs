@@ -1,7 +1,7 @@
 //! Settings under which the same operations must give the same history.
 
 use sinterdb::codec::{Codec, Compression};
-use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use sinterdb::settings::{Codecs, DbSettings, FamilySettings, Style};
 
 /// Where the database lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,8 @@ fn base(name: &'static str) -> Variant {
     Variant { name, place: Place::Memory, db, family }
 }
 
-fn codec(codec: Codec, dictionary_bytes: u32) -> Vec<Compression> {
-    vec![Compression { codec, level: None, dictionary_bytes }]
+fn codec(codec: Codec, dictionary_bytes: u32) -> Codecs {
+    Compression { codec, level: None, dictionary_bytes }.into()
 }
 
 const EDITS: &[(&str, Edit)] = &[
@@ -60,8 +60,10 @@ const EDITS: &[(&str, Edit)] = &[
     ("zlib", |v| v.family.compression = codec(Codec::Zlib, 0)),
     ("bzip2", |v| v.family.compression = codec(Codec::Bzip2, 0)),
     ("a codec per level", |v| {
-        v.family.compression = [codec(Codec::None, 0), codec(Codec::Lz4, 0), codec(Codec::Zstd, 0)].concat();
+        let list = [Codec::None, Codec::Lz4, Codec::Zstd].map(|codec| Compression { codec, ..Compression::default() });
+        v.family.compression = list.to_vec().into();
     }),
+    ("codecs that the engine chooses", |v| v.family.compression = Codecs::Auto),
     ("blocks of 64 bytes", |v| v.family.block_size = 64),
     ("blocks of 64 KiB", |v| v.family.block_size = 64 << 10),
     ("no filter", |v| (v.family.bloom_bits_per_key, v.family.bloom_bits_last_level) = (0.0, 0.0)),
@@ -108,7 +110,7 @@ pub fn changed(settings: &FamilySettings, what: u64) -> FamilySettings {
     match what % 8 {
         0..=2 => new.style = if settings.style == Style::Leveled { Style::Universal } else { Style::Leveled },
         3 => new.block_size = [64, 512, 4096, 32 << 10][pick % 4],
-        4 => new.compression = codec(Codec::ALL[pick % 6], 0),
+        4 => new.compression = Codec::ALL.get(pick % 7).map_or(Codecs::Auto, |one| codec(*one, 0)),
         5 => new.write_buffer_size = [8 << 10, 32 << 10, 1 << 20][pick % 3],
         6 => new.level_compaction_dynamic_level_bytes = !settings.level_compaction_dynamic_level_bytes,
         _ => (new.bloom_bits_per_key, new.level0_file_num_compaction_trigger) = ([0.0, 10.0][pick % 2], 2 + pick % 5),

@@ -8,7 +8,7 @@ use crate::run::{Limits, Medium, Pace, PhaseKind, RunSpec, SPEC_VERSION, Workloa
 use crate::study::catalogue;
 use crate::study::folder::Folder;
 use crate::study::own::{measured, settings};
-use crate::study::plan::{Cell, Request, Scale};
+use crate::study::plan::{Cell, Permits, Request, Scale};
 use crate::study::settings::Shape;
 use sinter_storage::store::MemoryStore;
 use sinterdb::db::{Db, Durability, WriteOptions};
@@ -108,6 +108,7 @@ fn stored_measurements_stand_beside_predictions() {
         seed: 3,
         directory: directory.path().into(),
         limits: Limits::default(),
+        permits: Permits::all(),
     };
     let mut study = catalogue::study("compaction-wal-waf", Scale::Ci, &request).unwrap();
     let mut workload = uniform_updates(20_000, 16, 400, 0.5);
@@ -125,6 +126,8 @@ fn stored_measurements_stand_beside_predictions() {
             settings: settings(&workload, shape, MEMTABLE),
             workload: workload.clone(),
             measures: BTreeMap::from([("update".to_string(), measured(&workload))]),
+            limits: Limits::default(),
+            engines: Vec::new(),
         })
         .to_vec();
     let folder = Folder::create(&directory.path().join("results"), &study).unwrap();

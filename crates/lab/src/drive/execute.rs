@@ -12,6 +12,7 @@ use crate::run::{Confinement, RECORD_VERSION, RunRecord, RunSpec, Source};
 use crate::target::{Failure, Outcome, Target};
 use crate::workload::ValuePool;
 use sinterdb::clock::{Clock, SystemClock};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,7 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
         engine_version: String::new(),
         commit: option_env!("SINTER_COMMIT").map(str::to_string),
         ignored_settings: Vec::new(),
+        compression: BTreeMap::new(),
         started_unix: clock.unix_seconds(),
         machine: Machine::default(),
         confinement: Confinement::default(),
@@ -52,6 +54,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     let written_at_open = Process::now().written_bytes;
     let opened = engine.open(&spec.engine, &directory.path)?;
     (record.engine_version, record.ignored_settings, record.written_source) = (opened.version, opened.ignored_settings, opened.source);
+    record.compression = opened.compression;
     let mut run = Run {
         spec,
         target: &opened.target,

@@ -1,4 +1,4 @@
-//! Confines the process to some processors (affinity) and some memory (a cgroup of its own, version 2), as far as it may.
+//! Confines the process to some processors (affinity) and some memory (a cgroup of its own, of either version), as far as it may.
 
 use crate::run::{Confinement, Limits};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -67,13 +67,27 @@ fn pin(cpus: usize) -> Result<CpuSet, String> {
     Ok(allowed)
 }
 
-/// The cgroups that this process is in.
+/// The cgroups that this process is in, of the tree that limits memory.
 struct Groups {
     /// Where they are mounted.
     mount: PathBuf,
     /// The directory of the innermost.
     home: PathBuf,
+    files: &'static Files,
 }
+
+/// The files of a version of the interface.
+#[derive(Debug, PartialEq, Eq)]
+struct Files {
+    limit: &'static str,
+    /// Memory and swap together, or swap alone.
+    swap: &'static str,
+    /// A group has controllers only if the one around it lets it.
+    has_control: bool,
+}
+
+const VERSION_1: Files = Files { limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes", has_control: false };
+const VERSION_2: Files = Files { limit: "memory.max", swap: "memory.swap.max", has_control: true };
 
 /// A cgroup made for this run.
 struct Group {
@@ -85,22 +99,35 @@ impl Groups {
     fn read() -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self::of(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
-            .ok_or_else(|| "no cgroup file system of version 2 holds this process".to_owned())
+            .ok_or_else(|| "no cgroup file system that limits memory holds this process".to_owned())
     }
 
-    /// From the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`.
+    /// From the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`. Where version 1 limits memory, version 2 cannot.
     fn of(mountinfo: &str, cgroup: &str) -> Option<Self> {
-        let path = Path::new(cgroup.lines().find_map(|line| line.strip_prefix("0::"))?);
+        Self::of_version(mountinfo, cgroup, &VERSION_1).or_else(|| Self::of_version(mountinfo, cgroup, &VERSION_2))
+    }
+
+    fn of_version(mountinfo: &str, cgroup: &str, files: &'static Files) -> Option<Self> {
+        let has_memory = |names: &str| names.split(',').any(|name| name == "memory");
+        let path = cgroup.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (id, names, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_it = if files.has_control { id == "0" && names.is_empty() } else { has_memory(names) };
+            is_it.then(|| Path::new(path))
+        })?;
         mountinfo.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
-            if right.split(' ').next()? != "cgroup2" {
+            let mut right = right.split(' ');
+            let kind = right.next()?;
+            let is_it = if files.has_control { kind == "cgroup2" } else { kind == "cgroup" && right.nth(1).is_some_and(has_memory) };
+            if !is_it {
                 return None;
             }
             let mut fields = left.split(' ').skip(3);
             let (root, mount) = (fields.next()?, PathBuf::from(fields.next()?));
             // Below a bind mount only a part of the tree is seen.
             let home = mount.join(path.strip_prefix(root).ok()?);
-            Some(Groups { mount, home })
+            Some(Groups { mount, home, files })
         })
     }
 
@@ -109,12 +136,14 @@ impl Groups {
         self.home.ancestors().take_while(|group| group.starts_with(&self.mount))
     }
 
-    /// The smallest `memory.max` of all groups around the process.
+    /// The smallest limit of all groups around the process.
     fn limit(&self) -> Option<u64> {
-        self.chain().filter_map(|group| fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok()).min()
+        let limit = |group: &Path| fs::read_to_string(group.join(self.files.limit)).ok()?.trim().parse().ok();
+        // Version 1 says "none" with the largest multiple of a page.
+        self.chain().filter_map(limit).filter(|bytes| *bytes < 1 << 60).min()
     }
 
-    /// Moves the process to a new group with `memory.max` of so many bytes; `None` if it is limited like that or more already.
+    /// Moves the process to a new group with a limit of so many bytes; `None` if it is limited like that or more already.
     fn enter(&self, bytes: u64) -> Result<Option<Group>, String> {
         if self.limit().is_some_and(|limit| limit <= bytes) {
             return Ok(None);
@@ -125,6 +154,10 @@ impl Groups {
                 Ok(group) => return Ok(Some(group)),
                 Err(error) => first = first.or(Some(format!("{}: {error}", parent.display()))),
             }
+            // A group of version 1 may have processes and groups in it: if it cannot be done here, those around it are not ours.
+            if !self.files.has_control {
+                break;
+            }
         }
         let why = first.unwrap_or_default();
         let way = format!("run it as root, or within `systemd-run --user --scope -p MemoryMax={bytes}`");
@@ -133,16 +166,17 @@ impl Groups {
 
     fn enter_below(&self, parent: &Path, bytes: u64) -> io::Result<Group> {
         let control = parent.join("cgroup.subtree_control");
-        if !fs::read_to_string(&control)?.split_whitespace().any(|controller| controller == "memory") {
+        if self.files.has_control && !fs::read_to_string(&control)?.split_whitespace().any(|controller| controller == "memory") {
             // Refused while the group itself has processes, unless it is the root.
             fs::write(&control, "+memory")?;
         }
         let group = Group { own: parent.join(format!("sinter-run-{}", std::process::id())), home: self.home.clone() };
         fs::create_dir(&group.own)?;
-        let entered = fs::write(group.own.join("memory.max"), bytes.to_string())
+        let entered = fs::write(group.own.join(self.files.limit), bytes.to_string())
             .and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
         // Swap would let it use more; where there is none, there is no such file.
-        let _ = fs::write(group.own.join("memory.swap.max"), "0");
+        let swap = if self.files.has_control { 0 } else { bytes };
+        let _ = fs::write(group.own.join(self.files.swap), swap.to_string());
         match entered {
             Ok(()) => Ok(group),
             Err(error) => {
@@ -190,6 +224,11 @@ mod tests {
         assert_eq!(of(bound, "0::/c\n"), None, "it is not below the mount");
         assert_eq!(of("24 1 0:21 / /proc rw - proc proc rw\n", "4:memory:/x\n0::/\n"), None);
         assert_eq!(of(mounts, "4:memory:/x\n"), None);
+        // Both versions are mounted, and memory is limited by the first.
+        let hybrid =
+            format!("{mounts}35 31 0:32 / /cg1/memory rw - cgroup cgroup rw,memory\n33 31 0:29 / /cg1/cpu rw - cgroup cgroup rw,cpu\n");
+        assert_eq!(of(&hybrid, "4:memory:/x/y\n1:cpu:/z\n0::/\n"), pair("/cg1/memory", "/cg1/memory/x/y"));
+        assert_eq!(of(&hybrid, "1:cpu:/z\n0::/a\n"), pair("/sys/fs/cgroup", "/sys/fs/cgroup/a"));
     }
 
     #[test]
@@ -200,10 +239,24 @@ mod tests {
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("memory.max"), "max\n").unwrap();
         fs::write(mount.path().join("a/memory.max"), "4096\n").unwrap();
-        let groups = Groups { mount: mount.path().into(), home };
+        let groups = Groups { mount: mount.path().into(), home, files: &VERSION_2 };
         assert_eq!(groups.limit(), Some(4096));
         assert!(groups.enter(5000).unwrap().is_none(), "it is limited already");
         let refused = groups.enter(4000).err().unwrap();
         assert!(refused.contains("a/b: ") && refused.ends_with("-p MemoryMax=4000`"), "{refused}");
+    }
+
+    #[test]
+    fn a_group_of_version_1_is_made_with_its_limit() {
+        let mount = tempfile::tempdir().unwrap();
+        fs::write(mount.path().join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let groups = Groups { mount: mount.path().into(), home: mount.path().into(), files: &VERSION_1 };
+        assert_eq!(groups.limit(), None);
+        let group = groups.enter(4096).unwrap().unwrap();
+        let read = |file: &str| fs::read_to_string(group.own.join(file)).unwrap();
+        assert_eq!([read("memory.limit_in_bytes"), read("memory.memsw.limit_in_bytes")], ["4096", "4096"]);
+        assert_eq!(read("cgroup.procs"), std::process::id().to_string());
+        let inside = Groups { mount: mount.path().into(), home: group.own, files: &VERSION_1 };
+        assert_eq!(inside.limit(), Some(4096));
     }
 }

@@ -1,7 +1,7 @@
 //! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
 //! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
 //! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
-//! `limits` confines the process, and `serve` is the program around it.
+//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it.
 
 mod alive;
 mod books;
@@ -9,6 +9,7 @@ mod client;
 mod execute;
 mod gauge;
 mod limits;
+mod permits;
 mod phase;
 mod replay;
 pub(crate) mod requests;
@@ -18,11 +19,13 @@ mod sinter;
 mod together;
 
 pub use execute::{execute, remove_left};
+pub use permits::{permitted_memory, permitted_processors};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 
 use crate::run::{EngineSpec, Source};
 use crate::target::{Outcome, Target};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A kind of store that specs can name: SinterDB here, others in crates of their own.
@@ -45,6 +48,8 @@ pub struct Opened<T> {
     pub version: String,
     /// Settings of the spec that have no effect in this engine, each with the reason where one is known.
     pub ignored_settings: Vec<String>,
+    /// The compression that the engine says it has, by family, in its own words; empty where it does not say.
+    pub compression: BTreeMap<String, String>,
     /// Where its [`Figures::written`](crate::target::Figures::written) come from. For [`Source::Process`] the driver fills them in (one
     /// cause, `process`), so that the target may leave them empty.
     pub source: Source,

@@ -77,6 +77,8 @@ impl<'a, T: Target> Run<'a, T> {
         record.memory = Memory::of(&after_process, &after);
         record.proportional_bytes = after_process.proportional_bytes;
         record.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
+        record.process_read_bytes = Some(after_process.read_bytes.saturating_sub(process.read_bytes));
+        record.medium_read_bytes = Some(after_process.medium_read_bytes.saturating_sub(process.medium_read_bytes));
         (self.books.figures, self.books.process_written) = (after, after_process.written_bytes);
         Ok(Some(record))
     }

@@ -3,6 +3,8 @@
 use super::{Engine, Opened};
 use crate::run::{EngineSpec, Source, without_lines};
 use crate::target::{Opener, Outcome, SinterOpener, SinterTarget};
+use sinterdb::db::Db;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
@@ -16,8 +18,10 @@ impl Engine for SinterEngine {
         let file = spec.options()?;
         let (database, families) = (file.db.clone(), file.families.clone());
         let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
+        let target = opener.open(true)?;
         Ok(Opened {
-            target: opener.open(true)?,
+            compression: compression(target.db())?,
+            target,
             version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
             ignored_settings: without_lines(file.report()),
             source: Source::Engine,
@@ -25,12 +29,18 @@ impl Engine for SinterEngine {
     }
 }
 
+/// The setting of each family, as a settings file would have it.
+fn compression(db: &Db) -> Outcome<BTreeMap<String, String>> {
+    let text = |settings: &str| settings.lines().find_map(|line| line.strip_prefix("compression = ")).unwrap_or_default().replace('"', "");
+    let families = db.families().into_iter();
+    families.map(|family| Ok((family.name().to_string(), text(&db.family_settings(&family)?.to_toml())))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::FamilySpec;
     use crate::target::Target;
-    use std::collections::BTreeMap;
 
     fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
         let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<BTreeMap<String, String>>();
@@ -43,7 +53,13 @@ mod tests {
 
     #[test]
     fn settings_are_rocksdb_options() {
-        let universal = [("compaction_style", "kCompactionStyleUniversal"), ("block_size", "8192"), ("num_levels", "5")];
+        let universal = [
+            ("compaction_style", "kCompactionStyleUniversal"),
+            ("block_size", "8192"),
+            ("num_levels", "5"),
+            ("compression_per_level", "kNoCompression:kZSTD"),
+            ("compression_opts.level", "3"),
+        ];
         let opened = open(&[("max_background_jobs", "3"), ("db_log_dir", "/x"), ("nonsense", "1")], &universal).unwrap();
         assert_eq!(opened.ignored_settings.len(), 2, "{:?}", opened.ignored_settings);
         assert!(opened.ignored_settings.iter().all(|line| line.starts_with("[DBOptions] ")), "{:?}", opened.ignored_settings);
@@ -52,6 +68,7 @@ mod tests {
         let family = |name: &str| db.family_settings(&db.family(name).unwrap()).unwrap();
         assert_eq!((family("hot").style, family("hot").block_size), (sinterdb::settings::Style::Universal, 8192));
         assert_eq!((family("cold").style, family("cold").num_levels), (sinterdb::settings::Style::Leveled, 7));
+        assert_eq!(opened.compression["hot"], "none zstd:3");
         assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
     }
 

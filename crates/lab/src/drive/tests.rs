@@ -30,7 +30,13 @@ impl Engine for ModelEngine {
         assert!(std::fs::read_dir(directory)?.next().is_none(), "the directory is there and empty");
         assert!(!self.panics, "told to");
         let target = ModelOpener(Arc::clone(&self.model)).open(true)?;
-        Ok(Opened { target, version: "model 1".into(), ignored_settings: vec!["speed".into()], source: self.source })
+        Ok(Opened {
+            target,
+            version: "model 1".into(),
+            ignored_settings: vec!["speed".into()],
+            compression: BTreeMap::new(),
+            source: self.source,
+        })
     }
 }
 

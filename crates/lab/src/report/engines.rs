@@ -178,11 +178,12 @@ mod tests {
     use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunSpec, Source};
     use crate::study::catalogue;
     use crate::study::folder;
-    use crate::study::plan::{Request, Scale, Study};
+    use crate::study::plan::{Permits, Request, Scale, Study};
 
     fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
         let engines = engines.iter().map(|engine| engine.to_string()).collect();
-        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits: Limits::default() };
+        let (limits, permits) = (Limits::default(), Permits::all());
+        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits, permits };
         catalogue::study(name, Scale::Ci, &request).unwrap()
     }
 
@@ -208,6 +209,7 @@ mod tests {
             spec,
             commit: None,
             ignored_settings: vec!["speed | <b>: there is one".into()],
+            compression: BTreeMap::new(),
             started_unix: 0,
             machine: Machine::default(),
             confinement: Confinement::default(),

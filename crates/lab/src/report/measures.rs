@@ -51,6 +51,18 @@ pub const PHASE: &[Measure<OfPhase>] = &[
         of: |p| positive(p.memory.peak_resident_bytes as f64 / MIB),
     },
     Measure { name: "CPU, s", column: "cpu_seconds", meaning: "all threads, user and system", of: |p| Some(p.cpu_seconds) },
+    Measure {
+        name: "read, MiB",
+        column: "read_mib",
+        meaning: "what read calls gave to the process, from page cache or medium",
+        of: |p| Some(p.process_read_bytes? as f64 / MIB),
+    },
+    Measure {
+        name: "read from medium, MiB",
+        column: "medium_read_mib",
+        meaning: "what was not in the page cache",
+        of: |p| Some(p.medium_read_bytes? as f64 / MIB),
+    },
     Measure { name: "time, s", column: "seconds", meaning: "warm-up left out", of: |p| Some(p.seconds) },
 ];
 
@@ -152,7 +164,21 @@ fn phase<'a>(run: &'a RunRecord, name: &str) -> Option<&'a PhaseRecord> {
     run.phases.iter().find(|phase| phase.name == name)
 }
 
+/// A metric's name with its unit.
+pub fn titled(metric: Metric) -> String {
+    match metric.unit() {
+        ("", _) => metric.name().into(),
+        (unit, _) => format!("{}, {unit}", metric.name()),
+    }
+}
+
 impl<'a> Cell<'a> {
+    /// A metric of a part of all repeats that have it, in the unit that people read it in.
+    pub fn figures(&self, part: &str, metric: Metric) -> Vec<f64> {
+        let of = |part: Part<'_>| Some(metric.of(part.run, part.phases)? / metric.unit().1);
+        self.parts(part).filter_map(of).collect()
+    }
+
     /// A figure of a part of all repeats that have it.
     pub fn values(&self, part: &str, of: OfPart) -> Vec<f64> {
         self.parts(part).filter_map(|part| of(&part)).collect()

@@ -2,15 +2,17 @@
 //! forbids itself to load anything.
 
 mod asked;
+mod compression;
 mod ran;
 
 use super::cells::{Workload, workloads};
 use super::charts::{self, Chart};
 use super::engines::Engines;
 use super::load::Folder;
-use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
+use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate, titled};
 use super::tables;
 use super::text::escape;
+use crate::study::metric::Metric;
 use serde_json::Value;
 
 const STYLE: &str = include_str!("page/page.css");
@@ -36,11 +38,23 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
         body += &changes(&workloads, base);
     }
     body += &contents(&workloads);
+    let drawn = drawn(folders);
     body += &sweeps(&workloads, &mut figures);
     for (place, workload) in workloads.iter().enumerate() {
-        body += &section(place, workload, &mut figures);
+        body += &section(place, workload, &drawn, &mut figures);
     }
     whole(&title(folders), &body, &figures)
+}
+
+/// Figures that the studies want to see, each once.
+fn drawn(folders: &[Folder]) -> Vec<Metric> {
+    let mut drawn = Vec::new();
+    for metric in folders.iter().filter_map(|folder| folder.plan.as_ref()).flat_map(|plan| &plan.drawn) {
+        if !drawn.contains(metric) {
+            drawn.push(*metric);
+        }
+    }
+    drawn
 }
 
 fn title(folders: &[Folder]) -> String {
@@ -112,7 +126,7 @@ fn row(charts: impl IntoIterator<Item = Chart>, figures: &mut Vec<Value>) -> Str
     if row.is_empty() { row } else { format!("<div class=\"row\">\n{row}</div>\n") }
 }
 
-fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> String {
+fn section(place: usize, workload: &Workload<'_>, drawn: &[Metric], figures: &mut Vec<Value>) -> String {
     let id = format!("w{place}");
     let mut html = format!("<section id=\"{id}\"><h2>{}</h2>\n", escape(&workload.name));
     for (place, (name, phases)) in workload.parts().iter().enumerate() {
@@ -124,8 +138,12 @@ fn section(place: usize, workload: &Workload<'_>, figures: &mut Vec<Value>) -> S
         let others = [charts::causes(format!("{id}-causes"), workload, name), bar("memory", PEAK_MEMORY)];
         let phases = phases.iter().map(|phase| escape(phase)).collect::<Vec<_>>().join(", ");
         html += &format!("<h3>{}</h3>\n<p>Phases {phases} together.</p>\n", escape(name));
-        html += &row(amplifications.into_iter().chain(others).flatten(), figures);
-        html += &tables::part(workload, name);
+        let wanted = drawn.iter().enumerate().filter_map(|(place, metric)| {
+            let id = format!("{id}-drawn-{place}");
+            charts::bars(id, &titled(*metric), "phases together", workload, |cell| cell.figures(name, *metric))
+        });
+        html += &row(amplifications.into_iter().chain(others).flatten().chain(wanted), figures);
+        html += &tables::part(workload, name, drawn);
         html += &tables::ledger(workload, name);
     }
     for (place, name) in workload.phases().iter().enumerate() {

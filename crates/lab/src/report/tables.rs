@@ -1,15 +1,22 @@
 //! Tables of figures: a row per cell, a column per measure.
 
 use super::cells::{Cell, Workload};
-use super::measures::{PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate};
+use super::measures::{PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate, titled};
 use super::text::{escape, number};
 use crate::statistics::{CONFIDENCE, Fold, ratio, summarise};
+use crate::study::metric::Metric;
 use std::collections::BTreeSet;
 
-/// Phases that count together.
-pub fn part(workload: &Workload<'_>, name: &str) -> String {
-    let head: Vec<_> = PART.iter().map(|measure| (measure.name, measure.meaning)).collect();
-    table(workload, &head, |cell, place| cell.values(name, PART[place].of))
+/// Phases that count together, with the figures that the study wants to see; without those of them that no run has.
+pub fn part(workload: &Workload<'_>, name: &str, drawn: &[Metric]) -> String {
+    let there = |metric: &&Metric| workload.cells.iter().any(|cell| !cell.figures(name, **metric).is_empty());
+    let drawn: Vec<(Metric, String)> = drawn.iter().filter(there).map(|metric| (*metric, titled(*metric))).collect();
+    let usual = PART.iter().map(|measure| (measure.name, measure.meaning));
+    let head: Vec<_> = usual.chain(drawn.iter().map(|(_, name)| (name.as_str(), "phases together"))).collect();
+    table(workload, &head, |cell, place| match PART.get(place) {
+        Some(measure) => cell.values(name, measure.of),
+        None => cell.figures(name, drawn[place - PART.len()].0),
+    })
 }
 
 /// One phase.

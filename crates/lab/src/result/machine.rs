@@ -61,6 +61,10 @@ pub struct Process {
     pub proportional_bytes: u64,
     /// Bytes handed to write calls, to files of any kind.
     pub written_bytes: u64,
+    /// Bytes that read calls gave, from files of any kind.
+    pub read_bytes: u64,
+    /// Bytes that had to come from a medium.
+    pub medium_read_bytes: u64,
 }
 
 impl Process {
@@ -73,7 +77,11 @@ impl Process {
             all.resident_bytes += kib(&status, "VmRSS");
             all.peak_resident_bytes += kib(&status, "VmHWM");
             all.proportional_bytes += kib(&read(process, "smaps_rollup"), "Pss");
-            all.written_bytes += field(&read(process, "io"), "wchar").and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+            let io = read(process, "io");
+            let bytes = |name: &str| field(&io, name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+            all.written_bytes += bytes("wchar");
+            all.read_bytes += bytes("rchar");
+            all.medium_read_bytes += bytes("read_bytes");
         }
         all
     }
@@ -162,6 +170,8 @@ mod tests {
         assert!(now.proportional_bytes > 0, "{now:?}");
         fs::write("/dev/null", vec![0; 100_000]).unwrap();
         assert!(Process::now().written_bytes >= now.written_bytes + 100_000);
+        std::io::Read::read_exact(&mut fs::File::open("/dev/zero").unwrap(), &mut [1; 100_000]).unwrap();
+        assert!(Process::now().read_bytes >= now.read_bytes + 100_000);
     }
 
     #[test]

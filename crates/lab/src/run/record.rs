@@ -21,6 +21,9 @@ pub struct RunRecord {
     pub commit: Option<String>,
     /// Settings of the spec that the engine has no counterpart for.
     pub ignored_settings: Vec<String>,
+    /// The compression that the engine says it has, by family, in its own words.
+    #[serde(default)]
+    pub compression: BTreeMap<String, String>,
     /// Start, unix seconds.
     pub started_unix: u64,
     /// Where it ran.
@@ -40,7 +43,7 @@ pub struct RunRecord {
 pub struct Confinement {
     /// Processors it may use.
     pub cpus: usize,
-    /// `memory.max` of its cgroup, bytes.
+    /// The limit of its cgroup, bytes.
     pub memory_bytes: Option<u64>,
     /// Why a limit that was asked for does not hold.
     pub complaint: Option<String>,
@@ -85,6 +88,13 @@ pub struct Phase {
     pub written: Written,
     /// Bytes that the process handed to write calls during the phase (`wchar`), whatever the source above.
     pub process_written_bytes: u64,
+    /// Bytes that read calls gave to the process during the phase (`rchar`), from files of any kind and wherever the kernel had them;
+    /// `None` in records of older versions.
+    #[serde(default)]
+    pub process_read_bytes: Option<u64>,
+    /// Those of them, in whole pages, that came from the medium (`read_bytes`).
+    #[serde(default)]
+    pub medium_read_bytes: Option<u64>,
     /// Space at its end.
     pub space: Space,
     /// Writers that waited.

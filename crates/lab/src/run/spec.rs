@@ -70,7 +70,7 @@ pub struct Medium {
 pub struct Limits {
     /// Processors (affinity); all if `None`.
     pub cpus: Option<usize>,
-    /// Bytes of memory, page cache included (cgroup v2 `memory.max`); no limit if `None`.
+    /// Bytes of memory, page cache included (a cgroup); no limit if `None`.
     pub memory_bytes: Option<u64>,
 }
 

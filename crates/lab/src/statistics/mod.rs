@@ -79,6 +79,8 @@ pub enum Fold {
     Product,
     /// They are added: two above and two below compare two differences, `a - d` and `c - b` in `(a + b) / (c + d)`, as a share of all.
     Sum,
+    /// The greatest mean of a side stands for it: one thing against the best of several. Which one that is counts as known.
+    Greatest,
 }
 
 /// A ratio of (products or sums of) means.
@@ -126,10 +128,13 @@ pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
 /// The means of `above`, folded, over those of `below`, each a sample of its own. With one of each it is how many times larger one thing
 /// is than another. `None` where a side is empty or a mean is not positive.
 pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) -> Option<Ratio> {
+    if fold == Fold::Greatest {
+        return ratio(Fold::Product, &[greatest(above)?], &[greatest(below)?], confidence);
+    }
     let side = |samples: &[&[f64]], draw: &mut dyn FnMut(&[f64]) -> Option<f64>| -> Option<f64> {
         let means = samples.iter().map(|sample| draw(sample).filter(|mean| *mean > 0.0 && mean.is_finite()));
         let folded = match fold {
-            Fold::Product => means.product::<Option<f64>>(),
+            Fold::Product | Fold::Greatest => means.product::<Option<f64>>(),
             Fold::Sum => means.sum(),
         };
         folded.filter(|_| !samples.is_empty())
@@ -151,6 +156,12 @@ pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) ->
     Some(Ratio { ratio, interval })
 }
 
+/// The sample with the greatest mean; `None` if one has no values, which would have to be known to be less.
+fn greatest<'a>(samples: &[&'a [f64]]) -> Option<&'a [f64]> {
+    let means = samples.iter().map(|sample| Some((mean(sample)?, *sample))).collect::<Option<Vec<_>>>()?;
+    means.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, sample)| sample)
+}
+
 /// Cliff's delta, -1 to 1: the share of pairs in which the value of `a` is greater, minus the share in which that of `b` is. `None` where
 /// a side is empty.
 pub fn cliffs_delta(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -167,7 +178,7 @@ fn variance(values: &[f64], mean: f64) -> f64 {
 fn part(fold: Fold, sample: &[f64], sum: f64) -> (f64, f64) {
     let (n, mean) = (sample.len() as f64, mean(sample).unwrap_or(0.0));
     let scale = match fold {
-        Fold::Product => mean,
+        Fold::Product | Fold::Greatest => mean,
         Fold::Sum => sum,
     };
     (variance(sample, mean) / (n * scale * scale), n - 1.0)

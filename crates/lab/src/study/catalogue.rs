@@ -1,8 +1,10 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, compaction_wal_waf, own, side_by_side};
+use super::{Error, adaptive_compression, compaction_wal_waf, own, side_by_side};
 use crate::run::{Workload, named};
+
+pub use super::adaptive_compression::LEAST_MEMORY;
 
 /// A study that comes with the laboratory.
 pub struct Entry {
@@ -21,11 +23,21 @@ pub const STUDIES: &[Entry] = &[
         make: compaction_wal_waf::study,
     },
     Entry {
+        name: adaptive_compression::NAME,
+        asks: "what does a codec for each level cost and save, by processors, memory and skew, and does the engine choose as well?",
+        make: adaptive_compression::study,
+    },
+    Entry {
         name: side_by_side::NAME,
         asks: "how fast are engines on db_bench's workloads and YCSB, at which write amplification, space and memory?",
         make: side_by_side::study,
     },
 ];
+
+/// Whether a study varies what its runs may use, so that [`Request::permits`] matters to it.
+pub fn varies_limits(name: &str) -> bool {
+    name == adaptive_compression::NAME
+}
 
 /// The engines that runners know.
 pub const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];

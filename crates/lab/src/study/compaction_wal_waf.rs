@@ -3,9 +3,9 @@
 //! followed here: repeats with intervals and the bytes by cause, and hot and cold keys in families of different styles.
 
 use super::metric::Metric;
-use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term, comparison, each};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Phase, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Phase, ValueSize, Workload};
 use crate::statistics::Fold;
 use std::collections::BTreeMap;
 
@@ -147,7 +147,7 @@ fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: 
     let owes = |phase: &&Phase| workload.phases.iter().any(|other| other.name == format!("{} {DEBTS}", phase.name));
     let measures = measures(workload.phases.iter().filter(owes).map(|phase| phase.name.as_str()));
     let factors = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Cell { name, factors, settings, workload, measures }
+    Cell { name, factors, settings, workload, measures, limits: Limits::default(), engines: Vec::new() }
 }
 
 fn profiles(sizes: &Sizes) -> Vec<Cell> {
@@ -242,15 +242,6 @@ fn families(sizes: &Sizes) -> Vec<Cell> {
     cells
 }
 
-fn comparison(name: impl Into<String>, above: Term, below: Term, bound: Bound) -> Comparison {
-    Comparison { name: name.into(), above: vec![above], below: vec![below], fold: Fold::Product, bound }
-}
-
-/// A group for each of many cases with one comparison in it.
-fn each(comparisons: impl Iterator<Item = Comparison>) -> Vec<Group> {
-    comparisons.map(|comparison| Group { name: comparison.name.clone(), any_of: vec![comparison] }).collect()
-}
-
 fn hypothesis(claim: &str, original: Option<&str>, needs: &[&str], groups: Vec<Group>) -> Hypothesis {
     Hypothesis {
         claim: claim.to_string(),
@@ -258,6 +249,7 @@ fn hypothesis(claim: &str, original: Option<&str>, needs: &[&str], groups: Vec<G
         metric: Metric::WriteAmplification,
         needs: needs.iter().map(|need| need.to_string()).collect(),
         groups,
+        engine: None,
     }
 }
 

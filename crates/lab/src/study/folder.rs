@@ -119,10 +119,11 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
     serde_json::from_str(&text).map_err(|error| wrong(&error))
 }
 
-/// Writes beside the file first: what is seen under its name is whole.
+/// Writes beside the file first: what is seen under its name is whole. In one line, because hundreds of records are kept, and half of an
+/// indented one is blanks.
 fn write<T: Serialize + ?Sized>(file: &Path, value: &T) -> Result<(), Error> {
     let failed = |what: &dyn Display| Error::Failed(format!("{}: {what}", file.display()));
-    let text = serde_json::to_string_pretty(value).map_err(|error| failed(&error))? + "\n";
+    let text = serde_json::to_string(value).map_err(|error| failed(&error))? + "\n";
     let unfinished = file.with_extension("unfinished");
     let written = File::create(&unfinished).and_then(|mut new| {
         new.write_all(text.as_bytes())?;

@@ -5,7 +5,7 @@ use super::folder::Folder;
 use super::metric::{Metric, by_cause};
 use super::own::MEASURE;
 use super::plan::{Bound, Comparison, Group, Hypothesis, Study, Term};
-use crate::run::{Answer, RunRecord, Verdict};
+use crate::run::{Answer, Limits, RunRecord, Verdict};
 use crate::statistics::{CONFIDENCE, Interval, Method, Ratio, Summary, cliffs_delta, mean, ratio, summarise};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub struct CauseChange {
 pub struct Results(BTreeMap<(String, String), Vec<RunRecord>>);
 
 impl Results {
-    /// Those of a folder. Failed runs are left out.
+    /// Those of a folder. Failed runs are left out, and those in which the limits of their cell did not hold.
     ///
     /// # Errors
     /// A record that cannot be read.
@@ -76,7 +76,11 @@ impl Results {
         let mut results: BTreeMap<_, Vec<RunRecord>> = BTreeMap::new();
         for run in study.runs() {
             if let Some(record) = folder.record(study, &run)?.filter(|record| record.failure.is_none()) {
-                results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
+                let limited = study.cell(run.cell).is_some_and(|cell| cell.limits != Limits::default());
+                // Where the limits that make a cell do not hold, its run is one of another cell.
+                if !limited || record.confinement.complaint.is_none() {
+                    results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
+                }
             }
         }
         Ok(Results(results))
@@ -101,7 +105,7 @@ struct Side<'a> {
 
 impl Side<'_> {
     fn records(&self, term: &Term) -> &[RunRecord] {
-        self.results.of(&term.cell, self.engine)
+        self.results.of(&term.cell, term.engine.as_deref().unwrap_or(self.engine))
     }
 
     fn phases(&self, term: &Term) -> &[String] {
@@ -121,7 +125,12 @@ impl Side<'_> {
 /// All hypotheses on all engines.
 pub fn judge(study: &Study, results: &Results) -> Vec<Finding> {
     let sides = study.engines.iter().map(|engine| Side { study, results, engine });
-    sides.flat_map(|side| study.hypotheses.iter().map(move |hypothesis| judge_one(hypothesis, &side)).collect::<Vec<_>>()).collect()
+    let asked = |side: &Side<'_>, hypothesis: &&Hypothesis| hypothesis.engine.as_deref().is_none_or(|engine| engine == side.engine);
+    let judged = |side: Side<'_>| {
+        let hypotheses = study.hypotheses.iter().filter(|hypothesis| asked(&side, hypothesis));
+        hypotheses.map(|hypothesis| judge_one(hypothesis, &side)).collect::<Vec<_>>()
+    };
+    sides.flat_map(judged).collect()
 }
 
 fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
@@ -177,9 +186,13 @@ fn ignored_settings(hypothesis: &Hypothesis, side: &Side<'_>) -> BTreeSet<String
 /// What the runs of a hypothesis should share and do not, a sentence for each.
 fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
     let all = |what: &str, of: &dyn Fn(&RunRecord) -> String| {
-        let values: BTreeSet<String> = judged_by(hypothesis, side).map(of).collect();
-        let list = || values.iter().cloned().collect::<Vec<_>>().join(", ");
-        (values.len() > 1).then(|| format!("The runs are of several {what}: {}", list()))
+        let values: BTreeSet<(&str, String)> =
+            judged_by(hypothesis, side).map(|record| (record.spec.engine.name.as_str(), of(record))).collect();
+        let engines: BTreeSet<&str> = values.iter().map(|(engine, _)| *engine).collect();
+        let several: BTreeSet<String> = values.iter().map(|(_, value)| value.clone()).collect();
+        // Two engines have two versions; one has one.
+        (several.len() > 1 && values.len() > engines.len())
+            .then(|| format!("The runs are of several {what}: {}", several.into_iter().collect::<Vec<_>>().join(", ")))
     };
     let unknown = || "unknown".to_string();
     let found = [
@@ -294,7 +307,7 @@ pub struct Row {
     pub engine: String,
     /// What is measured.
     pub measure: String,
-    /// By metric, in the order of [`Metric::ALL`]; `None` where nothing is known.
+    /// By metric, in the order of [`Metric::TABLE`]; `None` where nothing is known.
     pub figures: Vec<Option<Summary>>,
     /// No other row of the engine and measure is at least as good in write amplification, space, memory and speed at once.
     pub undominated: bool,
@@ -309,7 +322,7 @@ pub fn table(study: &Study, results: &Results) -> Vec<Row> {
         for cell in &study.cells {
             for measure in cell.measures.keys() {
                 let term = Term::new(&cell.name, measure);
-                let figures = Metric::ALL.map(|metric| summarise(&side.sample(&term, metric), CONFIDENCE));
+                let figures = Metric::TABLE.map(|metric| summarise(&side.sample(&term, metric), CONFIDENCE));
                 let row = Row {
                     cell: cell.name.clone(),
                     engine: engine.clone(),
@@ -331,7 +344,7 @@ impl Row {
     /// The mean of a metric so that less is better; unknown figures are worst.
     fn cost(&self, metric: usize) -> f64 {
         let mean = self.figures[metric].as_ref().map(|summary| summary.mean);
-        match Metric::ALL[metric] {
+        match Metric::TABLE[metric] {
             Metric::OperationsPerSecond => mean.map_or(f64::INFINITY, |rate| -rate),
             _ => mean.unwrap_or(f64::INFINITY),
         }

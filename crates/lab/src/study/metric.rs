@@ -16,13 +16,25 @@ pub enum Metric {
     PeakMemory,
     /// Operations over the time of the phases that have any.
     OperationsPerSecond,
+    /// The median of latency, nanoseconds; the worst of the phases.
+    P50Latency,
     /// The 99th percentile of latency, nanoseconds; the worst of the phases.
     P99Latency,
+    /// CPU time of all threads, background work included, over operations, nanoseconds.
+    CpuPerOperation,
+    /// Bytes that the process got from read calls, over operations.
+    ReadPerOperation,
+    /// Bytes of all files of the store, when the last phase ended.
+    StoreBytes,
+    /// Share of the looks into the block cache for data that found it uncompressed.
+    CacheHits,
+    /// Share of those that found it compressed.
+    CompressedCacheHits,
 }
 
 impl Metric {
-    /// All.
-    pub const ALL: [Metric; 5] =
+    /// Those of the table over all cells, which stand beside each other for workloads of one's own.
+    pub const TABLE: [Metric; 5] =
         [Metric::WriteAmplification, Metric::SpaceAmplification, Metric::PeakMemory, Metric::OperationsPerSecond, Metric::P99Latency];
 
     /// Its name for people.
@@ -32,7 +44,24 @@ impl Metric {
             Metric::SpaceAmplification => "space amplification",
             Metric::PeakMemory => "peak memory",
             Metric::OperationsPerSecond => "operations per second",
+            Metric::P50Latency => "median of latency",
             Metric::P99Latency => "99th percentile of latency",
+            Metric::CpuPerOperation => "CPU time per operation",
+            Metric::ReadPerOperation => "bytes read from files per operation",
+            Metric::StoreBytes => "size on disk",
+            Metric::CacheHits => "block cache hits, uncompressed",
+            Metric::CompressedCacheHits => "block cache hits, compressed",
+        }
+    }
+
+    /// What people read it in: the unit, and how much of the figure one of it is.
+    pub fn unit(self) -> (&'static str, f64) {
+        match self {
+            Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond => ("", 1.0),
+            Metric::P50Latency | Metric::P99Latency | Metric::CpuPerOperation => ("µs", 1e3),
+            Metric::ReadPerOperation => ("B", 1.0),
+            Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
+            Metric::CacheHits | Metric::CompressedCacheHits => ("%", 0.01),
         }
     }
 
@@ -50,10 +79,61 @@ impl Metric {
                 let busy = || found.iter().filter(|phase| phase.operations > 0);
                 per(busy().map(|phase| phase.operations as f64).sum(), busy().map(|phase| phase.seconds).sum())
             }
+            Metric::P50Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p50 as f64)).reduce(f64::max),
             Metric::P99Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p99 as f64)).reduce(f64::max),
+            Metric::CpuPerOperation => per(found.iter().map(|phase| phase.cpu_seconds * 1e9).sum(), operations(&found)),
+            Metric::ReadPerOperation => {
+                let bytes: Option<u64> = found.iter().map(|phase| phase.process_read_bytes).sum();
+                per(bytes? as f64, operations(&found))
+            }
+            Metric::StoreBytes => found.last().map(|phase| phase.space.store_bytes as f64).filter(|bytes| *bytes > 0.0),
+            Metric::CacheHits => cache(record, phases).share(|cache| Some(cache.hits)),
+            Metric::CompressedCacheHits => cache(record, phases).share(|cache| cache.compressed_hits),
         }
     }
 }
+
+fn operations(phases: &[&PhaseRecord]) -> f64 {
+    phases.iter().map(|phase| phase.operations as f64).sum()
+}
+
+/// Looks into the block cache for data.
+struct CacheUse {
+    hits: u64,
+    /// `None`: the engine has no compressed part, or does not count.
+    compressed_hits: Option<u64>,
+    misses: u64,
+}
+
+impl CacheUse {
+    fn share(&self, of: impl Fn(&CacheUse) -> Option<u64>) -> Option<f64> {
+        per(of(self)? as f64, (self.hits + self.misses) as f64)
+    }
+}
+
+/// What the block cache did in some phases, by the tickers that engines share: RocksDB's. SinterDB counts nothing on a hit; there, the
+/// reads that no memtable answered are the looks (one that looks into several tables counts once) and those that missed are not hits.
+/// What was found compressed is a miss of the uncompressed part.
+fn cache(record: &RunRecord, phases: &[String]) -> CacheUse {
+    let ticked = |name: &str| -> Option<u64> {
+        let at = |phase: &PhaseRecord| phase.tickers.get(name).copied();
+        let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
+        let grown = |(place, phase): (usize, &PhaseRecord)| {
+            let before = place.checked_sub(1).and_then(|before| at(&record.phases[before])).unwrap_or(0);
+            Some(at(phase)?.saturating_sub(before))
+        };
+        places.map(grown).sum()
+    };
+    let or_none = |name: &str| ticked(name).unwrap_or(0);
+    let misses = or_none(DATA_MISS);
+    let looks = or_none("rocksdb.number.keys.read").saturating_sub(or_none("rocksdb.memtable.hit"));
+    CacheUse { hits: ticked(DATA_HIT).unwrap_or(looks.saturating_sub(misses)), compressed_hits: ticked(COMPRESSED_HIT), misses }
+}
+
+/// Counters of the block cache, by RocksDB's names. Its tickers that are 0 are left out of records.
+const DATA_MISS: &str = "rocksdb.block.cache.data.miss";
+const DATA_HIT: &str = "rocksdb.block.cache.data.hit";
+const COMPRESSED_HIT: &str = "rocksdb.compressed.secondary.cache.hits";
 
 /// Write amplification by cause: bytes of each over bytes written by the user. Compactions by level, whatever asked for them, so that few
 /// enough remain to be compared.

@@ -2,6 +2,7 @@
 //! the ones that come with the laboratory and makes one of a user's own workload, [`conduct`] runs it, one child process per run,
 //! [`folder`] keeps the results, [`judge`] applies the rule to them.
 
+mod adaptive_compression;
 pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;

@@ -3,7 +3,7 @@
 use super::Error;
 use super::plan::{Cell, Request, Study};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Mix, Phase, PhaseKind, Workload};
+use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, PhaseKind, Workload};
 use sinterdb::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,6 +108,8 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
         settings: settings(&workload, tried.shape, MEMTABLE),
         workload: workload.clone(),
         measures: measures.clone(),
+        limits: Limits::default(),
+        engines: Vec::new(),
     });
     let questions = vec![format!(
         "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory \

@@ -39,6 +39,12 @@ pub struct Study {
     pub cells: Vec<Cell>,
     /// What is asked of the results.
     pub hypotheses: Vec<Hypothesis>,
+    /// Figures that the report draws beside write and space amplification and memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawn: Vec<Metric>,
+    /// What belongs to the study and cannot be run here, and why; a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// How large a study is.
@@ -81,6 +87,23 @@ pub struct Cell {
     pub workload: Workload,
     /// What is read from a run: name, and the phases that count together, a load with the debts it left to compactions.
     pub measures: BTreeMap<String, Vec<String>>,
+    /// What its runs may use, where the study varies it: these go before those of the study.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: Limits,
+    /// The engines that it runs on, of those of the study; all if there are none here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Cell {
+    /// Whether it runs on an engine of the study.
+    pub fn is_for(&self, engine: &str) -> bool {
+        self.engines.is_empty() || self.engines.iter().any(|name| name == engine)
+    }
 }
 
 /// One run that is to be made.
@@ -96,7 +119,8 @@ pub struct PlannedRun<'a> {
     pub repeat: u32,
 }
 
-/// A claim about the results, judged for each engine by itself. It is accepted if every group holds, rejected if one is refuted.
+/// A claim about the results, judged for each engine by itself or for one alone. It is accepted if every group holds, rejected if one is
+/// refuted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hypothesis {
@@ -110,6 +134,9 @@ pub struct Hypothesis {
     pub needs: Vec<String>,
     /// What has to hold.
     pub groups: Vec<Group>,
+    /// The engine that it is about, where it is about one: settings that only one has, one engine against another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
 }
 
 /// Holds if one of its comparisons does; is refuted if all of them are.
@@ -160,12 +187,20 @@ pub struct Term {
     pub cell: String,
     /// The measure.
     pub measure: String,
+    /// The engine whose runs are meant; the one that is judged if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
 }
 
 impl Term {
     /// A measure of a cell.
     pub fn new(cell: impl Into<String>, measure: impl Into<String>) -> Self {
-        Term { cell: cell.into(), measure: measure.into() }
+        Term { cell: cell.into(), measure: measure.into(), engine: None }
+    }
+
+    /// The same of a named engine.
+    pub fn on(self, engine: impl Into<String>) -> Self {
+        Term { engine: Some(engine.into()), ..self }
     }
 }
 
@@ -186,7 +221,9 @@ impl Study {
         let mut runs = Vec::new();
         for repeat in 0..self.repeats {
             let mut random = Xoshiro256PlusPlus::stream(self.seed, u64::from(repeat));
-            let pairs = self.cells.iter().flat_map(|cell| self.engines.iter().map(move |engine| (cell.name.as_str(), engine.as_str())));
+            let engines = |cell: &Cell| self.engines.iter().filter(|engine| cell.is_for(engine)).collect::<Vec<_>>();
+            let pairs =
+                self.cells.iter().flat_map(|cell| engines(cell).into_iter().map(move |engine| (cell.name.as_str(), engine.as_str())));
             let mut block: Vec<(&str, &str)> = pairs.collect();
             // Fisher, Yates; Durstenfeld 1964.
             for last in (1..block.len()).rev() {
@@ -219,7 +256,10 @@ impl Study {
             medium: self.medium.clone(),
             workload: cell.workload.clone(),
             seed: self.seed.wrapping_add(u64::from(run.repeat)),
-            limits: self.limits,
+            limits: Limits {
+                cpus: cell.limits.cpus.or(self.limits.cpus),
+                memory_bytes: cell.limits.memory_bytes.or(self.limits.memory_bytes),
+            },
         })
     }
 }
@@ -242,6 +282,16 @@ impl Hypothesis {
             groups.join("; ")
         )
     }
+}
+
+/// One thing to another.
+pub(super) fn comparison(name: impl Into<String>, above: Term, below: Term, bound: Bound) -> Comparison {
+    Comparison { name: name.into(), above: vec![above], below: vec![below], fold: Fold::Product, bound }
+}
+
+/// A group for each of many cases with one comparison in it.
+pub(super) fn each(comparisons: impl Iterator<Item = Comparison>) -> Vec<Group> {
+    comparisons.map(|comparison| Group { name: comparison.name.clone(), any_of: vec![comparison] }).collect()
 }
 
 impl Group {
@@ -268,6 +318,24 @@ pub struct Request {
     pub directory: PathBuf,
     /// What each run may use.
     pub limits: Limits,
+    /// What runs can be confined to here, for studies that vary it.
+    pub permits: Permits,
+}
+
+/// What runs can be confined to on a machine. A study leaves out what is more, and says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permits {
+    /// Processors that a run can have.
+    pub cpus: usize,
+    /// Bytes of memory that a run can have, or why none can be given a limit; one line.
+    pub memory: Result<u64, String>,
+}
+
+impl Permits {
+    /// A machine without bounds.
+    pub fn all() -> Self {
+        Permits { cpus: usize::MAX, memory: Ok(u64::MAX) }
+    }
 }
 
 impl Request {
@@ -286,6 +354,8 @@ impl Request {
             limits: self.limits,
             cells: Vec::new(),
             hypotheses: Vec::new(),
+            drawn: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 }

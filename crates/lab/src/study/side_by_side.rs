@@ -2,7 +2,7 @@
 
 use super::plan::{Cell, Request, Scale, Study};
 use super::settings::{MEMTABLE, Shape, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
+use crate::run::{Distribution, EngineSpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
 use std::collections::BTreeMap;
 
 /// Its name on the command line.
@@ -60,6 +60,8 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         settings: settings.clone(),
         measures: measured.into_iter().map(|name| measure(&workload, name)).collect(),
         workload,
+        limits: Limits::default(),
+        engines: Vec::new(),
     });
     let title = "Engines side by side on db_bench's workloads and YCSB";
     Study { questions: questions(&sizes), cells: cells.collect(), ..request.study(NAME, title, Some(scale), sizes.repeats) }

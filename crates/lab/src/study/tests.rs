@@ -4,12 +4,12 @@ use super::conduct::{Conducted, Event, Runner, conduct};
 use super::folder::Folder;
 use super::judge::{Finding, Results, State, judge, table};
 use super::metric::{Metric, by_cause};
-use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Permits, Request, Scale, Study, Term};
 use super::{Error, catalogue};
 use crate::result::{CauseBytes, Machine, Space, Written};
 use crate::run::{Answer, Confinement, Limits, PhaseKind, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source, Workload};
 use crate::statistics::Fold;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +20,7 @@ fn request(engines: &[&str], repeats: u32) -> Request {
         seed: 7,
         directory: "scratch".into(),
         limits: Limits::default(),
+        permits: Permits::all(),
     }
 }
 
@@ -59,6 +60,7 @@ fn record(spec: RunSpec, total: u64) -> RunRecord {
         engine_version: "fake 1".to_string(),
         commit: None,
         ignored_settings: Vec::new(),
+        compression: BTreeMap::new(),
         started_unix: 0,
         machine: Machine::default(),
         confinement: Confinement::default(),
@@ -485,8 +487,9 @@ fn groups_hold_by_one_of_their_comparisons() {
     let ask = |study: &mut Study, bounds: [Bound; 2]| {
         let any_of = vec![way("A leveled perf", bounds[0]), way("A universal perf", bounds[1])];
         let groups = vec![Group { name: "either".to_string(), any_of }];
-        study.hypotheses =
-            vec![Hypothesis { claim: "one is".into(), original: None, metric: Metric::WriteAmplification, needs: Vec::new(), groups }];
+        let (metric, needs) = (Metric::WriteAmplification, Vec::new());
+        let claim = Hypothesis { claim: "one is".into(), original: None, metric, needs, groups, engine: None };
+        study.hypotheses = vec![claim];
         judged(study, |cell, repeat| if cell == "A leveled perf" { 200 } else { 400 } + u64::from(repeat))[0].clone()
     };
     let found = ask(&mut study, [Bound::Below(0.9), Bound::Below(0.9)]);

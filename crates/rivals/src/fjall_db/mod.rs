@@ -14,6 +14,7 @@ use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
 use sinter_lab::target::{Counters, Figures, LevelFigures, Outcome, Session, Target};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -54,6 +55,7 @@ impl Engine for Fjall {
             target: FjallTarget { keyspaces, database },
             version: format!("fjall {}", locked_version("fjall")),
             ignored_settings: options::ignored(&asked, spec.wal),
+            compression: BTreeMap::new(),
             source: Source::Process,
         })
     }

@@ -32,7 +32,7 @@ pub fn database(asked: &Asked, wal: bool, directory: &Path) -> DatabaseBuilder<D
 
 /// How to create a keyspace.
 pub fn keyspace(settings: &FamilySettings, wal: bool) -> KeyspaceCreateOptions {
-    let codecs: Vec<CompressionType> = settings.compression.iter().map(|one| codec(one.codec)).collect();
+    let codecs: Vec<CompressionType> = (0..LEVELS).map(|level| codec(settings.compression_at(level).codec)).collect();
     let levels = Leveled::default()
         .with_l0_threshold(trigger(settings))
         .with_table_target_size(table_bytes(settings))
@@ -118,7 +118,8 @@ fn why_not_family(name: &str, settings: &FamilySettings) -> Option<&'static str>
         }
         "compression" | "compression_per_level" | "bottommost_compression" => {
             let known = |codec| matches!(codec, Codec::None | Codec::Lz4);
-            (!settings.compression.iter().all(|one| known(one.codec))).then_some("there are only none and LZ4; other codecs become LZ4")
+            let is_known = settings.compression.fixed().is_some_and(|list| list.iter().all(|one| known(one.codec)));
+            (!is_known).then_some("there are only none and LZ4; other codecs become LZ4")
         }
         _ => Some(NONE),
     }

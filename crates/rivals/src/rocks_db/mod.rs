@@ -42,14 +42,16 @@ impl Engine for Rocks {
         let events = Arc::new(Events::default());
         let listener = Arc::clone(&events);
         chosen.database.set_info_logger(InfoLogger::new_callback_logger(LogLevel::Info, move |_, line| listener.listen(line)));
-        let families = chosen.families.iter().map(|(name, _)| name.clone()).collect();
+        let families: Vec<String> = chosen.families.iter().map(|(name, _)| name.clone()).collect();
         let descriptors = chosen.families.into_iter().map(|(name, options)| ColumnFamilyDescriptor::new(name, options));
         let db = DB::open_cf_descriptors(&chosen.database, directory, descriptors)?;
         let kept = options::kept(directory)?;
         let strayed = asked.stated.iter().filter(|stated| !stated.understood && !kept.has(stated));
         chosen.ignored.extend(strayed.map(|stated| format!("{stated}: RocksDB keeps no such option in this section")));
         let (_, version) = locked_version("librocksdb-sys").split_once('+').unwrap_or_default();
+        let compression = families.iter().map(|name| (name.clone(), kept.compression(name))).collect();
         Ok(Opened {
+            compression,
             target: RocksTarget { db, options: chosen.database, families, cache, events, disable_wal: !spec.wal },
             version: format!("rocksdb {version}"),
             ignored_settings: chosen.ignored,

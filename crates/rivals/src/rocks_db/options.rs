@@ -80,11 +80,31 @@ impl Kept {
         behind.lines().map(str::trim).take_while(|line| !line.starts_with('['))
     }
 
+    /// What it says of a family's compression: the lines of all its options that are about it, in RocksDB's words.
+    pub fn compression(&self, family: &str) -> String {
+        let section = format!("CFOptions \"{family}\"");
+        let lines = || self.section(&section);
+        let mut about = vec!["compression=", "compression_per_level=", "compression_opts="];
+        if !lines().any(|line| line == "bottommost_compression=kDisableCompressionOption") {
+            about.extend(["bottommost_compression=", "bottommost_compression_opts="]);
+        }
+        let told = lines().filter(|line| about.iter().any(|start| line.starts_with(start)));
+        told.map(without_defaults).collect::<Vec<_>>().join(" ")
+    }
+
     /// The option is in its section. RocksDB's parser takes every option in any section, and those of the wrong one do nothing.
     pub fn has(&self, stated: &Stated) -> bool {
         let name = stated.entry.key.split('.').next().unwrap_or_default();
         self.section(&stated.entry.section).any(|line| line.split_once('=').is_some_and(|(known, _)| known == name))
     }
+}
+
+/// Of a struct of options, the level and the dictionary, which are what a spec can ask for.
+fn without_defaults(line: &str) -> String {
+    let Some((name, members)) = line.split_once("={") else { return line.to_string() };
+    let asked = |member: &&str| member.starts_with("level=") || member.starts_with("max_dict_bytes=");
+    let asked = members.trim_end_matches('}').split(';').filter(asked);
+    format!("{name}={{{}}}", asked.collect::<Vec<_>>().join(";"))
 }
 
 /// Options that lead out of the run's directory, where files would be neither counted nor removed.
@@ -175,11 +195,15 @@ fn universal(settings: &FamilySettings) -> UniversalCompactOptions {
 
 /// One codec for all levels, or one per level; the last level's own options go where RocksDB has them, to the bottommost one.
 fn compression(options: &mut Options, settings: &FamilySettings) -> Outcome<()> {
+    if settings.compression.fixed().is_none() {
+        return Err("compression: auto is SinterDB's; name a codec".into());
+    }
     let levels: Vec<Compression> = (0..settings.num_levels.max(1)).map(|level| settings.compression_at(level)).collect();
     let (last, upper) = levels.split_last().unwrap_or_else(|| unreachable!("there is at least one level"));
     let types = levels.iter().map(|one| codec(one.codec)).collect::<Outcome<Vec<_>>>()?;
-    // RocksDB has one effort for all levels but the bottommost: that of the first one that compresses.
-    let effort = upper.iter().find(|one| one.codec != Codec::None).unwrap_or(last);
+    // RocksDB has one effort for all levels but the bottommost. Only zstd's means anything to the codecs here.
+    let of_zstd = upper.iter().find(|one| one.codec == Codec::Zstd);
+    let effort = of_zstd.or_else(|| upper.iter().find(|one| one.codec != Codec::None)).unwrap_or(last);
     options.set_compression_type(codec(effort.codec)?);
     options.set_compression_options(WINDOW_BITS, level(effort), 0, int(effort.dictionary_bytes));
     options.set_zstd_max_train_bytes(int(effort.dictionary_bytes.saturating_mul(TRAINING)));

@@ -17,7 +17,7 @@ fn without_flags_it_is_db_bench() {
     assert_eq!((family.bloom_bits_per_key, family.level_compaction_dynamic_level_bytes), (0.0, false));
     assert_eq!((family.max_bytes_for_level_base, family.target_file_size_base), (256 << 20, 64 << 20));
     assert_eq!(family.max_compaction_bytes, 25 * (64 << 20));
-    assert_eq!(family.compression.iter().map(|c| c.codec).collect::<Vec<_>>(), [Codec::Snappy]);
+    assert_eq!(family.compression.fixed().unwrap().iter().map(|c| c.codec).collect::<Vec<_>>(), [Codec::Snappy]);
     assert!(notes.is_empty());
 }
 
@@ -45,18 +45,24 @@ fn zero_means_the_default_where_it_does_in_db_bench() {
 
 #[test]
 fn compression_of_levels() {
-    let codecs = |line: &str| settings(line).unwrap().family.compression.iter().map(|c| (c.codec, c.level)).collect::<Vec<_>>();
+    let list = |line: &str| settings(line).unwrap().family.compression.fixed().unwrap().to_vec();
+    let codecs = |line: &str| list(line).iter().map(|c| (c.codec, c.level)).collect::<Vec<_>>();
     assert_eq!(codecs("--compression_type=zstd --compression_level=3"), [(Codec::Zstd, Some(3))]);
     assert_eq!(codecs("--compression_type=zstd --compression_level=32767"), [(Codec::Zstd, None)]);
-    let list = [(Codec::None, None), (Codec::None, None), (Codec::Lz4, None)];
-    assert_eq!(codecs("--compression_per_level=none:none:lz4"), list);
-    assert_eq!(codecs("--compression_per_level=kNoCompression,kNoCompression,kLZ4Compression"), list);
+    let three = [(Codec::None, None), (Codec::None, None), (Codec::Lz4, None)];
+    assert_eq!(codecs("--compression_per_level=none:none:lz4"), three);
+    assert_eq!(codecs("--compression_per_level=kNoCompression,kNoCompression,kLZ4Compression"), three);
     assert_eq!(
         codecs("--compression_type=lz4 --min_level_to_compress=2")[1..4],
         [(Codec::None, None), (Codec::Lz4, None), (Codec::Lz4, None)]
     );
-    assert_eq!(settings("--compression_type=zstd --compression_max_dict_bytes=4096").unwrap().family.compression[0].dictionary_bytes, 4096);
-    for wrong in ["--compression_type=xpress", "--compression_type=lz4:zstd", "--compression_type=lz4 --compression_per_level=lz4"] {
+    assert_eq!(list("--compression_type=zstd --compression_max_dict_bytes=4096")[0].dictionary_bytes, 4096);
+    assert_eq!(settings("--compression_type=auto").unwrap().family.compression, Codecs::Auto);
+    for wrong in ["--compression_type=xpress", "--compression_type=lz4:zstd", "--compression_type=lz4 --compression_per_level=lz4"]
+        .into_iter()
+        .chain(["--compression_per_level=none:auto", "--compression_type=auto --compression_level=3"])
+        .chain(["--compression_type=auto --min_level_to_compress=2", "--compression_type=auto --compression_max_dict_bytes=9"])
+    {
         assert!(settings(wrong).is_err(), "{wrong}");
     }
 }

@@ -20,6 +20,7 @@ struct World {
     next: AtomicU64,
     cancel: AtomicBool,
     operator: Append,
+    packers: Arc<Packers>,
 }
 
 const DB: DbId = DbId([7; 16]);
@@ -35,6 +36,7 @@ impl World {
             next: AtomicU64::new(1),
             cancel: AtomicBool::new(false),
             operator: Append { partial: true },
+            packers: Arc::default(),
         }
     }
 
@@ -44,6 +46,7 @@ impl World {
             db: DB,
             family: 3,
             settings: &self.settings,
+            auto: None,
             ledger: &Ledger::default(),
             cache: &self.cache,
             table: &|number| Ok(self.tables.lock()[&number].clone()),
@@ -54,6 +57,7 @@ impl World {
             direct: false,
             bytes_per_sync: 0,
             write_behind: pieces > 1,
+            packers: &self.packers,
             max_subcompactions: pieces,
             cancel: &self.cancel,
             clock: &ManualClock::default(),

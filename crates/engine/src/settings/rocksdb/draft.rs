@@ -2,7 +2,7 @@
 
 use super::super::field::{DB, FAMILY, Field};
 use super::super::size::{parse_bytes, parse_count, shorten};
-use super::super::{DbSettings, FamilySettings, Style};
+use super::super::{Codecs, DbSettings, FamilySettings, Style};
 use super::known;
 use crate::codec::{Codec, Compression};
 
@@ -70,6 +70,8 @@ struct Effort {
 pub(super) struct FamilyDraft {
     settings: FamilySettings,
     codec: Option<Codec>,
+    /// `compression=auto`, which RocksDB does not have: so that a file can ask for it.
+    auto: bool,
     per_level: Vec<Codec>,
     last: Option<Codec>,
     effort: Effort,
@@ -148,6 +150,7 @@ impl FamilyDraft {
             Ok::<_, String>(codec)
         };
         match key {
+            "compression" if value == "auto" => self.auto = true,
             "compression" => self.codec = Some(read(value)?),
             "bottommost_compression" => self.last = if value == "kDisableCompressionOption" { None } else { Some(read(value)?) },
             _ => {
@@ -192,8 +195,13 @@ impl FamilyDraft {
         self.settings
     }
 
-    /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec; the last level may have its own.
+    /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec (and over `auto`); the last
+    /// level may have its own.
     fn compression(&mut self) {
+        if self.auto && self.per_level.is_empty() && self.last.is_none() {
+            self.settings.compression = Codecs::Auto;
+            return;
+        }
         let with = |codec: Codec, effort: &Effort| Compression {
             codec,
             level: effort.level.filter(|_| matches!(codec, Codec::Zstd | Codec::Zlib)),
@@ -204,12 +212,13 @@ impl FamilyDraft {
         let mut list = if self.per_level.is_empty() { vec![fallback] } else { std::mem::take(&mut self.per_level) };
         list.truncate(levels);
         let deepest = list.last().copied().unwrap_or(fallback);
-        self.settings.compression = list.into_iter().map(|codec| with(codec, &self.effort)).collect();
+        let mut codecs: Vec<Compression> = list.into_iter().map(|codec| with(codec, &self.effort)).collect();
         if self.last.is_some() || self.last_effort.enabled {
             let effort = if self.last_effort.enabled { &self.last_effort } else { &self.effort };
-            self.settings.compression.resize(levels - 1, with(deepest, &self.effort));
-            self.settings.compression.push(with(self.last.unwrap_or(deepest), effort));
+            codecs.resize(levels - 1, with(deepest, &self.effort));
+            codecs.push(with(self.last.unwrap_or(deepest), effort));
         }
+        self.settings.compression = codecs.into();
     }
 }
 

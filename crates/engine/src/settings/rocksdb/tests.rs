@@ -51,7 +51,7 @@ fn every_option_of_a_real_file_is_classified() {
 fn a_real_file_gives_what_it_says() {
     let file = OptionsFile::parse(REAL).unwrap();
     let expected = FamilySettings {
-        compression: vec![crate::codec::Compression { codec: crate::codec::Codec::Snappy, level: None, dictionary_bytes: 0 }],
+        compression: crate::codec::Compression { codec: crate::codec::Codec::Snappy, level: None, dictionary_bytes: 0 }.into(),
         bloom_bits_per_key: 0.0,
         bloom_bits_last_level: 0.0,
         level_compaction_dynamic_level_bytes: false,
@@ -75,6 +75,8 @@ fn options_that_mean_something_together() {
     );
     assert_eq!(compressed("compression_per_level=kNoCompression:kNoCompression:kSnappyCompression\ncompression=kZSTD"), "none none snappy");
     assert_eq!(compressed("compression=kZlibCompression\ncompression_opts=-14:6:0:0"), "zlib:6");
+    assert_eq!(compressed("compression=auto\ncompression_opts={level=32767}"), "auto");
+    assert_eq!(compressed("compression=auto\ncompression_per_level=kNoCompression:kZSTD"), "none zstd");
     assert_eq!(compressed("compression=kZSTD\nbottommost_compression_opts=-14:3:0:0:0:true\nnum_levels=2"), "zstd zstd:3");
     let f = family(
         "optimize_filters_for_hits=true\nlevel0_slowdown_writes_trigger=-1\nmax_compaction_bytes=0",

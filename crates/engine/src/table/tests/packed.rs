@@ -1,128 +1,230 @@
-//! Tables through a cache with a compressed part.
+//! Compression in other threads changes nothing but the time it takes.
 
-use super::support::{DB, Memory, Random, Row, build, options, random_rows};
-use crate::cache::{Cache, Part};
-use crate::codec::{Codec, Compression};
-use crate::cursor::Cursor;
+use super::super::pack::{Batch, Packers};
+use super::super::window::{BATCH, WINDOW, Window};
+use super::support::{DB, Memory, Random, Row, options, random_rows};
+use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::Error;
-use crate::key::{Kind, MAX_SEQ, trailer};
+use crate::key::{Kind, trailer};
 use crate::range_del::RangeTombstones;
-use crate::table::{ReadOptions, Table, TableOptions};
-use sinter_storage::store::FileId;
-use std::ops::ControlFlow;
+use crate::table::{TableBuilder, TableOptions};
+use sinter_storage::store::{Cause, FileId, Hint, Store};
 use std::sync::Arc;
+use std::time::Duration;
 
-fn rows() -> Vec<Row> {
-    let value = |i: u64| format!("{i}{}", "value ".repeat(5)).into_bytes();
-    (0..4000u64).map(|i| (format!("key{i:06}").into_bytes(), trailer(i + 1, Kind::Value), value(i))).collect()
+/// Helpers may work, whatever the machine does.
+fn packers(helpers: usize) -> Arc<Packers> {
+    let packers = Arc::<Packers>::default();
+    packers.look(99.0, helpers as f64 + 1.0, Duration::from_secs(1));
+    packers
 }
 
-fn written(codec: Codec, dictionary_bytes: u32, rows: &[Row]) -> (Memory, Arc<crate::manifest::TableInfo>) {
-    let store = Memory::default();
-    let compression = Compression { codec, level: None, dictionary_bytes };
-    let info = build(&store, 5, rows, TableOptions { compression, ..options(1000) }, &RangeTombstones::default()).unwrap();
-    (store, Arc::new(info))
+fn every_compression() -> Vec<Compression> {
+    let plain = Codec::ALL.map(|codec| Compression { codec, ..Compression::default() });
+    let zstd = |level, dictionary_bytes| Compression { codec: Codec::Zstd, level, dictionary_bytes };
+    let zlib = Compression { codec: Codec::Zlib, level: Some(1), dictionary_bytes: 0 };
+    [&plain[..], &[zstd(None, 2000), zstd(Some(3), 8000), zstd(Some(-3), 0), zlib]].concat()
 }
 
-fn value(table: &Table, key: &[u8], options: ReadOptions) -> Result<Option<Vec<u8>>, Error> {
-    let mut found = None;
-    table.get(key, Table::hash(key), MAX_SEQ, options, |_, _, value| {
-        found = Some(value.to_vec());
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
+/// Enough for the window to be filled many times; some blocks do not shrink, some are large.
+fn many_rows(n: u64, random: &mut Random) -> Vec<Row> {
+    let mut value = |i: u64| match i % 97 {
+        0 => (0..3000).map(|_| random.next() as u8).collect(),
+        1 if i.is_multiple_of(3) => vec![b'x'; 200_000],
+        _ => format!("{{\"name\":\"user {}\",\"mail\":\"{:x}@example.org\",\"score\":{}}}", i * 7919 % 10_007, i * i, i % 13)
+            .repeat(3)
+            .into_bytes(),
+    };
+    (0..n).map(|i| (format!("key{i:08}").into_bytes(), trailer(i + 1, Kind::Value), value(i))).collect()
 }
 
-/// A cache of which so many bytes are for packed blocks.
-fn cache(plain: u64, packed: u64) -> Arc<Cache> {
-    let cache = Cache::new(0);
-    cache.resize(plain + packed, packed);
-    cache
+/// The bytes of a table, and the sizes that it told on the way.
+fn table(rows: &[Row], compression: Compression, packers: &Arc<Packers>) -> (Vec<u8>, Vec<u64>) {
+    let (store, id) = (Memory::default(), FileId::table(4));
+    let out = store.create(id, &Hint::new(Cause::Flush)).unwrap();
+    let mut builder = TableBuilder::new(DB, id, out, TableOptions { compression, ..options(4096) }).with_packers(packers);
+    let mut estimates = Vec::with_capacity(rows.len());
+    for (key, trailer, value) in rows {
+        builder.add(key, *trailer, value, trailer >> 8).unwrap();
+        estimates.push(builder.estimated_bytes());
+    }
+    let info = builder.finish(&RangeTombstones::default(), (1, 2)).unwrap();
+    let bytes = store.files.lock()[&id].to_vec();
+    assert_eq!(bytes.len() as u64, info.bytes);
+    (bytes, estimates)
 }
 
 #[test]
-fn every_codec_reads_back_from_both_parts() {
-    let rows = rows();
-    for (codec, dictionary) in Codec::ALL.into_iter().map(|codec| (codec, 0)).chain([(Codec::Zstd, 2000)]) {
-        let (store, info) = written(codec, dictionary, &rows);
-        let cache = cache(60_000, 30_000);
-        let table = Table::open(&store, DB, Arc::clone(&info), &cache).unwrap();
-        let mut random = Random(7);
-        for _ in 0..20_000 {
-            // Mostly the first hundreds.
-            let at = (random.below(4000) * random.below(4000) / 4000 * random.below(4000) / 4000) as usize;
-            let (key, _, expected) = &rows[at];
-            let fill_cache = random.below(10) > 0;
-            assert_eq!(value(&table, key, ReadOptions { fill_cache, readahead: 0 }).unwrap().as_ref(), Some(expected), "{codec:?}");
-            assert!(cache.used() <= 90_000 && cache.packed_used() <= 30_000);
-        }
-        assert!(cache.signals().unpacked > 500, "{codec:?}: {:?}", cache.signals());
-        let mut cursor = table.cursor(ReadOptions { fill_cache: true, readahead: 3000 });
-        cursor.seek_first().unwrap();
-        for (key, _, expected) in &rows {
-            assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), expected.as_slice()), "{codec:?}");
-            cursor.next().unwrap();
-        }
-        table.forget();
-        assert_eq!(cache.used(), 0);
+fn tables_are_the_same_whoever_packs_their_blocks() {
+    let rows = many_rows(6000, &mut Random(1));
+    let (alone, shared) = (Arc::default(), packers(3));
+    for compression in every_compression() {
+        let expected = table(&rows, compression, &alone);
+        let last = expected.1[rows.len() - 1];
+        assert!(last.abs_diff(expected.0.len() as u64) < WINDOW as u64 / 2, "{compression:?}: {last} for {}", expected.0.len());
+        // Two tables at a time, as flush and compaction have it.
+        std::thread::scope(|scope| {
+            let tables = [0, 1].map(|_| scope.spawn(|| table(&rows, compression, &shared)));
+            for made in tables {
+                assert!(made.join().unwrap() == expected, "{compression:?}");
+            }
+        });
     }
 }
 
 #[test]
-fn reads_that_do_not_fill_the_cache_leave_it_as_it_is() {
-    let rows = rows();
-    let (store, info) = written(Codec::Lz4, 0, &rows);
-    let cache = cache(1 << 20, 1 << 20);
-    let table = Table::open(&store, DB, info, &cache).unwrap();
-    let read = |fill_cache| assert!(value(&table, &rows[77].0, ReadOptions { fill_cache, readahead: 0 }).unwrap().is_some());
-    read(false);
-    assert_eq!(cache.packed_used(), 0);
-    read(true);
-    assert!(cache.packed_used() > 0);
-    let misses = cache.misses(Part::Data);
-    read(false);
-    assert_eq!((cache.packed_used(), cache.misses(Part::Data)), (0, misses), "in use again, at no cost");
-}
-
-/// What the file holds after a block was kept does not matter, and a damaged block is not kept.
-#[test]
-fn only_verified_blocks_are_kept() {
-    let rows = rows();
-    let (store, info) = written(Codec::Zstd, 0, &rows);
-    let damaged = Memory::default();
-    let id = FileId::table(5);
-    let mut bytes = Vec::clone(&store.files.lock()[&id]);
-    // In the first data block.
-    bytes[20] ^= 1;
-    damaged.files.lock().insert(id, Arc::new(bytes));
-    let cache = cache(1 << 20, 1 << 20);
-    let table = Table::open(&damaged, DB, Arc::clone(&info), &cache).unwrap();
-    for _ in 0..3 {
-        assert!(matches!(value(&table, &rows[0].0, ReadOptions::default()), Err(Error::Corrupt { .. })));
-        assert_eq!(cache.packed_used(), 0);
-    }
-    assert!(value(&table, &rows[3999].0, ReadOptions::default()).unwrap().is_some());
-    assert!(cache.packed_used() > 0);
-}
-
-#[test]
-fn random_tables_under_random_divisions() {
+fn small_tables_are_the_same() {
+    let shared = packers(2);
     for seed in 0..40 {
         let mut random = Random(seed);
-        let rows = random_rows(&mut random, 300);
-        let codec = Codec::ALL[random.below(6) as usize];
-        let (store, info) = written(codec, 0, &rows);
-        let capacity = [5000, 50_000, 1 << 20][random.below(3) as usize];
-        let cache = cache(capacity, 0);
-        let table = Table::open(&store, DB, info, &cache).unwrap();
-        for i in 0..3000 {
-            if i % 100 == 0 {
-                cache.resize(capacity, random.below(capacity));
-            }
-            let (key, ..) = &rows[random.below(rows.len() as u64) as usize];
-            let newest = rows.iter().find(|row| row.0 == *key).map(|row| row.2.clone());
-            assert_eq!(value(&table, key, ReadOptions::default()).unwrap(), newest, "seed {seed}");
-            assert!(cache.used() <= capacity, "seed {seed}");
-        }
+        let n = 1 + random.below(300) as usize;
+        let rows = random_rows(&mut random, n);
+        let compression = every_compression()[random.below(10) as usize];
+        assert!(table(&rows, compression, &shared) == table(&rows, compression, &Arc::default()), "seed {seed} {compression:?}");
     }
+}
+
+fn batch(compression: Compression, dictionary: Option<&Arc<Trained>>, rows: &[Row]) -> Batch {
+    let mut batch = Batch::new(compression, dictionary.cloned());
+    for rows in rows.chunks(30) {
+        rows.iter().for_each(|row| batch.raw.extend_from_slice(&row.2));
+        batch.end_block();
+    }
+    batch
+}
+
+/// A payload, and codec and raw length if it is compressed.
+type Stored = (Vec<u8>, Option<(Codec, u32)>);
+
+fn packed(batch: &Batch) -> Vec<Stored> {
+    batch.blocks().map(|(bytes, packed)| (bytes.to_vec(), packed)).collect()
+}
+
+#[test]
+fn a_helper_gives_what_any_other_thread_gives() {
+    let rows = many_rows(1000, &mut Random(2));
+    let samples: Vec<&[u8]> = rows[2..60].iter().map(|row| row.2.as_slice()).collect();
+    let sizes: Vec<usize> = samples.iter().map(|sample| sample.len()).collect();
+    let bytes = Dictionary::train(&samples.concat(), &sizes, 600).unwrap();
+    let trained = Arc::new(Trained::new(bytes, None).unwrap());
+    let packers = packers(1);
+    let mut random = Random(3);
+    for round in 0..60 {
+        let compression = every_compression()[round % 10];
+        let dictionary = (compression.dictionary_bytes > 0).then_some(&trained);
+        let from = random.below(900) as usize;
+        let rows = &rows[from..from + 1 + random.below(100) as usize];
+        let mut mine = batch(compression, dictionary, rows);
+        mine.pack();
+        // Not asked for before a helper had it: there is no one else to pack it.
+        let theirs = packers.submit(batch(compression, dictionary, rows)).take().unwrap();
+        assert!(packed(&theirs) == packed(&mine), "round {round} {compression:?}");
+    }
+}
+
+#[test]
+fn without_any_helper_the_caller_packs() {
+    let rows = many_rows(5000, &mut Random(4));
+    let snappy = Compression { codec: Codec::Snappy, ..Compression::default() };
+    let packers = packers(2);
+    packers.end();
+    assert!(packers.may_help(), "batches are handed over");
+    assert!(table(&rows, snappy, &packers) == table(&rows, snappy, &Arc::default()));
+}
+
+#[test]
+fn tables_are_finished_while_helpers_end() {
+    let rows = many_rows(3000, &mut Random(5));
+    let zlib = Compression { codec: Codec::Zlib, ..Compression::default() };
+    let expected = table(&rows, zlib, &Arc::default());
+    for pause in 0..5 {
+        let packers = packers(2);
+        std::thread::scope(|scope| {
+            let made = scope.spawn(|| table(&rows, zlib, &packers));
+            std::thread::sleep(Duration::from_millis(pause));
+            packers.end();
+            assert!(made.join().unwrap() == expected);
+        });
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_and_the_helper_goes_on() {
+    let rows = many_rows(200, &mut Random(6));
+    let lz4 = Compression { codec: Codec::Lz4, ..Compression::default() };
+    let packers = packers(1);
+    for _ in 0..3 {
+        let mut broken = batch(lz4, None, &rows);
+        broken.raw.truncate(1000);
+        let error = packers.submit(broken).take().err().unwrap();
+        assert!(matches!(error, Error::Closed(_)), "{error}");
+        assert!(packers.submit(batch(lz4, None, &rows)).take().is_ok());
+    }
+}
+
+#[test]
+fn a_table_that_is_given_up_leaves_nothing() {
+    let rows = many_rows(3000, &mut Random(7));
+    let packers = packers(1);
+    packers.end();
+    let out = Memory::default().create(FileId::table(4), &Hint::new(Cause::Flush)).unwrap();
+    let compression = Compression { codec: Codec::Zstd, ..Compression::default() };
+    let mut builder = TableBuilder::new(DB, FileId::table(4), out, TableOptions { compression, ..options(4096) }).with_packers(&packers);
+    rows.iter().for_each(|(key, trailer, value)| builder.add(key, *trailer, value, trailer >> 8).unwrap());
+    assert!(!format!("{packers:?}").contains("waiting: 0"), "{packers:?}");
+    drop(builder);
+    assert!(format!("{packers:?}").contains("waiting: 0"), "{packers:?}");
+}
+
+#[test]
+fn a_window_is_bounded() {
+    for block in [100, 4096, 70_000, 3 * WINDOW] {
+        let mut window = Window::new(Compression { codec: Codec::Lz4, ..Compression::default() });
+        window.share(&packers(1));
+        let (mut inside, mut most) = (0, 0);
+        for _ in 0..8 * WINDOW / block + 3 {
+            let end = window.raw().len() + block;
+            window.raw().resize(end, b'a');
+            window.end_block();
+            inside += block;
+            while let Some(batch) = window.take(false).unwrap() {
+                inside -= batch.raw.len();
+                window.written(batch, 10);
+            }
+            most = most.max(inside);
+        }
+        let bound = if block > WINDOW { 0 } else { WINDOW + BATCH };
+        assert!(most <= bound, "{most} bytes wait with blocks of {block}");
+        assert!(block > WINDOW || most > WINDOW / 2, "there is something to share: {most}");
+        while let Some(batch) = window.take(true).unwrap() {
+            inside -= batch.raw.len();
+            window.written(batch, 10);
+        }
+        assert_eq!(inside, 0);
+    }
+}
+
+#[test]
+fn helpers_take_what_others_leave() {
+    let allowed = |idle: f64, cpus: f64| {
+        let packers = Packers::default();
+        packers.look(idle, cpus, Duration::from_secs(1));
+        format!("{packers:?}").split("allowed: ").nth(1).unwrap().split(',').next().unwrap().parse::<usize>().unwrap()
+    };
+    for (idle, cpus, expected) in [
+        (0.0, 2.0, 0),
+        (0.1, 2.0, 0),
+        (0.3, 2.0, 1),
+        (2.0, 2.0, 1),
+        (0.9, 1.0, 0),
+        (0.5, 1.5, 1),
+        (0.3, 0.5, 0),
+        (1.1, 8.0, 1),
+        (3.5, 8.0, 4),
+        (8.0, 8.0, 7),
+        (f64::NAN, 8.0, 0),
+    ] {
+        assert_eq!(allowed(idle, cpus), expected, "{idle} of {cpus}");
+    }
+    assert!(!Packers::default().may_help(), "none before anybody looked");
 }

@@ -34,7 +34,7 @@ pub fn sweeps(workloads: &[Workload<'_>]) -> Vec<Chart> {
         for grid in grids(workloads.iter().flat_map(|workload| workload.of(engine)).collect()) {
             for part in grid.parts() {
                 for measure in [WRITE_AMPLIFICATION, SPACE_AMPLIFICATION] {
-                    charts.push(grid.chart(format!("sweep-{}", charts.len()), &part, &measure));
+                    charts.extend(grid.chart(format!("sweep-{}", charts.len()), &part, &measure));
                 }
             }
         }
@@ -92,13 +92,17 @@ impl<'a> Grid<'a> {
         self.cells.first().map(|cell| cell.parts.keys().filter(all).cloned().collect()).unwrap_or_default()
     }
 
-    fn chart(&self, id: String, part: &str, measure: &Measure<OfPart>) -> Chart {
+    /// `None` where no cell has the figure.
+    fn chart(&self, id: String, part: &str, measure: &Measure<OfPart>) -> Option<Chart> {
         let (columns, rows) = (values(&self.cells, &self.across), values(&self.cells, &self.down));
         let value = |row: &String, column: &String| {
             let here = |cell: &&&Cell<'_>| cell.factors.get(&self.across) == Some(column) && cell.factors.get(&self.down) == Some(row);
             self.cells.iter().find(here).and_then(|cell| mean(&cell.values(part, measure.of))).map_or(Value::Null, number)
         };
         let z: Vec<Vec<Value>> = rows.iter().map(|row| columns.iter().map(|column| value(row, column)).collect()).collect();
+        if z.iter().flatten().all(Value::is_null) {
+            return None;
+        }
         let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let names: Vec<String> = rows.iter().map(|row| wrap(&phrase(&last(&self.down), row), LABEL_WIDTH)).collect();
         let columns: Vec<String> = columns.iter().map(|column| wrap(column, COLUMN_WIDTH)).collect();
@@ -114,6 +118,6 @@ impl<'a> Grid<'a> {
         let engine = self.cells.first().map_or("", |cell| &cell.engine);
         let others = if self.others.is_empty() { String::new() } else { format!("; {}", self.others) };
         let note = format!("{part}; {}; mean of repeats{others}", measure.meaning);
-        Chart { id, title: format!("{engine}: {}", measure.name), note, data: vec![data], layout }
+        Some(Chart { id, title: format!("{engine}: {}", measure.name), note, data: vec![data], layout })
     }
 }

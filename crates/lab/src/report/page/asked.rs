@@ -21,6 +21,8 @@ pub fn asked(folder: &Folder, several: bool) -> String {
     let Some(study) = &folder.study else { return String::new() };
     let paragraphs = |name: &str| study.get(name).and_then(Value::as_array).into_iter().flatten();
     let questions: String = paragraphs("questions").filter_map(Value::as_str).map(|q| format!("<p>{}</p>\n", escape(q))).collect();
+    let left_out = paragraphs("left_out").filter_map(Value::as_str).map(|what| format!("<p><b>Not run here:</b> {}.</p>\n", escape(what)));
+    let left_out: String = left_out.collect();
     let claims = paragraphs("hypotheses").filter_map(|hypothesis| {
         let claim = hypothesis.get("claim")?.as_str()?;
         let original = hypothesis.get("original").and_then(Value::as_str);
@@ -31,7 +33,7 @@ pub fn asked(folder: &Folder, several: bool) -> String {
     let claims = if claims.is_empty() { claims } else { format!("<h3>Hypotheses</h3>\n<ol>{claims}</ol>\n") };
     let raw = serde_json::to_string_pretty(study).unwrap_or_default();
     format!(
-        "<section><h2>What was asked{}</h2>\n{questions}{claims}<details><summary>The whole study</summary>\
+        "<section><h2>What was asked{}</h2>\n{questions}{left_out}{claims}<details><summary>The whole study</summary>\
          <pre class=\"scroll\" tabindex=\"0\">{}</pre></details></section>\n",
         of(folder, several),
         escape(&raw)

@@ -1,5 +1,6 @@
 //! What was run: machines, versions, settings, and what did not work.
 
+use super::compression::compression;
 use crate::report::cells::{Parameters, differing, parameters, short};
 use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
@@ -30,11 +31,12 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     let warning = if mixed { "<p>Bytes written have different sources here and are not the same to a percent.</p>\n" } else { "" };
     format!(
         "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the records of the runs \
-         (<code>runs/*.json</code>) in {1}.</p>\n{2}{3}{4}</section>\n",
+         (<code>runs/*.json</code>) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
         escape(csv),
         folders.iter().map(|folder| format!("<code>{}</code>", escape(&folder.name))).collect::<Vec<_>>().join(", "),
         failures(folders),
         ignored(&runs),
+        compression(folders),
         settings(folders),
     )
 }

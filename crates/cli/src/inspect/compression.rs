@@ -1,0 +1,95 @@
+//! `sinter inspect PATH compression`: the codecs of each level, from the tables themselves. What the engine chose and why stands in the
+//! properties of the tables that it chose for; the newest of a level tells what it thought last.
+
+use super::Shown;
+use serde_json::{Value, json};
+use sinter_storage::store::Store;
+use sinterdb::cache::Cache;
+use sinterdb::manifest::{State, TableInfo};
+use sinterdb::settings::codec_name;
+use sinterdb::table::{Table, TableProperties};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Tables of one level and one codec.
+#[derive(Debug, Default)]
+struct Group {
+    tables: u64,
+    bytes: u64,
+    /// Data blocks before compression.
+    raw_bytes: u64,
+}
+
+impl Group {
+    fn ratio(&self) -> f64 {
+        if self.raw_bytes == 0 { 1.0 } else { self.bytes as f64 / self.raw_bytes as f64 }
+    }
+}
+
+/// One level: its tables by codec, how many of them cannot be read, and why the newest has its codec.
+#[derive(Debug, Default)]
+struct Level {
+    groups: BTreeMap<&'static str, Group>,
+    unreadable: u64,
+    chosen: (u64, String),
+}
+
+impl Level {
+    fn add(&mut self, info: &TableInfo, properties: Option<TableProperties>) {
+        let Some(properties) = properties else {
+            self.unreadable += 1;
+            return;
+        };
+        let group = self.groups.entry(codec_name(properties.codec)).or_default();
+        group.tables += 1;
+        group.bytes += info.bytes;
+        group.raw_bytes += properties.raw_block_bytes;
+        if info.number >= self.chosen.0 {
+            self.chosen = (info.number, properties.chosen);
+        }
+    }
+
+    fn text(&self, number: usize) -> String {
+        let group = |(codec, group): (&&str, &Group)| {
+            format!("{codec} {} tables, {:.1} MB, {:.2} of the size before", group.tables, group.bytes as f64 / 1_048_576.0, group.ratio())
+        };
+        let unreadable = (self.unreadable > 0).then(|| format!("{} tables cannot be read", self.unreadable));
+        let parts: Vec<String> = self.groups.iter().map(group).chain(unreadable).collect();
+        let mut out = format!("  level {number}: {}\n", parts.join("; "));
+        if !self.chosen.1.is_empty() {
+            let _ = writeln!(out, "    {}", crate::store::escape_whole(self.chosen.1.as_bytes()));
+        }
+        out
+    }
+
+    fn json(&self, number: usize) -> Value {
+        let codec =
+            |(name, of): (&&str, &Group)| json!({ "codec": name, "tables": of.tables, "bytes": of.bytes, "raw_bytes": of.raw_bytes });
+        let codecs: Vec<Value> = self.groups.iter().map(codec).collect();
+        json!({ "level": number, "codecs": codecs, "unreadable": self.unreadable, "chosen": self.chosen.1 })
+    }
+}
+
+/// A table that is damaged or missing hides only itself.
+fn properties(store: &dyn Store, state: &State, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Option<TableProperties> {
+    Table::open(store, state.db, Arc::clone(info), cache).and_then(|table| table.properties()).ok()
+}
+
+pub(super) fn view(store: &dyn Store, state: &State) -> Shown {
+    let mut text = String::new();
+    let mut families = Vec::new();
+    let cache = Cache::new(0);
+    for family in state.families.values() {
+        let setting = family.settings.lines().find_map(|line| line.strip_prefix("compression = ")).unwrap_or_default().trim_matches('"');
+        let _ = writeln!(text, "family {} {:?}: compression = {setting}", family.id, family.name);
+        let mut levels: BTreeMap<usize, Level> = BTreeMap::new();
+        for (level, _, info) in family.version.tables() {
+            levels.entry(level).or_default().add(info, properties(store, state, &cache, info));
+        }
+        levels.iter().for_each(|(number, level)| text.push_str(&level.text(*number)));
+        let levels: Vec<Value> = levels.iter().map(|(number, level)| level.json(*number)).collect();
+        families.push(json!({ "id": family.id, "name": family.name, "compression": setting, "levels": levels }));
+    }
+    Shown { text, json: json!({ "families": families }) }
+}

@@ -1,0 +1,399 @@
+//! What one family's choice of codecs rests on, and what was chosen: samples of its data, what is written to and read from each level,
+//! what the medium costs. Kept in memory only: a database that is opened learns anew, which takes one flush.
+//!
+//! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
+
+use super::codecs::{CANDIDATES, COUNT, Effect, FIRST, Medium, REFERENCE, REFERENCE_MEDIUM, Situation, Standing, Verdict, judge};
+use super::sampler::Trial;
+use crate::clock::Clock;
+use crate::codec::Compression;
+use crate::settings::codec_name;
+use crate::table::ReadTimes;
+use parking_lot::Mutex;
+use sinter_storage::store::{Appender, Result};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Nanoseconds between two reviews, at least.
+const PERIOD_NS: u64 = 250_000_000;
+/// Nothing is decided on less: by then it is known how busy the processors are.
+const SETTLE_SECONDS: f64 = 2.0;
+/// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
+const HALF_LIFE_SECONDS: f64 = 200.0;
+/// A byte is expected to be missed so often before it is rewritten, until the family has been watched.
+const EXPECTED_MISSES: f64 = 1.0;
+/// After so many seconds without readers, half of that is expected.
+const WATCHED_SECONDS: f64 = 300.0;
+/// A smaller size may cost this part of what the operations cost.
+const TOLERANCE: f64 = 0.02;
+/// Nanoseconds that an operation costs at least: a read or a write in memory.
+const OPERATION_NS: f64 = 500.0;
+/// Nanoseconds that a miss costs besides the read.
+const MISS_NS: f64 = 1000.0;
+/// Nanoseconds that a merge costs per byte, without codecs.
+const MERGE_NS: f64 = 0.7;
+/// A level that was not written to is judged as if so many bytes had been.
+const LEAST_WRITTEN: f64 = 1_048_576.0;
+/// A sample changes the mean by at least this part.
+const LEAST_WEIGHT: f64 = 1.0 / 16.0;
+/// Once there are so many samples, one that takes many times as long was interrupted.
+const ENOUGH_SAMPLES: u64 = 4;
+
+/// What is known of one level.
+#[derive(Debug, Clone)]
+struct Level {
+    effects: [Effect; COUNT],
+    samples: u64,
+    /// Bytes before compression, forgotten slowly.
+    written: f64,
+    /// As `written`: of blocks that readers did not find in the cache.
+    missed: f64,
+    /// Bytes before compression that it holds.
+    holds: u64,
+    /// For how long it has been known to hold something.
+    watched_seconds: f64,
+    standing: Standing,
+    since_unix: u64,
+    why: String,
+}
+
+impl Default for Level {
+    fn default() -> Self {
+        Level {
+            effects: REFERENCE,
+            samples: 0,
+            written: 0.0,
+            missed: 0.0,
+            holds: 0,
+            watched_seconds: 0.0,
+            standing: Standing::default(),
+            since_unix: 0,
+            why: String::from("nothing is known yet"),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    levels: Vec<Level>,
+    /// What the counts cover.
+    seconds: f64,
+    operations: f64,
+    operations_seen: u64,
+    reviewed_ns: Option<u64>,
+    idle: f64,
+    /// Bytes appended to tables and the time it took.
+    appended: (f64, f64),
+    totals: Totals,
+}
+
+/// What choosing has cost and done since the database was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Samples taken.
+    pub samples: u64,
+    /// Nanoseconds that they took.
+    pub sample_ns: u64,
+    /// How often a level got another codec.
+    pub changes: u64,
+}
+
+/// What a review is told.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// By the monotonic clock.
+    pub now_ns: u64,
+    /// Seconds since 1970.
+    pub unix_seconds: u64,
+    /// Processors that are idle.
+    pub idle: f64,
+    /// Reads, seeks and writes since the database was opened.
+    pub operations: u64,
+    /// Bytes of a block before compression.
+    pub block_size: u32,
+    /// By level.
+    pub levels: Vec<Holding>,
+}
+
+/// What a level holds, and what was read of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Holding {
+    /// Bytes of keys and values.
+    pub raw_bytes: u64,
+    /// Blocks that readers did not find in the cache since the last review.
+    pub misses: u64,
+}
+
+/// The engine's choice of codecs for one family.
+#[derive(Debug)]
+pub struct Auto {
+    clock: Arc<dyn Clock>,
+    /// Times are taken.
+    measures: bool,
+    reads: Arc<ReadTimes>,
+    state: Mutex<State>,
+}
+
+impl Auto {
+    /// `measures`: with the clock; otherwise with reference costs, so that everything repeats exactly.
+    pub fn new(clock: Arc<dyn Clock>, measures: bool) -> Arc<Auto> {
+        let reads = Arc::new(ReadTimes::new(measures.then(|| clock.clone())));
+        Arc::new(Auto { clock, measures, reads, state: Mutex::default() })
+    }
+
+    /// Where the family's tables note how long reads take.
+    pub fn read_times(&self) -> &Arc<ReadTimes> {
+        &self.reads
+    }
+
+    /// The codec of a level now, and why, for the table's properties.
+    pub fn choice(&self, level: usize) -> (Compression, String) {
+        let mut state = self.state.lock();
+        let level = state.level(level);
+        let chosen = CANDIDATES[level.standing.chosen];
+        (chosen, format!("auto {}: {}", codec_name(chosen.codec), level.why))
+    }
+
+    /// Something is known of the level's data.
+    pub(super) fn has_samples(&self, level: usize) -> bool {
+        self.state.lock().level(level).samples > 0
+    }
+
+    /// Nanoseconds, standing still where nothing is timed.
+    pub(super) fn now(&self) -> u64 {
+        if self.measures { self.clock.monotonic_ns() } else { 0 }
+    }
+
+    /// Takes a sample of a level's data into account, which took `spent` nanoseconds.
+    pub(super) fn learn(&self, level: usize, trials: [Trial; COUNT], spent: u64) {
+        let mut state = self.state.lock();
+        state.totals.samples += 1;
+        state.totals.sample_ns += spent;
+        let level = state.level(level);
+        let weight = (1.0 / (level.samples + 1) as f64).max(LEAST_WEIGHT);
+        let is_known = level.samples >= ENOUGH_SAMPLES;
+        level.samples += 1;
+        for (effect, trial) in level.effects.iter_mut().zip(trials) {
+            effect.ratio += weight * (trial.ratio - effect.ratio);
+            let Some((compress, decompress)) = trial.ns else { continue };
+            let toward = |mean: f64, value: f64| {
+                let most = if is_known { 4.0 * mean.max(0.01) } else { f64::INFINITY };
+                mean + weight * (value.min(most) - mean)
+            };
+            effect.compress_ns = toward(effect.compress_ns, compress);
+            // What does not shrink is never decompressed.
+            if trial.ratio < 1.0 {
+                effect.decompress_ns = toward(effect.decompress_ns, decompress);
+            }
+        }
+    }
+
+    /// A table was written to a level, with so many bytes of keys and values.
+    pub(super) fn wrote(&self, level: usize, raw_bytes: u64) {
+        self.state.lock().level(level).written += raw_bytes as f64;
+    }
+
+    /// Makes a table's file note how long it takes to be written.
+    pub(super) fn timed(self: &Arc<Self>, file: Box<dyn Appender>) -> Box<dyn Appender> {
+        if self.measures { Box::new(Timed { file, auto: Arc::clone(self), bytes: 0, ns: 0 }) } else { file }
+    }
+
+    /// It is time for a review: always where nothing is timed.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        let reviewed = self.state.lock().reviewed_ns;
+        !self.measures || reviewed.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
+    }
+
+    /// Chooses anew from what was learned and observed.
+    pub fn review(&self, seen: &Observed) {
+        let mut state = self.state.lock();
+        let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
+        state.observe(seen, self.measures);
+        let live = state.levels.iter().filter(|level| level.is_live()).count().max(1);
+        let sum = |of: fn(&Level) -> f64| state.levels.iter().filter(|level| level.is_live()).map(of).sum::<f64>();
+        let (written, missed, holds) = (sum(Level::judged_written), sum(|l| l.missed), sum(|l| l.holds as f64));
+        let block = f64::from(seen.block_size).max(1.0);
+        let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
+        let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
+        let (seconds, idle) = (state.seconds, state.idle);
+        if self.measures && seconds < SETTLE_SECONDS {
+            return;
+        }
+        let mut changes = 0;
+        for number in 0..state.levels.len() {
+            let Some((effects, samples)) = state.effects(number) else { continue };
+            let level = &mut state.levels[number];
+            if !level.is_live() {
+                continue;
+            }
+            let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
+            let situation = Situation {
+                effects,
+                current: level.standing.chosen,
+                written: level.judged_written(),
+                missed: level.missed,
+                expected_misses: EXPECTED_MISSES * WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds),
+                missed_anywhere: missed,
+                block,
+                share: part(level.holds as f64, holds),
+                seconds,
+                idle: idle * part(level.judged_written(), written),
+                medium,
+                allowance: TOLERANCE * work / live as f64,
+            };
+            let verdict = judge(&situation);
+            let was_settled = level.standing.settled;
+            if level.standing.hear(&verdict) || !was_settled {
+                changes += u64::from(was_settled);
+                level.since_unix = seen.unix_seconds;
+            }
+            level.why = why(&situation, &verdict, samples, seconds, idle);
+        }
+        state.totals.changes += changes;
+    }
+
+    /// What choosing has cost and done.
+    pub fn totals(&self) -> Totals {
+        self.state.lock().totals
+    }
+
+    /// A line for each level that has data or was written to: what is in use since when, what is known of the codecs, what is written,
+    /// read and held, and why.
+    pub fn report(&self) -> String {
+        let state = self.state.lock();
+        let mut out = String::new();
+        let per_second = |bytes: f64| if state.seconds > 0.0 { bytes / state.seconds / 1e6 } else { 0.0 };
+        for (number, level) in state.levels.iter().enumerate().filter(|(_, level)| level.is_live()) {
+            let name = |candidate: usize| codec_name(CANDIDATES[candidate].codec);
+            let _ = write!(out, "level {number}: {} since {}", name(level.standing.chosen), level.since_unix);
+            for (candidate, effect) in level.effects.iter().enumerate().skip(1) {
+                let Effect { ratio, compress_ns, decompress_ns } = effect;
+                let _ = write!(out, "; {} {ratio:.3} at {compress_ns:.2} and {decompress_ns:.2} ns/B", name(candidate));
+            }
+            let (written, missed, holds) = (per_second(level.written), per_second(level.missed), level.holds as f64 / 1e6);
+            let lifetime = if written > 0.0 { format!("{:.0} s", holds / written) } else { "unknown".into() };
+            let _ = write!(out, "; {} samples; {written:.1} MB/s written, {missed:.1} missed, {holds:.1} MB held", level.samples);
+            let _ = writeln!(out, ", lifetime {lifetime}; {}", level.why);
+        }
+        let Totals { samples, sample_ns, changes } = state.totals;
+        let _ = writeln!(out, "{samples} samples took {:.3} ms; {changes} changes", sample_ns as f64 / 1e6);
+        out
+    }
+}
+
+impl Level {
+    /// Bytes written, as far as verdicts are concerned.
+    fn judged_written(&self) -> f64 {
+        self.written.max(LEAST_WRITTEN)
+    }
+
+    fn is_live(&self) -> bool {
+        self.holds > 0 || self.written > 0.0
+    }
+}
+
+impl State {
+    fn level(&mut self, number: usize) -> &mut Level {
+        if self.levels.len() <= number {
+            self.levels.resize_with(number + 1, Level::default);
+        }
+        &mut self.levels[number]
+    }
+
+    /// What codecs do to a level's data, and from how many samples that is known; of the nearest level above, or below, that has any.
+    fn effects(&self, number: usize) -> Option<([Effect; COUNT], u64)> {
+        let (upper, lower) = self.levels.split_at(number + 1);
+        let known = upper.iter().rev().chain(lower).find(|level| level.samples > 0)?;
+        Some((known.effects, known.samples))
+    }
+
+    fn medium(&self, reads: &ReadTimes) -> Medium {
+        let mut medium = REFERENCE_MEDIUM;
+        let (bytes, ns) = self.appended;
+        if bytes > 0.0 && ns > 0.0 {
+            medium.write_ns = ns / bytes;
+        }
+        let times = reads.summary();
+        medium.slow_share = times.slow_share;
+        medium.fast_ns = times.fast_ns.unwrap_or(medium.fast_ns);
+        medium.slow_ns = times.slow_ns.unwrap_or(medium.slow_ns);
+        medium
+    }
+
+    /// Adds what happened since the last review; what happened long ago counts less and less.
+    fn observe(&mut self, seen: &Observed, measures: bool) {
+        let elapsed = self.reviewed_ns.map_or(0, |reviewed| seen.now_ns.saturating_sub(reviewed));
+        let seconds = if measures { elapsed as f64 / 1e9 } else { 0.0 };
+        let kept = 0.5f64.powf(seconds / HALF_LIFE_SECONDS);
+        self.reviewed_ns = Some(seen.now_ns);
+        self.idle = if measures { seen.idle } else { 0.0 };
+        self.seconds = self.seconds * kept + seconds;
+        self.operations = self.operations * kept + seen.operations.saturating_sub(self.operations_seen) as f64;
+        self.operations_seen = seen.operations;
+        self.appended = (self.appended.0 * kept, self.appended.1 * kept);
+        for (number, holding) in seen.levels.iter().enumerate() {
+            let level = self.level(number);
+            level.written *= kept;
+            level.missed = level.missed * kept + holding.misses as f64 * f64::from(seen.block_size);
+            if level.holds > 0 && holding.raw_bytes > 0 {
+                level.watched_seconds += seconds;
+            }
+            level.holds = holding.raw_bytes;
+        }
+    }
+}
+
+/// The reasons of a verdict in one line.
+fn why(situation: &Situation, verdict: &Verdict, samples: u64, seconds: f64, idle: f64) -> String {
+    let Verdict { best, costs, ratios, allowance } = verdict;
+    let mut out = format!("{} is best of", codec_name(CANDIDATES.get(*best).unwrap_or(&CANDIDATES[FIRST]).codec));
+    for (candidate, (cost, ratio)) in CANDIDATES.iter().zip(costs.iter().zip(ratios)) {
+        let _ = write!(out, " {} {:.1} ms for {ratio:.2},", codec_name(candidate.codec), cost / 1e6);
+    }
+    let observed = situation.missed / situation.written;
+    let misses = observed.max(situation.expected_misses);
+    let kind = if observed >= situation.expected_misses { "seen" } else { "expected" };
+    let _ = write!(out, " {:.1} ms allowed; {misses:.2} misses per byte {kind}; ", allowance / 1e6);
+    let _ = write!(out, "{idle:.1} processors idle; {samples} samples; {seconds:.0} s");
+    out
+}
+
+/// A file that notes how long it takes to be written.
+struct Timed {
+    file: Box<dyn Appender>,
+    auto: Arc<Auto>,
+    bytes: u64,
+    ns: u64,
+}
+
+impl Appender for Timed {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let start = self.auto.now();
+        let result = self.file.append(bytes);
+        self.ns += self.auto.now().saturating_sub(start);
+        self.bytes += bytes.len() as u64;
+        result
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn seal(self: Box<Self>) -> Result<()> {
+        let Timed { file, auto, bytes, ns } = *self;
+        let start = auto.now();
+        let result = file.seal();
+        let ns = ns + auto.now().saturating_sub(start);
+        let mut state = auto.state.lock();
+        state.appended.0 += bytes as f64;
+        state.appended.1 += ns as f64;
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! What is made of samples and observations.
+
+use super::super::sampler::Sampler;
+use super::*;
+use crate::clock::ManualClock;
+use crate::codec::Codec;
+
+const LAST: usize = 6;
+
+/// An engine that measures, by a clock that stands still unless told otherwise.
+fn measuring() -> (Arc<ManualClock>, Arc<Auto>) {
+    let clock = Arc::new(ManualClock::default());
+    (clock.clone(), Auto::new(clock, true))
+}
+
+fn trials(lz4: f64, zstd: f64) -> [Trial; COUNT] {
+    let trial = |ratio, ns| Trial { ratio, ns };
+    [trial(1.0, None), trial(lz4, Some((0.58, 0.08))), trial(zstd, Some((1.6, 0.72)))]
+}
+
+/// What is observed of a family whose last level alone holds something: 1 GB.
+fn observed(now_seconds: u64, idle: f64, misses: u64) -> Observed {
+    let mut levels = vec![Holding::default(); 7];
+    levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses };
+    Observed { now_ns: now_seconds * 1_000_000_000, unix_seconds: 5000 + now_seconds, idle, operations: 0, block_size: 4096, levels }
+}
+
+fn codec(auto: &Auto, level: usize) -> Codec {
+    auto.choice(level).0.codec
+}
+
+/// Passes seconds one by one, in which `written` bytes reach the last level each and `misses` blocks of it are missed.
+fn pass(auto: &Auto, seconds: std::ops::Range<u64>, idle: f64, written: u64, misses: u64) {
+    for now in seconds {
+        auto.wrote(LAST, written);
+        auto.review(&observed(now, idle, misses));
+    }
+}
+
+#[test]
+fn it_starts_with_lz4_and_says_that_it_knows_nothing() {
+    let (_, auto) = measuring();
+    for level in [0, 3, LAST] {
+        let (compression, why) = auto.choice(level);
+        assert_eq!((compression.codec, why.as_str()), (Codec::Lz4, "auto lz4: nothing is known yet"));
+    }
+    pass(&auto, 0..100, 2.0, 100_000_000, 0);
+    assert_eq!(codec(&auto, LAST), Codec::Lz4, "without samples there is nothing to choose by");
+}
+
+#[test]
+fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
+    let (_, auto) = measuring();
+    auto.learn(LAST, trials(0.53, 0.42), 10_000);
+    pass(&auto, 0..2, 1.5, 50_000_000, 0);
+    assert_eq!(codec(&auto, LAST), Codec::Lz4, "nothing is decided within the first two seconds");
+    pass(&auto, 2..10, 1.5, 50_000_000, 0);
+    assert_ne!(codec(&auto, LAST), Codec::Zstd, "readers may be yet to come");
+    pass(&auto, 10..20_000, 1.5, 50_000_000, 0);
+    assert_eq!(codec(&auto, LAST), Codec::Zstd);
+    let report = auto.report();
+    assert!(report.starts_with("level 6: zstd since "), "{report}");
+    assert!(report.contains("zstd is best of none ") && report.contains("1 samples took 0.010 ms"), "{report}");
+    // Readers come: 400 MB/s of blocks that are not in the cache, for five minutes.
+    pass(&auto, 20_000..20_300, 0.5, 50_000_000, 100_000);
+    assert_ne!(codec(&auto, LAST), Codec::Zstd, "{}", auto.report());
+    assert!(auto.report().contains("misses per byte seen"), "{}", auto.report());
+}
+
+#[test]
+fn data_that_do_not_shrink_are_left_alone() {
+    let (_, auto) = measuring();
+    auto.learn(LAST, trials(1.0, 1.0), 10_000);
+    pass(&auto, 0..1000, 2.0, 50_000_000, 0);
+    assert_eq!(codec(&auto, LAST), Codec::None);
+    assert_eq!(auto.totals(), Totals { samples: 1, sample_ns: 10_000, changes: 0 });
+}
+
+#[test]
+fn no_processor_is_taken_from_writers() {
+    let (_, auto) = measuring();
+    auto.learn(LAST, trials(0.53, 0.42), 10_000);
+    pass(&auto, 0..2000, 0.0, 500_000_000, 0);
+    assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
+}
+
+#[test]
+fn one_interrupted_sample_does_not_spoil_what_is_known() {
+    let (_, auto) = measuring();
+    (0..20).for_each(|_| auto.learn(LAST, trials(0.53, 0.42), 10_000));
+    let mut late = trials(0.53, 0.42);
+    late[1].ns = Some((5000.0, 0.08));
+    auto.learn(LAST, late, 10_000_000);
+    let state = auto.state.lock();
+    let effect = state.levels[LAST].effects[1];
+    assert!(effect.compress_ns < 0.7 && (effect.decompress_ns - 0.08).abs() < 1e-9, "{effect:?}");
+}
+
+#[test]
+fn a_level_without_samples_goes_by_those_of_the_nearest() {
+    let (_, auto) = measuring();
+    auto.learn(0, trials(1.0, 1.0), 10_000);
+    pass(&auto, 0..1000, 2.0, 50_000_000, 0);
+    assert_eq!((codec(&auto, LAST), auto.has_samples(LAST)), (Codec::None, false));
+}
+
+#[test]
+fn without_threads_nothing_depends_on_time() {
+    let run = |advance: u64| {
+        let clock = Arc::new(ManualClock::default());
+        let auto = Auto::new(clock.clone(), false);
+        let mut seen = Vec::new();
+        for round in 0..50u64 {
+            let mut sampler = Sampler::new(&auto, LAST, 4096);
+            for n in 0..2000u64 {
+                clock.advance_ns(advance);
+                sampler.see(format!("key{n:09}").as_bytes(), &[(n % 7) as u8; 100]);
+            }
+            auto.wrote(LAST, 200_000);
+            auto.review(&Observed { unix_seconds: 0, ..observed(round * advance, advance as f64, round % 3) });
+            seen.push(auto.choice(LAST));
+        }
+        (seen, auto.totals(), auto.report())
+    };
+    let first = run(0);
+    assert!(first.1.samples > 0);
+    assert_eq!(first, run(1_234_567));
+}
+
+#[test]
+fn samples_see_what_data_are_like() {
+    let clock = Arc::new(ManualClock::default());
+    let auto = Auto::new(clock, false);
+    let mut random = 1u64;
+    let mut noise = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for (level, is_noise) in [(0, true), (1, false)] {
+        let mut sampler = Sampler::new(&auto, level, 4096);
+        for n in 0..60_000u64 {
+            let value: Vec<u8> = (0..25).flat_map(|_| if is_noise { noise() } else { n }.to_le_bytes()).collect();
+            sampler.see(&n.to_be_bytes(), &value);
+        }
+    }
+    let state = auto.state.lock();
+    // 12.5 MB each: one sample at once and one every 2 MiB.
+    assert_eq!((state.levels[0].samples, state.levels[1].samples), (6, 6));
+    assert!(state.levels[0].effects.iter().all(|effect| effect.ratio == 1.0), "{:?}", state.levels[0].effects);
+    assert!(state.levels[1].effects[1..].iter().all(|effect| effect.ratio < 0.2), "{:?}", state.levels[1].effects);
+    assert_eq!(state.levels[1].effects[2].compress_ns, REFERENCE[2].compress_ns, "nothing was timed");
+}
+
+#[test]
+fn a_review_comes_four_times_a_second_at_most() {
+    let (_, auto) = measuring();
+    assert!(auto.is_due(0));
+    auto.review(&observed(1, 0.0, 0));
+    assert!(!auto.is_due(1_100_000_000) && auto.is_due(1_250_000_000));
+    let inline = Auto::new(Arc::new(ManualClock::default()), false);
+    inline.review(&observed(1, 0.0, 0));
+    assert!(inline.is_due(1_000_000_000));
+}

@@ -1,0 +1,235 @@
+//! Which codec a level gets: a pure function of what was measured, and the memory that keeps it from swinging to and fro. The model and
+//! its limits are written down in docs/compression.md.
+
+use crate::codec::{Codec, Compression};
+
+/// How many codecs are weighed against each other.
+pub const COUNT: usize = 3;
+/// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
+/// gain nothing on blocks of a few KiB, and every candidate costs samples.
+pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
+/// The one in use before anything is known.
+pub const FIRST: usize = 1;
+
+/// What the codecs do to half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
+pub const REFERENCE: [Effect; COUNT] = [
+    Effect { ratio: 1.0, compress_ns: 0.0, decompress_ns: 0.0 },
+    Effect { ratio: 0.53, compress_ns: 0.58, decompress_ns: 0.08 },
+    Effect { ratio: 0.42, compress_ns: 1.6, decompress_ns: 0.72 },
+];
+
+/// What a nanosecond of a processor that nobody else wants costs: it delays the job and takes memory bandwidth.
+const FREE: f64 = 0.02;
+/// Less idle time than this is none.
+const LEAST_IDLE: f64 = 0.05;
+/// The part of a read's time that its length decides, of a read of a block of 4 KiB: from the page cache, and from the medium.
+const FAST_BY_LENGTH: f64 = 0.37;
+const SLOW_BY_LENGTH: f64 = 0.08;
+/// Fewer slow reads than this say nothing about the page cache's size: they are what nobody has read before.
+const LEAST_SLOW: f64 = 0.05;
+/// Sizes that differ by less are the same: then the cheaper codec is taken.
+const SAME_SIZE: f64 = 0.02;
+/// A change of codec for its size has to gain this much of the size before compression.
+const CLEAR_SIZE: f64 = 0.05;
+/// A change for its cost has to gain this part of the least cost.
+const CLEAR_COST: f64 = 0.1;
+/// So many verdicts in a row have to ask for the same change.
+const PATIENCE: u32 = 3;
+
+const fn plain(codec: Codec) -> Compression {
+    Compression { codec, level: None, dictionary_bytes: 0 }
+}
+
+/// What a codec does to the data of a level. Times are nanoseconds of one processor per byte before compression.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effect {
+    /// Size in blocks per size before; 1 if blocks are stored plain because they do not shrink by an eighth.
+    pub ratio: f64,
+    /// Compression.
+    pub compress_ns: f64,
+    /// Decompression.
+    pub decompress_ns: f64,
+}
+
+/// What the medium costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Medium {
+    /// Nanoseconds per byte written, syncs included.
+    pub write_ns: f64,
+    /// Nanoseconds of a read of one block that the page cache answers.
+    pub fast_ns: f64,
+    /// Nanoseconds of one that waits for the medium.
+    pub slow_ns: f64,
+    /// The part of reads that wait.
+    pub slow_share: f64,
+}
+
+/// What these cost where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
+pub const REFERENCE_MEDIUM: Medium = Medium { write_ns: 0.4, fast_ns: 700.0, slow_ns: 50_000.0, slow_share: 0.0 };
+
+/// What is known of one level, over one and the same time. Bytes are counted before compression.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Situation {
+    /// What each candidate does to this level's data.
+    pub effects: [Effect; COUNT],
+    /// The candidate in use.
+    pub current: usize,
+    /// Bytes that flushes and compactions wrote to the level.
+    pub written: f64,
+    /// Bytes of its blocks that readers did not find in the cache.
+    pub missed: f64,
+    /// How often a byte is expected to be missed before it is rewritten, at least.
+    pub expected_misses: f64,
+    /// The same as `missed`, of all levels.
+    pub missed_anywhere: f64,
+    /// Bytes of a block.
+    pub block: f64,
+    /// The level's part of the family's data, 0 to 1.
+    pub share: f64,
+    /// Length of the time, seconds; 0: it is not known, and no processor is free.
+    pub seconds: f64,
+    /// Processors that are idle and could work for this level.
+    pub idle: f64,
+    /// What the medium costs.
+    pub medium: Medium,
+    /// Nanoseconds that a smaller size may cost.
+    pub allowance: f64,
+}
+
+/// What a situation asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The candidate.
+    pub best: usize,
+    /// Nanoseconds that each would cost.
+    pub costs: [f64; COUNT],
+    /// The size with each, per size before.
+    pub ratios: [f64; COUNT],
+    /// What was allowed for a smaller size, nanoseconds.
+    pub allowance: f64,
+}
+
+/// A measured number that can be reckoned with.
+fn sound(number: f64) -> f64 {
+    if number.is_finite() { number.clamp(0.0, 1e15) } else { 0.0 }
+}
+
+impl Effect {
+    fn sound(self) -> Effect {
+        let ratio = if self.ratio.is_finite() { self.ratio.clamp(0.01, 1.0) } else { 1.0 };
+        Effect { ratio, compress_ns: sound(self.compress_ns), decompress_ns: sound(self.decompress_ns) }
+    }
+}
+
+impl Situation {
+    /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
+    /// otherwise. What the codec in use takes could be given back, so it counts as room.
+    fn scarcity(&self, candidate: Effect) -> f64 {
+        let idle = sound(self.idle);
+        if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
+            return 1.0;
+        }
+        let processors = |effect: Effect| sound(self.written) / self.seconds * effect.compress_ns / 1e9;
+        let needed = processors(candidate);
+        if needed <= 0.0 {
+            return FREE;
+        }
+        // Twice the room: the load comes in bursts, and others want some of it, too.
+        let room = (idle + processors(self.effects[self.current].sound())) / (2.0 * needed);
+        FREE + (1.0 - FREE) * (1.0 - room.min(1.0))
+    }
+
+    /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
+    /// block cache does not hold were read equally often.
+    fn slow_share(&self, candidate: Effect) -> f64 {
+        let now = sound(self.medium.slow_share).min(1.0);
+        if now < LEAST_SLOW {
+            return now;
+        }
+        let share = sound(self.share).min(1.0);
+        let size = 1.0 - share + share * candidate.ratio / self.effects[self.current].sound().ratio;
+        1.0 - ((1.0 - now) / size).min(1.0)
+    }
+
+    /// Nanoseconds that the level would have cost with a candidate.
+    fn cost(&self, candidate: Effect) -> f64 {
+        let Medium { write_ns, fast_ns, slow_ns, .. } = self.medium;
+        let (written, block) = (sound(self.written), sound(self.block).max(1.0));
+        let missed = sound(self.missed).max(written * sound(self.expected_misses));
+        let writing = written * (candidate.compress_ns * self.scarcity(candidate) + candidate.ratio * sound(write_ns));
+        let fast = sound(fast_ns) * (1.0 - FAST_BY_LENGTH + FAST_BY_LENGTH * candidate.ratio);
+        let reading = missed * candidate.decompress_ns + missed / block * fast;
+        let elsewhere = (sound(self.missed_anywhere) - missed).max(0.0);
+        let waits = missed * (1.0 - SLOW_BY_LENGTH + SLOW_BY_LENGTH * candidate.ratio) + elsewhere;
+        writing + reading + waits / block * self.slow_share(candidate) * sound(slow_ns)
+    }
+}
+
+/// The candidate that makes the data smallest among those whose cost is within the allowance of the least.
+pub fn judge(situation: &Situation) -> Verdict {
+    let situation = &Situation { current: situation.current.min(COUNT - 1), ..situation.clone() };
+    let effects = situation.effects.map(Effect::sound);
+    let costs = effects.map(|effect| situation.cost(effect));
+    let ratios = effects.map(|effect| effect.ratio);
+    let allowance = sound(situation.allowance);
+    let mut by_cost: [usize; COUNT] = std::array::from_fn(|i| i);
+    by_cost.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));
+    let limit = costs[by_cost[0]] + allowance;
+    let allowed = by_cost.into_iter().filter(|i| costs[*i] <= limit);
+    let best = allowed.reduce(|best, i| if ratios[i] < ratios[best] - SAME_SIZE { i } else { best }).unwrap_or(FIRST);
+    Verdict { best, costs, ratios, allowance }
+}
+
+/// The codec of a level over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The candidate in use.
+    pub chosen: usize,
+    /// There has been a verdict.
+    pub settled: bool,
+    challenger: usize,
+    streak: u32,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Standing { chosen: FIRST, settled: false, challenger: FIRST, streak: 0 }
+    }
+}
+
+impl Standing {
+    /// Takes a verdict into account; true if another codec is in use from now on. The first verdict counts at once. After that a change
+    /// has to gain clearly, several times in a row.
+    pub fn hear(&mut self, verdict: &Verdict) -> bool {
+        let (best, chosen) = (verdict.best, self.chosen);
+        if !std::mem::replace(&mut self.settled, true) {
+            self.chosen = best;
+            return best != chosen;
+        }
+        if best == chosen || !verdict.is_clear(chosen) {
+            self.streak = 0;
+            return false;
+        }
+        if self.challenger != best {
+            (self.challenger, self.streak) = (best, 0);
+        }
+        self.streak += 1;
+        if self.streak < PATIENCE {
+            return false;
+        }
+        (self.chosen, self.streak) = (best, 0);
+        true
+    }
+}
+
+impl Verdict {
+    /// The best candidate is clearly better than `chosen`: smaller, or `chosen` costs well more than what is allowed.
+    fn is_clear(&self, chosen: usize) -> bool {
+        let least = self.costs.iter().copied().fold(f64::INFINITY, f64::min);
+        let bearable = least + (2.0 * self.allowance).max(CLEAR_COST * least);
+        self.ratios[chosen] > self.ratios[self.best] + CLEAR_SIZE || self.costs[chosen] > bearable
+    }
+}
+
+#[cfg(test)]
+mod tests;

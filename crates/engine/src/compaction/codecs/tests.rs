@@ -1,0 +1,171 @@
+//! The choice in situations made up for it.
+
+use super::*;
+
+const NONE: usize = 0;
+const LZ4: usize = 1;
+const ZSTD: usize = 2;
+
+/// A last level that is being written at 100 MB/s, on a machine with nothing else to do, long enough to know its readers: there are none.
+fn quiet() -> Situation {
+    Situation {
+        effects: REFERENCE,
+        current: LZ4,
+        written: 6e9,
+        missed: 0.0,
+        expected_misses: 0.0,
+        missed_anywhere: 0.0,
+        block: 4096.0,
+        share: 0.9,
+        seconds: 60.0,
+        idle: 1.5,
+        medium: REFERENCE_MEDIUM,
+        allowance: 0.0,
+    }
+}
+
+fn best(situation: &Situation) -> usize {
+    judge(situation).best
+}
+
+#[test]
+fn cold_data_on_free_processors_is_made_smallest() {
+    assert_eq!(best(&quiet()), ZSTD);
+}
+
+#[test]
+fn hot_data_is_left_as_it_is() {
+    assert_eq!(best(&Situation { missed: 600e9, missed_anywhere: 600e9, ..quiet() }), NONE);
+}
+
+#[test]
+fn without_free_processors_writing_fast_comes_first() {
+    assert_eq!(best(&Situation { idle: 0.0, ..quiet() }), NONE);
+    assert_eq!(best(&Situation { seconds: 0.0, ..quiet() }), NONE);
+    // A medium that is slower than the codec makes up for it.
+    let slow = Medium { write_ns: 20.0, ..REFERENCE_MEDIUM };
+    assert_eq!(best(&Situation { idle: 0.0, medium: slow, ..quiet() }), ZSTD);
+}
+
+#[test]
+fn what_does_not_shrink_is_stored_plain() {
+    let useless = REFERENCE.map(|effect| Effect { ratio: 1.0, ..effect });
+    for allowance in [0.0, 1e9, 1e14] {
+        for idle in [0.0, 8.0] {
+            assert_eq!(best(&Situation { effects: useless, allowance, idle, ..quiet() }), NONE);
+        }
+    }
+}
+
+#[test]
+fn the_smallest_within_the_allowance_is_taken() {
+    let read = Situation { missed: 60e9, missed_anywhere: 60e9, ..quiet() };
+    let Verdict { costs, .. } = judge(&read);
+    assert!(costs[NONE] < costs[LZ4] && costs[LZ4] < costs[ZSTD], "{costs:?}");
+    let with = |allowance| best(&Situation { allowance, ..read.clone() });
+    assert_eq!(with(costs[LZ4] - costs[NONE] - 1.0), NONE);
+    assert_eq!(with(costs[LZ4] - costs[NONE] + 1.0), LZ4);
+    assert_eq!(with(costs[ZSTD] - costs[NONE] - 1.0), LZ4);
+    assert_eq!(with(costs[ZSTD] - costs[NONE] + 1.0), ZSTD);
+}
+
+#[test]
+fn of_two_that_are_alike_in_size_the_cheaper_is_taken() {
+    let mut alike = quiet();
+    alike.effects[ZSTD].ratio = alike.effects[LZ4].ratio - 0.01;
+    alike.allowance = 1e12;
+    assert_eq!(best(&alike), LZ4);
+}
+
+#[test]
+fn more_misses_never_ask_for_slower_decompression() {
+    for idle in [0.0, 0.3, 1.5] {
+        for expected_misses in [0.0, 1.0] {
+            let mut last = f64::INFINITY;
+            for step in 0..60 {
+                let missed = 1e6 * 1.4f64.powi(step);
+                let situation = Situation { missed, missed_anywhere: missed, idle, expected_misses, ..quiet() };
+                let decompress = situation.effects[best(&situation)].decompress_ns;
+                assert!(decompress <= last, "{missed} misses, {idle} idle");
+                last = decompress;
+            }
+            assert_eq!(last, 0.0, "read so often, it is left plain");
+        }
+    }
+}
+
+#[test]
+fn more_room_never_asks_for_weaker_compression() {
+    for missed in [0.0, 1e8, 1e9, 1e10, 1e11] {
+        for current in 0..COUNT {
+            let mut last = f64::INFINITY;
+            for step in 0..40 {
+                let idle = f64::from(step) * 0.05;
+                let situation = Situation { missed, missed_anywhere: missed, idle, current, ..quiet() };
+                let ratio = situation.effects[best(&situation)].ratio;
+                assert!(ratio <= last, "{missed} misses, {idle} idle");
+                last = ratio;
+            }
+        }
+    }
+}
+
+#[test]
+fn data_that_no_longer_fit_the_page_cache_are_compressed() {
+    let read = Situation { missed: 600e9, missed_anywhere: 600e9, current: NONE, ..quiet() };
+    assert_eq!(best(&read), NONE);
+    let medium = Medium { slow_share: 0.5, ..REFERENCE_MEDIUM };
+    assert_eq!(best(&Situation { medium, ..read.clone() }), ZSTD, "half of them would fit");
+    let upper = Situation { medium, missed: 0.0, idle: 0.0, ..read };
+    assert_eq!(best(&upper), ZSTD, "readers elsewhere gain by it");
+    assert_eq!(best(&Situation { share: 0.0, ..upper }), NONE, "but not by a small level");
+}
+
+#[test]
+fn whatever_is_measured_there_is_a_verdict() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e-300, 1e300];
+    for a in odd {
+        for b in odd {
+            let effect = Effect { ratio: a, compress_ns: b, decompress_ns: a };
+            let situation = Situation {
+                effects: [effect, REFERENCE[1], Effect { ratio: b, compress_ns: a, decompress_ns: b }],
+                current: 77,
+                written: a,
+                missed: b,
+                expected_misses: a,
+                missed_anywhere: b,
+                block: a,
+                share: b,
+                seconds: a,
+                idle: b,
+                medium: Medium { write_ns: a, fast_ns: b, slow_ns: a, slow_share: b },
+                allowance: a,
+            };
+            let verdict = judge(&situation);
+            assert!(verdict.best < COUNT && verdict.costs.iter().all(|cost| cost.is_finite()), "{a} {b}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_change_has_to_be_clear_and_to_last() {
+    let verdict = |costs: [f64; COUNT], best| Verdict { best, costs, ratios: [1.0, 0.53, 0.42], allowance: 1.0 };
+    let mut standing = Standing::default();
+    assert_eq!((standing.chosen, standing.settled), (FIRST, false));
+    assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD)), "the first verdict counts at once");
+    // 5 % more than the least is not worth a change.
+    for _ in 0..10 {
+        assert!(!standing.hear(&verdict([500.0, 100.0, 105.0], LZ4)));
+    }
+    let clear = verdict([500.0, 100.0, 150.0], LZ4);
+    assert!(!standing.hear(&clear) && !standing.hear(&clear));
+    assert!(!standing.hear(&verdict([500.0, 200.0, 100.0], ZSTD)), "a verdict for what is in use");
+    assert!(!standing.hear(&clear) && !standing.hear(&clear), "begins anew");
+    assert!(!standing.hear(&verdict([10.0, 100.0, 150.0], NONE)), "another challenger, too");
+    assert!(!standing.hear(&clear) && !standing.hear(&clear));
+    assert!(standing.hear(&clear));
+    assert_eq!(standing.chosen, LZ4);
+    // Smaller for no more than is allowed: that is clear.
+    let smaller = verdict([500.0, 100.0, 100.5], ZSTD);
+    assert!(!standing.hear(&smaller) && !standing.hear(&smaller) && standing.hear(&smaller));
+}

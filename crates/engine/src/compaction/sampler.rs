@@ -1,0 +1,116 @@
+//! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate, and the
+//! results are thrown away. What is learned says what each codec would do to this data, on this machine.
+
+use super::auto::Auto;
+use super::codecs::{CANDIDATES, COUNT};
+use crate::codec::{Codec, Compressor, decompress};
+
+/// Bytes of entries between two samples, at least. A sample takes some ten microseconds, a merge about one nanosecond per byte.
+const SPACING: u64 = 2 << 20;
+/// Bytes of entries per nanosecond that a sample took: it is a hundredth of the job's time where a merge writes 1.4 GB/s.
+const BYTES_PER_NS: u64 = 140;
+/// Entries before the first sample of a table whose level has some: tables much smaller are not worth the set-up of the codecs.
+const FIRST: u64 = 256 << 10;
+/// Largest sample. Larger blocks compress hardly better, and take long.
+const LARGEST: usize = 64 << 10;
+
+/// One candidate, tried on one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// Size after per size before; 1 if it did not shrink by an eighth.
+    pub ratio: f64,
+    /// Nanoseconds per byte to compress and to decompress; `None` where nothing is timed.
+    pub ns: Option<(f64, f64)>,
+}
+
+/// Takes samples of the entries of one table.
+pub struct Sampler<'a> {
+    auto: &'a Auto,
+    level: usize,
+    /// Bytes of entries until the next sample begins; below 0 while one is being taken.
+    left: i64,
+    size: usize,
+    sample: Vec<u8>,
+    /// The first key of the sample.
+    first: Vec<u8>,
+    is_warm: bool,
+    compressor: Compressor,
+    packed: Vec<u8>,
+    unpacked: Vec<u8>,
+}
+
+impl<'a> Sampler<'a> {
+    /// For a table of `level` with blocks of `block_size` bytes.
+    pub fn new(auto: &'a Auto, level: usize, block_size: u32) -> Self {
+        Sampler {
+            auto,
+            level,
+            left: if auto.has_samples(level) { FIRST as i64 } else { 0 },
+            size: (block_size as usize).min(LARGEST),
+            sample: Vec::new(),
+            first: Vec::new(),
+            is_warm: false,
+            compressor: Compressor::default(),
+            packed: Vec::new(),
+            unpacked: Vec::new(),
+        }
+    }
+
+    /// Sees an entry on its way into the table.
+    #[inline]
+    pub fn see(&mut self, key: &[u8], value: &[u8]) {
+        self.left -= (key.len() + value.len()) as i64;
+        if self.left <= 0 {
+            self.take(key, value);
+        }
+    }
+
+    /// Adds an entry to the sample, about as it will stand in a block: without the prefix that the keys share, with three bytes of numbers.
+    #[cold]
+    fn take(&mut self, key: &[u8], value: &[u8]) {
+        if self.sample.is_empty() {
+            self.first.clear();
+            self.first.extend_from_slice(key);
+        }
+        let shared = self.first.iter().zip(key).take_while(|(a, b)| a == b).count();
+        self.sample.extend_from_slice(&[(key.len() - shared) as u8, value.len() as u8, (value.len() >> 8) as u8]);
+        self.sample.extend_from_slice(&key[shared..]);
+        self.sample.extend_from_slice(&value[..value.len().min(LARGEST)]);
+        if self.sample.len() >= self.size {
+            self.measure();
+        }
+    }
+
+    /// Tries all candidates on the sample.
+    fn measure(&mut self) {
+        let started = self.auto.now();
+        if !std::mem::replace(&mut self.is_warm, true) {
+            // What a codec sets up for its first block is not what a block costs.
+            self.trials();
+        }
+        let trials = self.trials();
+        self.sample.clear();
+        let spent = self.auto.now().saturating_sub(started);
+        self.auto.learn(self.level, trials, spent);
+        self.left = i64::try_from(spent.saturating_mul(BYTES_PER_NS).max(SPACING)).unwrap_or(i64::MAX);
+    }
+
+    fn trials(&mut self) -> [Trial; COUNT] {
+        CANDIDATES.map(|candidate| {
+            if candidate.codec == Codec::None {
+                return Trial { ratio: 1.0, ns: None };
+            }
+            self.packed.clear();
+            let start = self.auto.now();
+            let shrinks = self.compressor.compress(candidate, None, &self.sample, &mut self.packed);
+            let middle = self.auto.now();
+            self.unpacked.resize(self.sample.len(), 0);
+            let comes_back = shrinks && decompress(candidate.codec, None, &self.packed, &mut self.unpacked).is_some();
+            let end = self.auto.now();
+            let bytes = self.sample.len() as f64;
+            let ratio = if comes_back { self.packed.len() as f64 / bytes } else { 1.0 };
+            let ns = (end > start).then(|| ((middle - start) as f64 / bytes, (end - middle) as f64 / bytes));
+            Trial { ratio, ns }
+        })
+    }
+}

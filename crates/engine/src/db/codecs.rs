@@ -1,0 +1,73 @@
+//! Tells each family's choice of codecs what its levels hold and how they are read: once a second, and before each job.
+
+use super::family::FamilyCore;
+use super::{Db, Family, Inner};
+use crate::compaction::auto::{Holding, Observed, Totals};
+use crate::ledger::Ticker;
+use crate::settings::Codecs;
+use std::sync::Arc;
+
+impl Inner {
+    /// Once a second.
+    pub(super) fn review_all_codecs(&self) {
+        let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
+        families.iter().for_each(|core| self.review_codecs(core));
+    }
+
+    /// Before a job, so that it works with what is known by then; often enough in between.
+    pub(super) fn review_codecs(&self, core: &FamilyCore) {
+        let settings = core.settings.load();
+        let now_ns = self.clock.monotonic_ns();
+        if settings.compression != Codecs::Auto || !core.auto.is_due(now_ns) {
+            return;
+        }
+        let tree = core.view.load().tree.clone();
+        let tables = |runs: &Vec<Arc<super::view::OpenRun>>| {
+            runs.iter().flat_map(|run| &run.tables).fold(Holding::default(), |sum, table| Holding {
+                raw_bytes: sum.raw_bytes + table.info().raw_bytes,
+                misses: sum.misses + table.take_misses(),
+            })
+        };
+        core.auto.review(&Observed {
+            now_ns,
+            unix_seconds: self.clock.unix_seconds(),
+            idle: self.cpu.idle(),
+            operations: self.operations(),
+            block_size: settings.block_size,
+            levels: tree.levels.iter().map(tables).collect(),
+        });
+    }
+
+    /// Reads, seeks and writes since the database was opened.
+    fn operations(&self) -> u64 {
+        let reads = [Ticker::NumberKeysRead, Ticker::NumberMultigetKeysRead, Ticker::NumberDbSeek];
+        let written = self.ledger.snapshot().user_keys;
+        reads.iter().map(|ticker| self.statistics.ticker(*ticker)).chain(written.iter().map(|(_, keys)| *keys)).sum()
+    }
+
+    /// What choosing codecs has cost and done, all families, under names of this engine.
+    pub(super) fn codec_tickers(&self) -> [(&'static str, u64); 3] {
+        let shared = self.shared.lock();
+        let sum = shared.families.values().map(|core| core.auto.totals()).fold(Totals::default(), |a, b| Totals {
+            samples: a.samples + b.samples,
+            sample_ns: a.sample_ns + b.sample_ns,
+            changes: a.changes + b.changes,
+        });
+        [
+            ("sinterdb.compression.samples", sum.samples),
+            ("sinterdb.compression.sample.micros", sum.sample_ns / 1000),
+            ("sinterdb.compression.changes", sum.changes),
+        ]
+    }
+}
+
+impl Db {
+    /// How a family's blocks are compressed: the settings, or what the engine chose for each level and why.
+    pub(super) fn compression_lines(&self, family: &Family) -> String {
+        let settings = family.core.settings.load();
+        match settings.compression {
+            Codecs::Auto => family.core.auto.report(),
+            Codecs::Fixed(_) => crate::settings::format_compression(&settings.compression) + "\n",
+        }
+    }
+}

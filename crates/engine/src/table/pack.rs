@@ -1,0 +1,258 @@
+//! Threads that compress data blocks for tables under construction while processors are free; one set per open database.
+//!
+//! A table's [`Window`](super::window::Window) hands batches of blocks over and takes them back in order. A batch that no helper has begun
+//! goes back unpacked, and whoever asked for it packs it: a table is never slower than alone, and needs no helper to be finished.
+//!
+//! How many helpers work follows once a second from what the processors have left. Helpers run at a low priority of the operating system:
+//! what they get is what others leave, and if that is next to nothing they are not asked any more.
+
+use crate::codec::{Codec, Compression, Compressor, Trained};
+use crate::error::{Error, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::process::nice;
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How nice helpers are to other threads: under contention they get a tenth of a thread's time.
+const NICE: i32 = 10;
+/// A helper that finds less than this part of a processor to work with only gets into the way.
+const LEAST: f64 = 0.15;
+
+thread_local! {
+    /// Contexts are costly to set up: one set per thread, for all tables that it works on.
+    static COMPRESSOR: RefCell<Compressor> = RefCell::default();
+}
+
+/// Consecutive blocks of a table.
+pub(super) struct Batch {
+    how: Compression,
+    dictionary: Option<Arc<Trained>>,
+    /// The blocks, one after another.
+    pub raw: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// The blocks that shrank, packed, one after another.
+    packed: Vec<u8>,
+    /// Where each block ends there; one that did not shrink takes no bytes.
+    packed_ends: Vec<usize>,
+}
+
+/// Piece `n` of pieces that stand one after another.
+fn piece<'a>(bytes: &'a [u8], ends: &[usize], n: usize) -> &'a [u8] {
+    let start = n.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start..ends[n]]
+}
+
+impl Batch {
+    pub fn new(how: Compression, dictionary: Option<Arc<Trained>>) -> Self {
+        Batch { how, dictionary, raw: Vec::new(), ends: Vec::new(), packed: Vec::new(), packed_ends: Vec::new() }
+    }
+
+    /// What was appended to `raw` since the last block is a block; its length.
+    pub fn end_block(&mut self) -> usize {
+        let start = self.ends.last().copied().unwrap_or(0);
+        self.ends.push(self.raw.len());
+        self.raw.len() - start
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.packed_ends.len() == self.ends.len()
+    }
+
+    /// Compresses the blocks that are not yet, in this thread.
+    pub fn pack(&mut self) {
+        COMPRESSOR.with_borrow_mut(|compressor| {
+            for n in self.packed_ends.len()..self.ends.len() {
+                let raw = piece(&self.raw, &self.ends, n);
+                if u32::try_from(raw.len()).is_ok() {
+                    compressor.compress(self.how, self.dictionary.as_deref(), raw, &mut self.packed);
+                }
+                self.packed_ends.push(self.packed.len());
+            }
+        });
+    }
+
+    /// The payload of each block, and codec and raw length if it is compressed. Only of a batch that is packed.
+    pub fn blocks(&self) -> impl Iterator<Item = (&[u8], Option<(Codec, u32)>)> {
+        (0..self.ends.len()).map(|n| {
+            let (raw, packed) = (piece(&self.raw, &self.ends, n), piece(&self.packed, &self.packed_ends, n));
+            if packed.is_empty() { (raw, None) } else { (packed, Some((self.how.codec, raw.len() as u32))) }
+        })
+    }
+
+    /// Without blocks, to be used again.
+    pub fn clear(&mut self) {
+        self.raw.clear();
+        self.ends.clear();
+        self.packed.clear();
+        self.packed_ends.clear();
+    }
+}
+
+/// Where a batch that was handed over comes back.
+#[derive(Default)]
+pub(super) struct Slot {
+    packed: Mutex<Option<Result<Batch>>>,
+    ready: Condvar,
+}
+
+impl Slot {
+    fn put(&self, batch: Result<Batch>) {
+        *self.packed.lock() = Some(batch);
+        self.ready.notify_one();
+    }
+
+    /// The batch if it is packed.
+    pub fn try_take(&self) -> Option<Result<Batch>> {
+        self.packed.lock().take()
+    }
+
+    /// Waits for it. Only for a batch that [`Packers::reclaim`] did not give back: a helper has it.
+    pub fn take(&self) -> Result<Batch> {
+        let mut packed = self.packed.lock();
+        loop {
+            match packed.take() {
+                Some(batch) => return batch,
+                None => self.ready.wait(&mut packed),
+            }
+        }
+    }
+}
+
+/// The helpers of a database and the batches that wait for one. Starts without any: see [`Packers::look`].
+#[derive(Default)]
+pub struct Packers {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There may be work for a helper.
+    work: Condvar,
+    /// How many helpers may work at once.
+    allowed: AtomicUsize,
+    /// Processor time that helpers used since it was asked last, nanoseconds.
+    spent_ns: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Batches that nobody has begun, oldest first.
+    batches: VecDeque<(Arc<Slot>, Batch)>,
+    helpers: Vec<JoinHandle<()>>,
+    /// How many helpers are at a batch.
+    working: usize,
+    closing: bool,
+}
+
+impl fmt::Debug for Packers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.shared.queue.lock().batches.len();
+        f.debug_struct("Packers").field("allowed", &self.shared.allowed).field("waiting", &waiting).finish_non_exhaustive()
+    }
+}
+
+impl Packers {
+    /// Decides how many helpers may work from now on. `idle` is how many processors' worth of time nobody used for the last `elapsed`, of
+    /// the `cpus` that this process may use (both may be fractions). At most one helper less than there are processors: the job has one.
+    /// What the helpers used themselves counts as free, or they would stop and go by turns.
+    pub fn look(&self, idle: f64, cpus: f64, elapsed: Duration) {
+        let spent = self.shared.spent_ns.swap(0, Ordering::Relaxed) as f64 / elapsed.as_nanos().max(1) as f64;
+        let most = (cpus.ceil() - 1.0).max(0.0);
+        let allowed = (idle + spent - LEAST).ceil().clamp(0.0, most);
+        self.shared.allowed.store(allowed as usize, Ordering::Relaxed);
+    }
+
+    /// A helper may be at hand.
+    pub(super) fn may_help(&self) -> bool {
+        self.shared.allowed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Hands a batch over to whoever is first: a helper, or the caller that asks for it back.
+    pub(super) fn submit(&self, batch: Batch) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        let mut queue = self.shared.queue.lock();
+        queue.batches.push_back((Arc::clone(&slot), batch));
+        if queue.working < self.shared.allowed.load(Ordering::Relaxed) && !queue.closing {
+            if queue.working < queue.helpers.len() {
+                self.shared.work.notify_one();
+            } else {
+                let shared = Arc::clone(&self.shared);
+                // Without a thread to be had, the caller goes on by itself.
+                queue.helpers.extend(Builder::new().name("sinterdb-pack".into()).spawn(move || help(&shared)));
+            }
+        }
+        slot
+    }
+
+    /// Takes a batch back that no helper has begun; `None` if one has.
+    pub(super) fn reclaim(&self, slot: &Arc<Slot>) -> Option<Batch> {
+        let mut queue = self.shared.queue.lock();
+        let at = queue.batches.iter().position(|(other, _)| Arc::ptr_eq(other, slot))?;
+        queue.batches.remove(at).map(|(_, batch)| batch)
+    }
+
+    /// Ends the helpers, each after the batch it is at. Tables that are still under construction go on without them.
+    pub fn end(&self) {
+        let helpers = {
+            let mut queue = self.shared.queue.lock();
+            queue.closing = true;
+            std::mem::take(&mut queue.helpers)
+        };
+        self.shared.work.notify_all();
+        // None can have panicked: it would have been caught.
+        helpers.into_iter().for_each(|helper| drop(helper.join()));
+    }
+}
+
+impl Drop for Packers {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A helper's life.
+fn help(shared: &Shared) {
+    // It may always become nicer.
+    let _ = nice(NICE);
+    let mut queue = shared.queue.lock();
+    while !queue.closing {
+        let may_work = queue.working < shared.allowed.load(Ordering::Relaxed);
+        let Some((slot, batch)) = may_work.then(|| queue.batches.pop_front()).flatten() else {
+            shared.work.wait(&mut queue);
+            continue;
+        };
+        queue.working += 1;
+        MutexGuard::unlocked(&mut queue, || {
+            let before = thread_time();
+            slot.put(pack(batch));
+            shared.spent_ns.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
+        });
+        queue.working -= 1;
+    }
+}
+
+/// Packs a batch; a panic becomes the error that the job ends with.
+fn pack(mut batch: Batch) -> Result<Batch> {
+    match catch_unwind(AssertUnwindSafe(|| batch.pack())) {
+        Ok(()) => Ok(batch),
+        Err(_) => {
+            COMPRESSOR.set(Compressor::default());
+            Err(Error::Closed("compressing a block panicked".into()))
+        }
+    }
+}
+
+/// Processor time of this thread, nanoseconds.
+fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}

@@ -1,0 +1,128 @@
+//! Tables through a cache with a compressed part.
+
+use super::support::{DB, Memory, Random, Row, build, options, random_rows};
+use crate::cache::{Cache, Part};
+use crate::codec::{Codec, Compression};
+use crate::cursor::Cursor;
+use crate::error::Error;
+use crate::key::{Kind, MAX_SEQ, trailer};
+use crate::range_del::RangeTombstones;
+use crate::table::{ReadOptions, Table, TableOptions};
+use sinter_storage::store::FileId;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+fn rows() -> Vec<Row> {
+    let value = |i: u64| format!("{i}{}", "value ".repeat(5)).into_bytes();
+    (0..4000u64).map(|i| (format!("key{i:06}").into_bytes(), trailer(i + 1, Kind::Value), value(i))).collect()
+}
+
+fn written(codec: Codec, dictionary_bytes: u32, rows: &[Row]) -> (Memory, Arc<crate::manifest::TableInfo>) {
+    let store = Memory::default();
+    let compression = Compression { codec, level: None, dictionary_bytes };
+    let info = build(&store, 5, rows, TableOptions { compression, ..options(1000) }, &RangeTombstones::default()).unwrap();
+    (store, Arc::new(info))
+}
+
+fn value(table: &Table, key: &[u8], options: ReadOptions) -> Result<Option<Vec<u8>>, Error> {
+    let mut found = None;
+    table.get(key, Table::hash(key), MAX_SEQ, options, |_, _, value| {
+        found = Some(value.to_vec());
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+/// A cache of which so many bytes are for packed blocks.
+fn cache(plain: u64, packed: u64) -> Arc<Cache> {
+    let cache = Cache::new(0);
+    cache.resize(plain + packed, packed);
+    cache
+}
+
+#[test]
+fn every_codec_reads_back_from_both_parts() {
+    let rows = rows();
+    for (codec, dictionary) in Codec::ALL.into_iter().map(|codec| (codec, 0)).chain([(Codec::Zstd, 2000)]) {
+        let (store, info) = written(codec, dictionary, &rows);
+        let cache = cache(60_000, 30_000);
+        let table = Table::open(&store, DB, Arc::clone(&info), &cache).unwrap();
+        let mut random = Random(7);
+        for _ in 0..20_000 {
+            // Mostly the first hundreds.
+            let at = (random.below(4000) * random.below(4000) / 4000 * random.below(4000) / 4000) as usize;
+            let (key, _, expected) = &rows[at];
+            let fill_cache = random.below(10) > 0;
+            assert_eq!(value(&table, key, ReadOptions { fill_cache, readahead: 0 }).unwrap().as_ref(), Some(expected), "{codec:?}");
+            assert!(cache.used() <= 90_000 && cache.packed_used() <= 30_000);
+        }
+        assert!(cache.signals().unpacked > 500, "{codec:?}: {:?}", cache.signals());
+        let mut cursor = table.cursor(ReadOptions { fill_cache: true, readahead: 3000 });
+        cursor.seek_first().unwrap();
+        for (key, _, expected) in &rows {
+            assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), expected.as_slice()), "{codec:?}");
+            cursor.next().unwrap();
+        }
+        table.forget();
+        assert_eq!(cache.used(), 0);
+    }
+}
+
+#[test]
+fn reads_that_do_not_fill_the_cache_leave_it_as_it_is() {
+    let rows = rows();
+    let (store, info) = written(Codec::Lz4, 0, &rows);
+    let cache = cache(1 << 20, 1 << 20);
+    let table = Table::open(&store, DB, info, &cache).unwrap();
+    let read = |fill_cache| assert!(value(&table, &rows[77].0, ReadOptions { fill_cache, readahead: 0 }).unwrap().is_some());
+    read(false);
+    assert_eq!(cache.packed_used(), 0);
+    read(true);
+    assert!(cache.packed_used() > 0);
+    let misses = cache.misses(Part::Data);
+    read(false);
+    assert_eq!((cache.packed_used(), cache.misses(Part::Data)), (0, misses), "in use again, at no cost");
+}
+
+/// What the file holds after a block was kept does not matter, and a damaged block is not kept.
+#[test]
+fn only_verified_blocks_are_kept() {
+    let rows = rows();
+    let (store, info) = written(Codec::Zstd, 0, &rows);
+    let damaged = Memory::default();
+    let id = FileId::table(5);
+    let mut bytes = Vec::clone(&store.files.lock()[&id]);
+    // In the first data block.
+    bytes[20] ^= 1;
+    damaged.files.lock().insert(id, Arc::new(bytes));
+    let cache = cache(1 << 20, 1 << 20);
+    let table = Table::open(&damaged, DB, Arc::clone(&info), &cache).unwrap();
+    for _ in 0..3 {
+        assert!(matches!(value(&table, &rows[0].0, ReadOptions::default()), Err(Error::Corrupt { .. })));
+        assert_eq!(cache.packed_used(), 0);
+    }
+    assert!(value(&table, &rows[3999].0, ReadOptions::default()).unwrap().is_some());
+    assert!(cache.packed_used() > 0);
+}
+
+#[test]
+fn random_tables_under_random_divisions() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let rows = random_rows(&mut random, 300);
+        let codec = Codec::ALL[random.below(6) as usize];
+        let (store, info) = written(codec, 0, &rows);
+        let capacity = [5000, 50_000, 1 << 20][random.below(3) as usize];
+        let cache = cache(capacity, 0);
+        let table = Table::open(&store, DB, info, &cache).unwrap();
+        for i in 0..3000 {
+            if i % 100 == 0 {
+                cache.resize(capacity, random.below(capacity));
+            }
+            let (key, ..) = &rows[random.below(rows.len() as u64) as usize];
+            let newest = rows.iter().find(|row| row.0 == *key).map(|row| row.2.clone());
+            assert_eq!(value(&table, key, ReadOptions::default()).unwrap(), newest, "seed {seed}");
+            assert!(cache.used() <= capacity, "seed {seed}");
+        }
+    }
+}

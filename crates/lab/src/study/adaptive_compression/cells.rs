@@ -1,0 +1,178 @@
+//! What is run: settings, workloads, and what is read from them.
+
+use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
+use crate::run::{Distribution, EngineSpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
+use crate::study::plan::Cell;
+use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, settle};
+use sinterdb::settings::format_bytes;
+use std::collections::BTreeMap;
+
+/// The original's block cache of A, bytes.
+pub const CACHE_A: u64 = 128 << 20;
+/// Of B.
+pub const CACHE_B: u64 = 256 << 20;
+/// Bytes of a value of A.
+pub const VALUE_A: usize = 4096;
+/// Of B.
+pub const VALUE_B: usize = 1024;
+/// Clients of A. B has one.
+pub const CLIENTS_A: usize = 4;
+/// Bytes of a block.
+pub const BLOCK: u64 = 4096;
+/// db_bench's `read_random_exp_range` in B.
+pub const EXP_RANGE: f64 = 200_000.0;
+
+/// What both parts begin with.
+pub const FILL: &str = "fillseq";
+/// A's merge of everything.
+pub const COMPACT: &str = "compact";
+/// The reads of A, and those of B that the original has.
+pub const READ: &str = "readrandom";
+/// B's reads by Zipf's law: name, exponent.
+pub const ZIPF: [(&str, f64); 2] = [("readrandom, Zipf 0.9", 0.9), ("readrandom, Zipf 1.2", 1.2)];
+/// B's mixes by [`MIXED_BY`]: name, share of reads.
+pub const MIXES: [(&str, f64); 2] = [("mix 95/5", 0.95), ("mix 50/50", 0.5)];
+const MIXED_BY: f64 = 0.9;
+/// Where a name ends in this, the phase pays the debts of the one before.
+const DEBTS: &str = "debts";
+/// One read of so many keys fills the cache before reads by Zipf's law are measured.
+const WARM: u64 = 4;
+
+/// A's cells for each pair of limits.
+pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
+    let workload = workload_of_a(sizes.a);
+    let measures = [FILL, COMPACT, READ];
+    let mut cells = Vec::new();
+    for (cpus, memory) in room.pairs() {
+        for (strategy, levels) in with_auto(&STRATEGIES_A) {
+            let (processors, most) = (cpus.to_string(), memory.map_or("unlimited".to_string(), format_bytes));
+            let factors = [("part", "A"), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
+            let settings = settings(levels, sizes.a, CACHE_A);
+            let mut cell = cell(name_of_a(strategy, cpus, memory), &factors, settings, &workload, &measures);
+            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory };
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+/// The name of a cell of A.
+pub fn name_of_a(strategy: &str, cpus: usize, memory: Option<u64>) -> String {
+    format!("A {strategy}, {}", limits_name(cpus, memory))
+}
+
+/// Limits for people.
+pub fn limits_name(cpus: usize, memory: Option<u64>) -> String {
+    let memory = memory.map_or(String::new(), |bytes| format!(", {}", format_bytes(bytes)));
+    format!("{cpus} CPU{}{memory}", if cpus == 1 { "" } else { "s" })
+}
+
+/// B's cells.
+pub fn of_b(sizes: &Sizes) -> Vec<Cell> {
+    let workload = workload_of_b(sizes.b);
+    let measures = measures_of_b();
+    let made = |(strategy, levels)| {
+        let settings = settings(levels, sizes.b, CACHE_B);
+        cell(name_of_b(strategy), &[("part", "B"), ("strategy", strategy)], settings, &workload, &measures)
+    };
+    with_auto(&STRATEGIES_B).map(made).collect()
+}
+
+/// The name of a cell of B.
+pub fn name_of_b(strategy: &str) -> String {
+    format!("B {strategy}")
+}
+
+/// What is measured in B.
+pub fn measures_of_b() -> Vec<&'static str> {
+    let reads = ZIPF.iter().map(|(name, _)| *name);
+    [FILL, READ].into_iter().chain(reads).chain(MIXES.iter().map(|(name, _)| *name)).collect()
+}
+
+/// Strategies, and the one in which the engine chooses, which has no list.
+fn with_auto(strategies: &'static [(&'static str, Levels)]) -> impl Iterator<Item = (&'static str, Option<&'static Levels>)> {
+    strategies.iter().map(|(name, levels)| (*name, Some(levels))).chain([(AUTO, None)])
+}
+
+fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
+    // Static targets: with dynamic ones RocksDB counts its list from the base level on, SinterDB by the level's number.
+    let mut family = family("default", Shape::Leveled { base: BASE, fan_out: FAN_OUT }, size.memtable());
+    let compression = match levels {
+        None => vec![("compression", AUTO.to_string())],
+        Some(levels) => vec![
+            ("compression", levels[6].to_string()),
+            ("compression_per_level", levels.join(":")),
+            ("compression_opts.level", ZSTD_LEVEL.to_string()),
+        ],
+    };
+    let others =
+        [("filter_policy", "nullptr".to_string()), ("block_size", BLOCK.to_string()), ("block_cache", (cache / size.divisor).to_string())];
+    family.settings.extend(compression.into_iter().chain(others).map(|(name, value)| (name.to_string(), value)));
+    database(vec![family], size.memtable(), true, false)
+}
+
+fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: &Workload, measures: &[&str]) -> Cell {
+    let factors: BTreeMap<String, String> = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
+    let phases = |name: &&str| [name.to_string(), format!("{name} {DEBTS}")].into_iter().filter(there).collect();
+    let engines = if factors["strategy"] == AUTO { vec![CHOOSER.to_string()] } else { Vec::new() };
+    let measures = measures.iter().map(|name| (name.to_string(), phases(name))).collect();
+    Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines }
+}
+
+fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {
+    Workload { name: name.to_string(), keys, key_size: 16, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
+}
+
+fn workload_of_a(Size { keys, .. }: Size) -> Workload {
+    let phases = vec![
+        fill(CLIENTS_A),
+        Phase { name: COMPACT.to_string(), kind: PhaseKind::Compact },
+        requests(READ, CLIENTS_A as u64 * keys, CLIENTS_A, Distribution::Uniform, 1.0),
+    ];
+    workload("A: fillseq, compact, readrandom", keys, VALUE_A, phases)
+}
+
+fn workload_of_b(Size { keys, .. }: Size) -> Workload {
+    let mut phases = vec![
+        fill(1),
+        owed(FILL),
+        requests(READ, keys, 1, Distribution::Exponential(EXP_RANGE), 1.0),
+        requests("warm", keys / WARM, 1, Distribution::Zipf(ZIPF[0].1), 1.0),
+    ];
+    phases.extend(ZIPF.map(|(name, exponent)| requests(name, keys, 1, Distribution::Zipf(exponent), 1.0)));
+    phases.extend(MIXES.into_iter().flat_map(|(name, gets)| [requests(name, keys, 1, Distribution::Zipf(MIXED_BY), gets), owed(name)]));
+    workload("B: fillseq, skewed reads and mixes", keys, VALUE_B, phases)
+}
+
+fn fill(threads: usize) -> Phase {
+    Phase { name: FILL.to_string(), kind: PhaseKind::Load { order: Order::Sequential, threads } }
+}
+
+fn owed(name: &str) -> Phase {
+    settle(&format!("{name} {DEBTS}"))
+}
+
+/// Reads, and updates as the rest, as fast as they go.
+fn requests(name: &str, operations: u64, threads: usize, distribution: Distribution, gets: f64) -> Phase {
+    let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
+    let all = Mix {
+        name: "all".to_string(),
+        weight: 1.0,
+        family: None,
+        range: (0.0, 1.0),
+        distribution,
+        operations: shares.map(|(name, share)| (name.to_string(), share)).collect(),
+        scan_length: 1,
+    };
+    let kind = PhaseKind::Run {
+        mixes: vec![all],
+        operations: Some(operations),
+        seconds: None,
+        threads,
+        pace: Pace::Closed,
+        warm_up_seconds: 0.0,
+        writer: None,
+    };
+    Phase { name: name.to_string(), kind }
+}
