@@ -189,8 +189,8 @@ impl Victim {
     }
 }
 
-/// Parts evicted at a time where many have to go: so long at most are readers that miss kept waiting.
-const BATCH: usize = 64;
+/// Bytes evicted at a time where many have to go: so long at most are readers that miss kept waiting.
+const BATCH: u64 = 256 << 10;
 
 /// Reads of tables from the medium.
 #[derive(Debug, Default)]
@@ -211,8 +211,8 @@ pub struct Cache {
     reads: [Reads; 2],
     clock: Mutex<Clock>,
     below: Mutex<Below>,
-    /// Held by whoever changes the capacities.
-    resizing: Mutex<()>,
+    /// Held by whoever changes the capacities: the share of packed blocks, which outlives a capacity of nothing.
+    packed_share: Mutex<f64>,
     watch: Watch,
     time: Arc<dyn Time>,
 }
@@ -234,7 +234,7 @@ impl Cache {
             reads: Default::default(),
             clock: Mutex::default(),
             below: Mutex::default(),
-            resizing: Mutex::default(),
+            packed_share: Mutex::default(),
             watch: Watch::default(),
             time,
         })
@@ -251,16 +251,23 @@ impl Cache {
     }
 
     /// Changes the budget and leaves its parts in proportion; evicts down to it.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
     pub fn set_capacity(&self, bytes: u64) {
-        let share = |part: u64| u64::try_from(u128::from(part) * u128::from(bytes) / u128::from(self.capacity().max(1))).unwrap_or(0);
-        self.resize(bytes, share(self.packed_capacity()));
+        let share = self.packed_share.lock();
+        self.divide(bytes, (bytes as f64 * *share) as u64);
     }
 
     /// Changes the budget, of which `packed` bytes are for packed blocks; evicts down to it.
     pub fn resize(&self, capacity: u64, packed: u64) {
-        let _only = self.resizing.lock();
+        let mut share = self.packed_share.lock();
         let packed = packed.min(capacity);
-        let plain = capacity - packed;
+        *share = packed as f64 / capacity.max(1) as f64;
+        self.divide(capacity, packed);
+    }
+
+    /// [`Cache::resize`] for whoever holds the lock for it.
+    fn divide(&self, capacity: u64, packed: u64) {
+        let plain = capacity.saturating_sub(packed);
         if packed < self.packed_capacity() {
             self.packed_capacity.store(packed, Relaxed);
             self.shrink_packed(&mut self.below.lock());
@@ -363,7 +370,8 @@ impl Cache {
         if part.bytes > self.plain_capacity.load(Relaxed) || table.is_closed() || slot.0.load().is_some() {
             return;
         }
-        self.make_room(&mut clock, part.bytes, usize::MAX, &mut left);
+        // As much as comes has to go. Where more has to, whoever made the budget smaller is at it.
+        self.make_room(&mut clock, part.bytes, part.bytes, &mut left);
         slot.0.store(Some(Arc::clone(part)));
         self.used.fetch_add(part.bytes, Relaxed);
         let weak: Weak<dyn Slots> = Arc::downgrade(table) as Weak<dyn Slots>;
@@ -391,14 +399,15 @@ impl Cache {
         self.packed_used.store(below.packed.bytes(), Relaxed);
     }
 
-    /// Evicts until `bytes` more fit, `most` parts at most; false if more have to go. Those that matter below are added to `left`.
-    fn make_room(&self, clock: &mut Clock, bytes: u64, most: usize, left: &mut Vec<Victim>) -> bool {
+    /// Evicts until `bytes` more fit, or until parts of `most` bytes have gone; false if more may have to go. Those that matter below are
+    /// added to `left`.
+    fn make_room(&self, clock: &mut Clock, bytes: u64, most: u64, left: &mut Vec<Victim>) -> bool {
         // Readers may give lives back while we take them: after a few rounds they no longer help.
         let mut mercy = clock.list.len() * usize::from(Part::Index.lives() + 1);
         let (mut evicted, mut spared) = (0, 0);
         let packs = self.packs();
         while self.plain_used() + bytes > self.plain_capacity.load(Relaxed) {
-            if evicted == most {
+            if evicted >= most {
                 break;
             }
             let Some(resident) = clock.list.pop_front() else { break };
@@ -408,7 +417,7 @@ impl Cache {
                 spared += 1;
                 clock.list.push_back(resident);
             } else if let Some(taken) = table.take(resident.slot) {
-                evicted += 1;
+                evicted += taken.0;
                 self.used.fetch_sub(taken.0, Relaxed);
                 if packs || is_watched((table.number(), resident.slot)) {
                     left.push(Victim { table, slot: resident.slot, taken });

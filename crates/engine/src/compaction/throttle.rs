@@ -184,7 +184,8 @@ impl Paced<'_> {
         while let Some(nap) = self.budget.nap(self.share).filter(|_| !is_over()) {
             std::thread::sleep(Duration::from_nanos(nap));
             let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
-            self.budget.slept(now.saturating_sub(before));
+            // A clock that hardly moves must not keep it from working.
+            self.budget.slept(now.saturating_sub(before).max(nap));
             self.consider(now);
         }
         if now > start {
@@ -228,8 +229,7 @@ impl Budget {
     }
 
     fn slept(&mut self, ns: u64) {
-        // A clock that does not move must not keep it from working.
-        self.owed_ns = if ns == 0 { 0 } else { self.owed_ns.saturating_sub(ns) };
+        self.owed_ns = self.owed_ns.saturating_sub(ns);
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct MemoryWatch {
     limits: ProcessLimits,
     /// What is asked for, bytes: by the settings, or as memory is divided now.
     cache_size: AtomicU64,
+    /// What all memtables may hold beside it, bytes.
+    memtables: AtomicU64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
     now: Mutex<Watched>,
@@ -29,8 +31,8 @@ pub(super) struct MemoryWatch {
 struct Watched {
     found: Option<MemoryLimit>,
     confined: Confined,
-    /// The cache's size for which that was.
-    asked: u64,
+    /// The sizes of memtables and cache for which that was.
+    asked: (u64, u64),
     valve: Valve,
 }
 
@@ -42,15 +44,16 @@ impl MemoryWatch {
         let found = limits.memory();
         let confined = confine(settings, families, found.as_ref().map(|found| found.bytes));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
-        if confined.note.is_some() {
-            settings.memory_budget = settings.memory_budget.min(confined.cache_size.saturating_add(confined.db_write_buffer_size));
-        }
-        let now = Mutex::new(Watched { found, confined, asked: settings.cache_size, valve: Valve::default() });
-        MemoryWatch { limits, cache_size: AtomicU64::new(settings.cache_size), withheld: AtomicU64::new(0), now }
+        settings.memory_budget = settings.memory_budget.min(confined.together);
+        let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
+        let now = Mutex::new(Watched { found, confined, asked: (memtables, cache_size), valve: Valve::default() });
+        let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
+        MemoryWatch { limits, cache_size, memtables, withheld, now }
     }
 
-    /// Asks for another size of the cache, bytes; it is given at the next look, as far as the limit allows.
-    pub fn ask(&self, cache_size: u64) {
+    /// Asks for another size of the cache beside memtables of that size, bytes; it is given at the next look, as far as the limit allows.
+    pub fn ask(&self, memtables: u64, cache_size: u64) {
+        self.memtables.store(memtables, Ordering::Relaxed);
         self.cache_size.store(cache_size, Ordering::Relaxed);
     }
 
@@ -68,10 +71,11 @@ impl MemoryWatch {
     fn watch(&self, settings: &DbSettings, families: impl FnOnce() -> Vec<Arc<FamilySettings>>, cache: &Cache) {
         let found = self.limits.memory();
         let mut now = self.now.lock();
-        let (limit, cache_size) = (found.as_ref().map(|found| found.bytes), self.cache_size.load(Ordering::Relaxed));
-        if cache_size != now.asked || limit != now.found.as_ref().map(|found| found.bytes) {
-            let db = DbSettings { cache_size, ..settings.clone() };
-            now.asked = cache_size;
+        let limit = found.as_ref().map(|found| found.bytes);
+        let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
+        if asked != now.asked || limit != now.found.as_ref().map(|found| found.bytes) {
+            let db = DbSettings { cache_size, db_write_buffer_size, ..settings.clone() };
+            now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }
         let size = now.confined.cache_size;
@@ -131,7 +135,8 @@ impl Inner {
 
     /// Another compaction may start now. One may always, and without threads nothing runs beside it.
     pub(super) fn may_compact(&self, shared: &Shared) -> bool {
-        shared.busy_output.len() < self.compactions_at_once()
+        // Not bounded by the threads: compactions by hand count, too, but run on the threads of callers.
+        shared.busy_output.len() < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
     }
 
     fn compactions_at_once(&self) -> usize {
@@ -151,7 +156,9 @@ impl Inner {
             return 1.0;
         }
         let shared = self.shared.lock();
-        if shared.settling > 0 || shared.blocked.is_some() || shared.closing || !shared.manual.is_empty() {
+        // A flush that has no thread of its own waits for the end of the compaction, and writers soon for it.
+        let is_in_the_way = || self.settings.max_background_jobs == 1 && shared.families.values().any(|c| !c.view.load().full.is_empty());
+        if shared.settling > 0 || shared.blocked.is_some() || shared.closing || !shared.manual.is_empty() || is_in_the_way() {
             return 1.0;
         }
         drop(shared);

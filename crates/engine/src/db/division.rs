@@ -39,7 +39,7 @@ impl Division {
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
         let budget = settings.memory_budget;
-        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 16 * 15)));
+        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 5 * 4)));
         let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
@@ -70,7 +70,7 @@ impl Inner {
         self.division.memtables.store(memtables, Ordering::Relaxed);
         // Memtables that are larger than they are to be keep their bytes until they are flushed.
         let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
-        self.memory.ask(cache);
+        self.memory.ask(memtables, cache);
     }
 
     /// What happened since the last look.

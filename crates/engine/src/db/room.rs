@@ -36,7 +36,7 @@ pub(super) struct Pressure {
 const STOP: u64 = u64::MAX;
 
 impl Pressure {
-    fn set(&self, pace: &Pace) {
+    pub fn set(&self, pace: &Pace) {
         let rate = match pace {
             Pace::Free => 0,
             Pace::Delay { bytes_per_second } => (*bytes_per_second).clamp(1, STOP - 1),

@@ -18,6 +18,8 @@ pub struct Confined {
     pub cache_size: u64,
     /// Bytes of all memtables.
     pub db_write_buffer_size: u64,
+    /// Bytes that both may take together; `u64::MAX`: no limit is known.
+    pub together: u64,
     /// What does not fit, for people.
     pub note: Option<String>,
 }
@@ -25,11 +27,15 @@ pub struct Confined {
 /// Fits the settings of a database and of its families into `limit` bytes of memory. Memtables are bounded only where the settings leave
 /// them without a bound.
 pub fn confine<'a>(db: &DbSettings, families: impl Iterator<Item = &'a FamilySettings>, limit: Option<u64>) -> Confined {
-    let mut confined = Confined { cache_size: db.cache_size, db_write_buffer_size: db.db_write_buffer_size, note: None };
+    let mut confined =
+        Confined { cache_size: db.cache_size, db_write_buffer_size: db.db_write_buffer_size, together: u64::MAX, note: None };
     let Some(limit) = limit else { return confined };
     let ours = limit / 4 * 3;
+    confined.together = ours;
     let each = families.map(|family| family.write_buffer_size.saturating_mul(family.max_write_buffer_number as u64));
-    let memtables = each.fold(0, u64::saturating_add).min(db.db_write_buffer_size);
+    // Where the sizes of families move, their settings tell only where they began.
+    let each = if db.memory_budget > 0 { u64::MAX } else { each.fold(0, u64::saturating_add) };
+    let memtables = each.min(db.db_write_buffer_size);
     if memtables.saturating_add(db.cache_size) <= ours {
         return confined;
     }

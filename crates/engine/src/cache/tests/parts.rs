@@ -183,3 +183,31 @@ fn threads_share_both_parts() {
     homes.iter().for_each(|home| cache.forget(&**home));
     assert_eq!(cache.used(), 0);
 }
+
+#[test]
+fn a_share_outlives_a_capacity_of_nothing() {
+    let cache = Cache::new(20_000);
+    cache.resize(20_000, 5000);
+    for capacity in [3, 0, 7, 20_000] {
+        cache.set_capacity(capacity);
+        assert_eq!((cache.capacity(), cache.packed_capacity()), (capacity, capacity / 4));
+    }
+}
+
+#[test]
+fn a_reader_does_not_evict_for_whoever_makes_the_budget_smaller() {
+    let cache = Cache::new(1 << 20);
+    let home = Home::new(801);
+    for slot in 0..800 {
+        read(&cache, &home, slot, 1000);
+    }
+    let before = cache.used();
+    // As in the middle of a resize.
+    cache.plain_capacity.store(100_000, Relaxed);
+    home.put(&cache, 800, Part::Index, 50_000);
+    assert!(home.has(800));
+    assert!(cache.used() <= before && cache.used() > before - 5000, "{} of {before}", cache.used());
+    cache.resize(100_000, 30_000);
+    assert!(cache.used() <= 100_000);
+    assert_eq!(counted(&cache, &[home]), (cache.used() - cache.packed_used(), cache.packed_used()));
+}

@@ -107,8 +107,39 @@ fn a_budget_keeps_to_its_share() {
     assert_eq!(budget.nap(0.1), None);
     budget.work(SLICE_NS, 0.5);
     assert!(budget.nap(0.5).is_some());
-    budget.slept(0);
-    assert_eq!(budget.nap(0.5), None, "a clock that stands does not stop the work");
+}
+
+/// A clock that hardly moves, and gives up after a while.
+#[derive(Debug)]
+struct Slow {
+    looks: AtomicU64,
+    cancel: AtomicBool,
+}
+
+impl Clock for Slow {
+    fn monotonic_ns(&self) -> u64 {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed);
+        if look > 300 {
+            self.cancel.store(true, Ordering::Relaxed);
+        }
+        if look == 0 { 0 } else { PERIOD_NS / 2 + look }
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_clock_that_hardly_moves_does_not_stop_the_work() {
+    let made = Made::new();
+    let (room, throttle, failed) = (CpuRoom::new(made.0.path()), Throttle::default(), AtomicBool::new(false));
+    let clock = Slow { looks: AtomicU64::new(0), cancel: AtomicBool::new(false) };
+    throttle.share.store(0.5f64.to_bits(), Ordering::Relaxed);
+    let pacing = Pacing { throttle: &throttle, room: &room, urgency: &|| 0.0 };
+    let mut rests = Rests::new(&clock.cancel, &failed, Some((pacing, &clock)));
+    assert!(rests.look().is_some());
+    assert_eq!(throttle.pauses().0, 1);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 use super::*;
 use crate::clock::ManualClock;
 use crate::db::Db;
+use crate::db::mem::Mem;
+use crate::db::view::View;
+use crate::pacing::{Pace, StopReason};
+use crate::settings::Budgets;
 use sinter_storage::store::MemoryStore;
 use std::fs;
 
@@ -149,6 +153,16 @@ fn as_many_compactions_run_as_there_are_processors() {
     assert!(!db.inner.may_compact(&shared));
     shared.busy_output.clear();
     drop(shared);
+    // A compaction by hand may take hours, and runs on its caller's thread: it must not keep writers of other families waiting.
+    let db2 = made.open(DbSettings { max_background_jobs: 2, ..DbSettings::default() });
+    let mut shared = db2.inner.shared.lock();
+    shared.busy_output.push((0, 1, Default::default()));
+    assert!(!db2.inner.may_compact(&shared));
+    db2.inner.pressure.set(&Pace::Stop(StopReason::Runs));
+    assert!(db2.inner.may_compact(&shared));
+    db2.inner.pressure.set(&Pace::Free);
+    shared.busy_output.clear();
+    drop(shared);
     db.put(b"k", b"v").unwrap();
     db.flush().unwrap();
     db.close().unwrap();
@@ -176,4 +190,39 @@ fn work_that_somebody_waits_for_is_urgent() {
     assert_eq!(db.inner.urgency(core), 1.0);
     db.inner.shared.lock().manual.clear();
     assert_eq!(db.inner.urgency(core), 0.0);
+}
+
+#[test]
+fn a_compaction_in_the_way_of_a_flush_is_urgent() {
+    for jobs in [1, 2] {
+        let made = Made::new("max");
+        let db = made.open(DbSettings { max_background_jobs: jobs, ..DbSettings::default() });
+        let core = &db.default_family().core;
+        db.inner.shared.lock().flushing.insert(core.id);
+        let before = core.view.load_full();
+        let mem = Mem::new(&db.inner.pool, 0, 0);
+        core.view.store(Arc::new(View { mem, full: vec![before.mem.clone()], tree: before.tree.clone() }));
+        assert_eq!(db.inner.urgency(core), if jobs == 1 { 1.0 } else { 0.0 }, "{jobs} threads");
+        core.view.store(before);
+        db.inner.shared.lock().flushing.clear();
+    }
+}
+
+#[test]
+fn a_budget_that_moves_stays_within_the_limit_and_loses_nothing() {
+    for (limit, memory, expected) in [(512, 400, 384), (64, 160, 48)] {
+        let made = Made::new(&mib(limit));
+        let budgets = Budgets { memory: Some(memory * MIB), ..Budgets::default() };
+        let builder = Db::builder().settings(budgets.db()).family("default", budgets.family()).system_root(made.0.path());
+        let db = builder.clock(Arc::new(ManualClock::default())).open_store(Arc::new(MemoryStore::new())).unwrap();
+        assert!(db.memory_note().is_some());
+        for (at, memtables) in [128, 30, 200, 10].into_iter().enumerate() {
+            let memtables = memtables * MIB * expected / 384;
+            db.inner.memory.ask(memtables, db.settings().memory_budget - memtables);
+            db.inner.watch_limits(at as u64 + 1);
+            assert_eq!((memtables + db.inner.cache.capacity()) / MIB, expected, "{memtables} bytes of memtables");
+        }
+        db.inner.divide_memory();
+        assert!(db.inner.division.memtables() < expected * MIB);
+    }
 }
