@@ -1,9 +1,9 @@
-//! What a compressed part of the block cache is worth, by share, size of the cache, skew and medium; a Markdown table:
-//! `cargo run --release -p sinter-lab --example cache_parts [seconds per cell [directory]]`.
+//! What a compressed part of the block cache is worth, by share, size of the cache and skew; Markdown tables:
+//! `cargo run --release -p sinter-lab --example cache_parts [directory]`.
 //!
-//! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The slow medium is the same files behind a
-//! model that takes 100 us for each read. Cells are thousands of reads per second after a warm-up; `auto` starts with nothing packed and has
-//! thirty seconds.
+//! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The first table counts, so that it does
+//! not depend on the machine: blocks read from the medium and blocks unpacked, per hundred reads, once the cache is warm. The second lets
+//! `auto` find its share over the same files behind a model of a medium that takes 100 us for each read, and over the page cache.
 
 use sinter_lab::workload::{Distribution, KeyCoder, KeyStream, Permutation, ValuePool, Zipf};
 use sinter_storage::store::{DirStore, Medium, Store, Throttle};
@@ -16,7 +16,11 @@ use std::time::{Duration, Instant};
 
 const KEYS: u64 = 100_000;
 const VALUE: usize = 1000;
-const AUTO_SECONDS: f64 = 30.0;
+/// Reads until the cache is warm, and reads that are counted.
+const WARM: u32 = 400_000;
+const READS: u32 = 100_000;
+/// What `auto` gets to find its share: it moves a thirty-second of the cache each second.
+const AUTO_SECONDS: f64 = 25.0;
 
 fn open(directory: &Path, slow: bool, cache_size: u64, compressed_cache: CompressedCache) -> Result<Db, Box<dyn Error>> {
     let settings = DbSettings { cache_size, compressed_cache, ..DbSettings::default() };
@@ -39,56 +43,66 @@ fn fill(directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(db.close()?)
 }
 
-/// Reads for so long; thousands of reads per second.
-#[expect(clippy::disallowed_methods, reason = "a measurement in real time")]
-fn read(db: &Db, keys: &mut KeyStream, seconds: f64) -> Result<f64, Box<dyn Error>> {
+/// Makes so many reads; blocks from the medium and blocks unpacked, per hundred reads.
+fn read(db: &Db, keys: &mut KeyStream, reads: u32) -> Result<(f64, f64), Box<dyn Error>> {
     let coder = KeyCoder::new(16);
     let mut key = coder.buffer();
-    let (start, mut reads) = (Instant::now(), 0u32);
-    while start.elapsed().as_secs_f64() < seconds {
-        for _ in 0..100 {
-            coder.write(keys.next_key(), &mut key);
-            db.get(&key)?.ok_or("a key is missing")?;
-        }
-        reads += 100;
+    let count = |name| db.stats().tickers.iter().find(|(ticker, _)| *ticker == name).map_or(0, |(_, n)| *n);
+    let counts = || (count("rocksdb.block.cache.data.miss"), count("rocksdb.compressed.secondary.cache.hits"));
+    let before = counts();
+    for _ in 0..reads {
+        coder.write(keys.next_key(), &mut key);
+        db.get(&key)?.ok_or("a key is missing")?;
     }
-    Ok(f64::from(reads) / start.elapsed().as_secs_f64() / 1000.0)
+    let after = counts();
+    let per_hundred = |now: u64, then: u64| (now - then) as f64 * 100.0 / f64::from(reads);
+    Ok((per_hundred(after.0, before.0), per_hundred(after.1, before.1)))
 }
 
+#[expect(clippy::disallowed_methods, reason = "the medium of the second table takes real time")]
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let seconds: f64 = arguments.next().map_or(Ok(3.0), |text| text.parse())?;
-    let directory = arguments.next().map_or_else(|| std::env::temp_dir().join("sinter-cache-parts"), Into::into);
+    let directory = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("sinter-cache-parts"), Into::into);
     if !directory.exists() {
         fill(&directory)?;
     }
-    let spread = Permutation::new(KEYS, 1);
     let skews = [
         ("exp 10", Distribution::Exponential(10.0)),
-        ("Zipf 0.9", Distribution::Zipf(Zipf::new(KEYS, 0.9), spread)),
+        ("Zipf 0.9", Distribution::Zipf(Zipf::new(KEYS, 0.9), Permutation::new(KEYS, 1))),
         ("uniform", Distribution::Uniform),
     ];
-    println!("| medium | reads | cache / data | 0 | 25 % | 50 % | 75 % | auto | its share |\n|---|---|---|---|---|---|---|---|---|");
-    for (medium, slow) in [("page cache", false), ("100 us", true)] {
+    let keys = |distribution: &Distribution| KeyStream::new(KEYS, distribution.clone(), 1, 1);
+    let data = KEYS * (VALUE as u64 + 16);
+    let parts = [("1/16", data / 16), ("1/4", data / 4), ("1/2", data / 2), ("2", data * 2)];
+    println!("| reads | cache / data | 0 | 25 % | 50 % | 75 % |\n|---|---|---|---|---|---|");
+    for (skew, distribution) in &skews {
+        for (part, cache) in parts {
+            print!("| {skew} | {part} |");
+            for share in [CompressedCache::Off, CompressedCache::Share(0.25), CompressedCache::Share(0.5), CompressedCache::Share(0.75)] {
+                let db = open(&directory, false, cache, share)?;
+                let mut keys = keys(distribution);
+                read(&db, &mut keys, WARM)?;
+                let (misses, unpacked) = read(&db, &mut keys, READS)?;
+                print!(" {misses:.1} + {unpacked:.1} |");
+                db.close()?;
+            }
+            println!();
+        }
+    }
+    println!("\n| medium | reads | cache / data | auto | its share |\n|---|---|---|---|---|");
+    for (medium, slow) in [("100 us", true), ("page cache", false)] {
         for (skew, distribution) in &skews {
-            for (part, divisor) in [("1/16", 16), ("1/4", 4), ("1/2", 2), ("2", 0)] {
-                let data = KEYS * (VALUE as u64 + 16);
-                let cache = if divisor == 0 { 2 * data } else { data / divisor };
-                print!("| {medium} | {skew} | {part} |");
-                let shares =
-                    [CompressedCache::Off, CompressedCache::Share(0.25), CompressedCache::Share(0.5), CompressedCache::Share(0.75)];
-                let mut last = String::new();
-                for share in shares.into_iter().chain([CompressedCache::Auto]) {
-                    let db = open(&directory, slow, cache, share)?;
-                    let mut keys = KeyStream::new(KEYS, distribution.clone(), 1, 1);
-                    let is_auto = share == CompressedCache::Auto;
-                    read(&db, &mut keys, if is_auto && divisor != 0 { AUTO_SECONDS } else { seconds })?;
-                    print!(" {:.1} |", read(&db, &mut keys, seconds)?);
-                    let packed = db.property(&db.default_family(), "sinterdb.compressed-cache-capacity").unwrap_or_default();
-                    last = format!("{:.0} %", packed.parse::<f64>()? * 100.0 / cache as f64);
-                    db.close()?;
+            for (part, cache) in parts {
+                let db = open(&directory, slow, cache, CompressedCache::Auto)?;
+                let mut keys = keys(distribution);
+                let start = Instant::now();
+                while start.elapsed().as_secs_f64() < AUTO_SECONDS {
+                    read(&db, &mut keys, 1000)?;
                 }
-                println!(" {last} |");
+                let (misses, unpacked) = read(&db, &mut keys, READS / 5)?;
+                let packed = db.property(&db.default_family(), "sinterdb.compressed-cache-capacity").unwrap_or_default();
+                let share = packed.parse::<f64>()? * 100.0 / cache as f64;
+                println!("| {medium} | {skew} | {part} | {misses:.1} + {unpacked:.1} | {share:.0} % |");
+                db.close()?;
             }
         }
     }
