@@ -44,7 +44,8 @@ impl Level {
         let group = self.groups.entry(codec_name(properties.codec)).or_default();
         group.tables += 1;
         group.bytes += info.bytes;
-        group.raw_bytes += properties.raw_block_bytes;
+        // A damaged manifest and table may claim anything.
+        group.raw_bytes = group.raw_bytes.saturating_add(properties.raw_block_bytes);
         if info.number >= self.chosen.0 {
             self.chosen = (info.number, properties.chosen);
         }

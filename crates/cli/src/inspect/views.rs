@@ -96,7 +96,7 @@ pub(super) fn table(store: &dyn Store, state: &State, number: u64) -> Result<Sho
     line!(text, "{}", table_line(info));
     let mut json = Map::new();
     for (name, value) in property_list(&properties) {
-        line!(text, "  {name:<18} {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
+        line!(text, "  {name:<18} {}", value.as_str().map_or_else(|| value.to_string(), |text| escape_whole(text.as_bytes())));
         json.insert(name.into(), value);
     }
     let json = json!({ "family": family.name, "level": level, "run": run, "table": table_json(info), "properties": json });

@@ -24,7 +24,7 @@ impl Inner {
         let tree = core.view.load().tree.clone();
         let tables = |runs: &Vec<Arc<super::view::OpenRun>>| {
             runs.iter().flat_map(|run| &run.tables).fold(Holding::default(), |sum, table| Holding {
-                raw_bytes: sum.raw_bytes + table.info().raw_bytes,
+                raw_bytes: sum.raw_bytes.saturating_add(table.info().raw_bytes),
                 misses: sum.misses + table.take_misses(),
             })
         };

@@ -73,8 +73,9 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
-/// Removes what a process of this number that is gone, killed perhaps, left below a medium's directory.
+/// Removes what a process of this number that is gone, killed perhaps, left: its directory below a medium's, and its cgroup.
 pub fn remove_left(parent: &Path, process: u32) {
+    super::limits::remove_left(process);
     let own = |name: &str| name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) == Some(process.to_string().as_str());
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(own) {

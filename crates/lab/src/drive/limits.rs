@@ -39,6 +39,18 @@ pub(super) fn confine(limits: &Limits) -> Confined {
     }
 }
 
+/// The memory that this process is limited to from outside, bytes.
+pub(super) fn memory_limit() -> Option<u64> {
+    Groups::read().ok()?.limit()
+}
+
+/// Removes the cgroup of a process that is gone, killed perhaps, and was started by this one.
+pub(super) fn remove_left(process: u32) {
+    if let Ok(groups) = Groups::read() {
+        groups.remove_left(process);
+    }
+}
+
 impl Drop for Confined {
     fn drop(&mut self) {
         if let Some(cpus) = self.cpus {
@@ -88,6 +100,9 @@ struct Files {
 
 const VERSION_1: Files = Files { limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes", has_control: false };
 const VERSION_2: Files = Files { limit: "memory.max", swap: "memory.swap.max", has_control: true };
+
+/// How the cgroups of runs are called; the number of the process follows.
+const PREFIX: &str = "sinter-run-";
 
 /// A cgroup made for this run.
 struct Group {
@@ -160,8 +175,17 @@ impl Groups {
             }
         }
         let why = first.unwrap_or_default();
-        let way = format!("run it as root, or within `systemd-run --user --scope -p MemoryMax={bytes}`");
-        Err(format!("no cgroup can be made for it ({why}); {way}"))
+        // Nobody but root is given a part of the tree of version 1.
+        let scope = format!(", or within `systemd-run --user --scope -p MemoryMax={bytes}`");
+        let scope = if self.files.has_control { scope } else { String::new() };
+        Err(format!("no cgroup can be made for it ({why}); run it as root{scope}"))
+    }
+
+    /// Removes what a process of this number that is gone had made. One that still has a process in it stays.
+    fn remove_left(&self, process: u32) {
+        for parent in self.chain() {
+            let _ = fs::remove_dir(parent.join(format!("{PREFIX}{process}")));
+        }
     }
 
     fn enter_below(&self, parent: &Path, bytes: u64) -> io::Result<Group> {
@@ -170,7 +194,9 @@ impl Groups {
             // Refused while the group itself has processes, unless it is the root.
             fs::write(&control, "+memory")?;
         }
-        let group = Group { own: parent.join(format!("sinter-run-{}", std::process::id())), home: self.home.clone() };
+        let group = Group { own: parent.join(format!("{PREFIX}{}", std::process::id())), home: self.home.clone() };
+        // Of a process that had the same number and was killed.
+        let _ = fs::remove_dir(&group.own);
         fs::create_dir(&group.own)?;
         let entered = fs::write(group.own.join(self.files.limit), bytes.to_string())
             .and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
@@ -258,5 +284,31 @@ mod tests {
         assert_eq!(read("cgroup.procs"), std::process::id().to_string());
         let inside = Groups { mount: mount.path().into(), home: group.own, files: &VERSION_1 };
         assert_eq!(inside.limit(), Some(4096));
+    }
+
+    #[test]
+    fn a_group_of_a_killed_process_is_in_nobodys_way() {
+        let mount = tempfile::tempdir().unwrap();
+        let home = mount.path().join("a");
+        let left = |parent: &Path, process: u32| {
+            let group = parent.join(format!("{PREFIX}{process}"));
+            fs::create_dir_all(&group).unwrap();
+            group
+        };
+        let groups = Groups { mount: mount.path().into(), home: home.clone(), files: &VERSION_1 };
+        let (ours, inner, outer) = (left(&home, 71), left(&home, 7), left(mount.path(), 7));
+        groups.remove_left(7);
+        assert!(ours.exists() && !inner.exists() && !outer.exists());
+        // The number of this process was another's, which was killed.
+        left(&home, std::process::id());
+        assert!(groups.enter(4096).unwrap().is_some());
+    }
+
+    #[test]
+    fn advice_fits_the_version() {
+        let nowhere = tempfile::tempdir().unwrap().path().join("gone");
+        let groups = Groups { mount: nowhere.clone(), home: nowhere, files: &VERSION_1 };
+        let refused = groups.enter(4096).err().unwrap();
+        assert!(refused.ends_with("; run it as root"), "{refused}");
     }
 }

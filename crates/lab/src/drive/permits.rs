@@ -1,6 +1,6 @@
 //! What a run can be confined to here: asked of the kernel before a study is planned, so that nobody finds out after an hour.
 
-use super::limits::confine;
+use super::limits::{confine, memory_limit};
 use crate::result::Machine;
 use crate::run::Limits;
 use std::path::Path;
@@ -11,15 +11,18 @@ pub fn permitted_processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The memory of the machine, bytes, if this process may be limited to `least` bytes, which it is for a moment.
+/// The memory that a run can have, bytes: the machine's, or what this process is limited to from outside if that is less. Only if this
+/// process may be limited to `least` bytes, which it is for a moment.
 ///
 /// # Errors
 /// Why not; one line.
 pub fn permitted_memory(least: u64) -> Result<u64, String> {
+    let machine = Machine::here(Path::new("/")).memory_bytes;
+    let most = memory_limit().map_or(machine, |limit| limit.min(machine));
     let confined = confine(&Limits { cpus: None, memory_bytes: Some(least) });
     match &confined.confinement.complaint {
         Some(complaint) => Err(complaint.clone()),
-        None => Ok(Machine::here(Path::new("/")).memory_bytes),
+        None => Ok(most),
     }
 }
 
@@ -33,7 +36,8 @@ mod tests {
         assert!(permitted_processors() >= 1);
         let first = permitted_memory(1 << 30);
         match &first {
-            Ok(bytes) => assert!(*bytes > 0),
+            // More than that would not hold, whatever the machine has.
+            Ok(bytes) => assert!(*bytes > 0 && memory_limit().is_none_or(|limit| *bytes <= limit)),
             Err(why) => assert!(why.starts_with("limits.memory_bytes: ") && !why.contains('\n'), "{why}"),
         }
         assert_eq!(permitted_memory(1 << 30).is_ok(), first.is_ok());

@@ -116,7 +116,7 @@ impl Room {
         let names = || list(&more.iter().map(|bytes| format_bytes(*bytes)).collect::<Vec<_>>());
         match &permits.memory {
             _ if more.is_empty() => {}
-            Ok(all) => left_out.push(format!("runs of A with {} of memory: the machine has {} MiB", names(), all >> 20)),
+            Ok(all) => left_out.push(format!("runs of A with {} of memory: a run can have {} MiB", names(), all >> 20)),
             Err(why) => left_out.push(format!(
                 "runs of A with {} of memory are not permitted ({why}). They have no limit, so that their files may lie in the page \
                  cache whole",

@@ -579,8 +579,9 @@ fn folders_of_other_versions_are_refused() {
     assert!(matches!(Folder::open(Path::new("/nowhere")), Err(Error::Request(_))));
     let folder = fake.folder(&study);
     let file = folder.path().join("study.json");
-    let text = std::fs::read_to_string(&file).unwrap().replacen("\"version\": 1", "\"version\": 9", 1);
-    std::fs::write(&file, text).unwrap();
+    let mut written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    written["version"] = 9.into();
+    std::fs::write(&file, written.to_string()).unwrap();
     let Err(Error::Request(what)) = Folder::open(folder.path()) else { panic!("accepted") };
     assert!(what.contains("version 9"), "{what}");
 }

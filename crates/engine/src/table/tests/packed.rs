@@ -149,6 +149,26 @@ fn tables_are_finished_while_helpers_end() {
 }
 
 #[test]
+fn helpers_may_come_and_go_under_many_tables() {
+    let rows = many_rows(1500, &mut Random(8));
+    let codecs = every_compression();
+    let expected = codecs.iter().map(|compression| table(&rows, *compression, &Arc::default())).collect::<Vec<_>>();
+    let packers = packers(3);
+    std::thread::scope(|scope| {
+        let tables: Vec<_> = codecs.iter().map(|compression| scope.spawn(|| table(&rows, *compression, &packers))).collect();
+        let mut helpers = [0.0, 3.0, 1.0, 2.0].into_iter().cycle();
+        while !tables.iter().all(|made| made.is_finished()) {
+            packers.look(99.0, helpers.next().unwrap() + 1.0, Duration::from_secs(1));
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        for (made, (expected, compression)) in tables.into_iter().zip(expected.iter().zip(&codecs)) {
+            assert!(made.join().unwrap() == *expected, "{compression:?}");
+        }
+    });
+    assert!(format!("{packers:?}").contains("waiting: 0"), "{packers:?}");
+}
+
+#[test]
 fn a_panic_is_an_error_and_the_helper_goes_on() {
     let rows = many_rows(200, &mut Random(6));
     let lz4 = Compression { codec: Codec::Lz4, ..Compression::default() };
