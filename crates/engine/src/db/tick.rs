@@ -1,5 +1,5 @@
-//! What the database looks after once a second, whether there is work or not. The thread for flushes does it, which never is busy for long;
-//! a database without threads does without, so that it repeats exactly.
+//! What the database looks after once a second, whether there is work or not. The thread for flushes does it, which is never busy for long
+//! unless it is the only one; a database without threads does without, so that it repeats exactly.
 
 use super::Inner;
 use std::sync::atomic::Ordering;

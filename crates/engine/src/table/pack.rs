@@ -1,7 +1,8 @@
 //! Threads that compress data blocks for tables under construction while processors are free; one set per open database.
 //!
 //! A table's [`Window`](super::window::Window) hands batches of blocks over and takes them back in order. A batch that no helper has begun
-//! goes back unpacked, and whoever asked for it packs it: a table is never slower than alone, and needs no helper to be finished.
+//! goes back unpacked, and whoever asked for it packs it: a table needs no helper to be finished, and waits only for one that is at its
+//! oldest batch.
 //!
 //! How many helpers work follows once a second from what the processors have left. Helpers run at a low priority of the operating system:
 //! what they get is what others leave, and if that is next to nothing they are not asked any more.
