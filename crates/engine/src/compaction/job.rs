@@ -63,8 +63,8 @@ pub struct Context<'a> {
     pub direct: bool,
     /// Start writing a table to the medium every so many bytes; 0: leave it to the final sync.
     pub bytes_per_sync: u64,
-    /// Let other threads append to the tables.
-    pub write_behind: bool,
+    /// Other threads may work for the job: append to its tables, merge its other key ranges. Without them it repeats exactly.
+    pub threads: bool,
     /// Threads that may compress.
     pub packers: &'a Arc<Packers>,
     /// Most key ranges worked on at once.
@@ -282,14 +282,17 @@ struct Job<'a> {
 type Piece = Result<Option<(Counts, Vec<TableInfo>)>>;
 
 impl Job<'_> {
-    /// All key ranges, side by side; the first on this thread.
+    /// All key ranges: side by side, the first on this thread, or all on this thread, one after the other.
     fn pieces<C: Cursor>(&self, cuts: &[Vec<u8>], source: impl Fn() -> Merge<C> + Sync) -> Vec<Piece> {
-        let source = &source;
         let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
+        let piece = |i: usize| self.piece(i.checked_sub(1).and_then(bound), bound(i), source());
+        if !self.context.threads {
+            return (0..=cuts.len()).map(piece).collect();
+        }
+        let piece = &piece;
         std::thread::scope(|scope| {
-            let others: Vec<_> =
-                (0..cuts.len()).map(|i| scope.spawn(move || self.piece(bound(i), cuts.get(i + 1).map(Vec::as_slice), source()))).collect();
-            let mut pieces = vec![self.piece(None, bound(0), source())];
+            let others: Vec<_> = (1..=cuts.len()).map(|i| scope.spawn(move || piece(i))).collect();
+            let mut pieces = vec![piece(0)];
             pieces.extend(others.into_iter().map(|piece| piece.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
             pieces
         })
@@ -398,7 +401,7 @@ impl<'a> TableFactory for Factory<'a> {
             Some(auto) => auto.timed(out),
             None => out,
         };
-        let out = if context.write_behind { behind(out) } else { out };
+        let out = if context.threads { behind(out) } else { out };
         let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
         let auto = context.auto.map(|auto| (&**auto, level));

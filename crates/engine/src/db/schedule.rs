@@ -312,7 +312,7 @@ impl Inner {
             filter: core.filter.as_deref(),
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: self.settings.bytes_per_sync,
-            write_behind: !self.inline(),
+            threads: !self.inline(),
             packers: &self.packers,
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,

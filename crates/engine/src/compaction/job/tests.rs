@@ -56,7 +56,7 @@ impl World {
             filter: None,
             direct: false,
             bytes_per_sync: 0,
-            write_behind: pieces > 1,
+            threads: pieces > 1,
             packers: &self.packers,
             max_subcompactions: pieces,
             cancel: &self.cancel,
