@@ -57,8 +57,8 @@ struct Level {
     why: String,
 }
 
-impl Default for Level {
-    fn default() -> Self {
+impl Level {
+    fn new(number: usize) -> Self {
         Level {
             effects: REFERENCE,
             samples: 0,
@@ -66,7 +66,7 @@ impl Default for Level {
             missed: 0.0,
             holds: 0,
             watched_seconds: 0.0,
-            standing: Standing::default(),
+            standing: Standing::of(number),
             since_unix: 0,
             why: String::from("nothing is known yet"),
         }
@@ -294,8 +294,8 @@ impl Level {
 
 impl State {
     fn level(&mut self, number: usize) -> &mut Level {
-        if self.levels.len() <= number {
-            self.levels.resize_with(number + 1, Level::default);
+        while self.levels.len() <= number {
+            self.levels.push(Level::new(self.levels.len()));
         }
         &mut self.levels[number]
     }

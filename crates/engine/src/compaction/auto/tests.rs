@@ -38,11 +38,11 @@ fn pass(auto: &Auto, seconds: std::ops::Range<u64>, idle: f64, written: u64, mis
 }
 
 #[test]
-fn it_starts_with_lz4_and_says_that_it_knows_nothing() {
+fn it_starts_without_compression_on_level_0_and_with_lz4_below_and_says_that_it_knows_nothing() {
     let (_, auto) = measuring();
-    for level in [0, 3, LAST] {
-        let (compression, why) = auto.choice(level);
-        assert_eq!((compression.codec, why.as_str()), (Codec::Lz4, "auto lz4: nothing is known yet"));
+    for (level, codec, why) in [(3, Codec::Lz4, "lz4"), (0, Codec::None, "none"), (LAST, Codec::Lz4, "lz4")] {
+        let (compression, reason) = auto.choice(level);
+        assert_eq!((compression.codec, reason), (codec, format!("auto {why}: nothing is known yet")));
     }
     pass(&auto, 0..100, 2.0, 100_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::Lz4, "without samples there is nothing to choose by");
