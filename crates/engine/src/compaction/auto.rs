@@ -109,6 +109,8 @@ pub struct Observed {
     pub idle: f64,
     /// Reads, seeks and writes since the database was opened.
     pub operations: u64,
+    /// What the kernel can keep of files, bytes, where that is known.
+    pub for_files: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
     /// By level.
@@ -226,16 +228,21 @@ impl Auto {
             if !level.is_live() {
                 continue;
             }
+            let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
             let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
             let situation = Situation {
                 effects,
                 current: level.standing.chosen,
                 written: level.judged_written(),
                 missed: level.missed,
-                expected_misses: EXPECTED_MISSES * WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds),
+                // What level 0 has is soon somewhere else.
+                expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched },
                 missed_anywhere: missed,
                 block,
                 share: part(level.holds as f64, holds),
+                data: holds,
+                for_files: seen.for_files.filter(|_| self.measures).map_or(f64::INFINITY, |bytes| bytes as f64),
+                unwatched,
                 seconds,
                 idle: idle * part(level.judged_written(), written),
                 medium,

@@ -89,6 +89,12 @@ pub struct Situation {
     pub block: f64,
     /// The level's part of the family's data, 0 to 1.
     pub share: f64,
+    /// The family's data, bytes before compression.
+    pub data: f64,
+    /// What the page cache can hold of them, bytes.
+    pub for_files: f64,
+    /// How much of the time that it takes to know a level's readers is still to come, 1 to 0.
+    pub unwatched: f64,
     /// Length of the time, seconds; 0: it is not known, and no processor is free.
     pub seconds: f64,
     /// Processors that are idle and could work for this level.
@@ -144,14 +150,19 @@ impl Situation {
 
     /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
     /// block cache does not hold were read equally often.
+    ///
+    /// Until readers have been watched, it is expected of the data that do not fit: who writes more than memory holds should not learn
+    /// from slow reads that it could have been less.
     fn slow_share(&self, candidate: Effect) -> f64 {
         let now = sound(self.medium.slow_share).min(1.0);
-        if now < LEAST_SLOW {
-            return now;
-        }
         let share = sound(self.share).min(1.0);
-        let size = 1.0 - share + share * candidate.ratio / self.effects[self.current].sound().ratio;
-        1.0 - ((1.0 - now) / size).min(1.0)
+        let present = self.effects[self.current].sound().ratio;
+        let size = sound(self.data) * (present * (1.0 - share) + candidate.ratio * share);
+        let room = self.for_files.max(0.0);
+        let fits = if room < size { room / size } else { 1.0 };
+        let expected = (1.0 - fits) * sound(self.unwatched).min(1.0);
+        let seen = if now < LEAST_SLOW { now } else { 1.0 - ((1.0 - now) / (1.0 - share + share * candidate.ratio / present)).min(1.0) };
+        seen.max(expected)
     }
 
     /// Nanoseconds that the level would have cost with a candidate.
