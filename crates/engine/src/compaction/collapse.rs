@@ -249,8 +249,10 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
             return self.step();
         }
         match kind_of(here) {
-            Some(Kind::Value | Kind::TimedValue) => {
+            Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                 self.shadow = Some(stripe);
+                // A time that cannot be read is damage, whether the value is judged or not.
+                user_value(kind, &self.key, self.input.value())?;
                 let age = Age { seq, own_time: own_time(here, self.input.value()) };
                 if self.is_judged(stripe) {
                     self.judge(age, stripe, None)?;

@@ -251,8 +251,8 @@ impl State {
         Ok(())
     }
 
-    /// Notes that numbers up to `seq` were written at or before `time` ([`TimeMap::add`]). They count as used: a sample may be durable where
-    /// the writes are not, and a number that was given again would look as old as the first.
+    /// Notes that numbers up to `seq` were written at or before `time` ([`TimeMap::add`]). They count as used: a sample may be durable
+    /// where the writes are not, and a number that was given again would look as old as the first.
     pub fn note_time(&mut self, seq: Seq, time: u64) {
         self.last_seq = self.last_seq.max(seq);
         if self.times.newest().is_none_or(|newest| newest.0 < seq) {

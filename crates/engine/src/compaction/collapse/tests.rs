@@ -363,7 +363,7 @@ fn a_value_with_its_own_time_is_as_old_as_that() {
     }
     let input = VecCursor::new(vec![(b"k".to_vec(), trailer(9, TimedValue), vec![])]);
     let case = Case::random(&mut Rng(1), false);
-    let rules = Rules { snapshots: &[100], bottommost: true, filter: Some(&Digits), ..case.rules() };
+    let rules = Rules { snapshots: &[100], bottommost: false, ..case.rules() };
     let result = collapse(input, (None, None), &RangeTombstones::default(), &rules, never(), &mut List::default());
     assert!(matches!(result, Err(Error::Corrupt { .. })));
 }
