@@ -118,7 +118,7 @@ impl Sizes {
                     containers: &[(1, 32 * MIB), (1, 64 * MIB), (1, 128 * MIB), (1, 256 * MIB), (2, 32 * MIB), (2, 256 * MIB)],
                     keys: 16_000,
                     gets: 2000.0,
-                    puts: 2000.0,
+                    puts: 1500.0,
                     seconds: (1.0, 3.5),
                 },
                 repeats: 5,
