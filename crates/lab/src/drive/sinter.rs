@@ -17,7 +17,7 @@ impl Engine for SinterEngine {
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
         let file = spec.options()?;
         let (database, families) = (file.db.clone(), file.families.clone());
-        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
+        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal, slow: BTreeMap::new() };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,
