@@ -357,6 +357,9 @@ pub(super) fn mutate(base: &str, rounds: u64, mut check: impl FnMut(&str, u64)) 
         let mut random = random_source(seed);
         let mut text: Vec<char> = base.chars().collect();
         for _ in 0..=random(4) {
+            if text.is_empty() {
+                break;
+            }
             let at = random(text.len() as u64) as usize;
             let end = (at + random(20) as usize).min(text.len());
             match random(4) {

@@ -82,7 +82,8 @@ fn lying(db: &Db) -> Vec<(&'static str, u64)> {
     let mut sums = Vec::new();
     for temperature in Temperature::ALL {
         let version = db.version(&db.default_family()).unwrap();
-        let here = version.tables().filter(|(_, _, table)| db.tier_of(table.number).unwrap() == temperature);
+        // A table that was moved meanwhile is found the next time.
+        let here = version.tables().filter(|(_, _, table)| db.tier_of(table.number).is_ok_and(|tier| tier == temperature));
         let bytes: u64 = here.map(|(_, _, table)| table.bytes).sum();
         sums.extend((bytes > 0).then_some((temperature.name(), bytes)));
     }

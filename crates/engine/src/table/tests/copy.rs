@@ -57,7 +57,7 @@ fn a_copy_is_what_a_builder_would_have_written() {
 
 fn large() -> (Memory, TableInfo) {
     let rows: Vec<Row> =
-        (0..4000u64).map(|i| (i.to_be_bytes().to_vec(), trailer(i + 1, Kind::Value), vec![(i % 251) as u8; 1000])).collect();
+        (0..5000u64).map(|i| (i.to_be_bytes().to_vec(), trailer(i + 1, Kind::Value), vec![(i % 251) as u8; 1000])).collect();
     let store = Memory::default();
     let info = build(&store, 5, &rows, options(4096), &RangeTombstones::default()).unwrap();
     (store, info)
