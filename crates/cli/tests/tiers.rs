@@ -67,7 +67,10 @@ fn what_is_wrong_with_a_tier_is_one_line() {
     // What can be seen is shown.
     let output = sinter(at, &["inspect", "db", "tiers"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these"), "{text}");
+    assert!(
+        output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these"),
+        "{text}"
+    );
     std::fs::rename(at.join("away"), at.join("slow")).unwrap();
     prints(at, &["check", "db"]);
 }

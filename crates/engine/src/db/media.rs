@@ -92,7 +92,7 @@ pub struct TierStats {
     pub reads: u64,
     /// Their bytes.
     pub read_bytes: u64,
-    /// How long a read of one block takes, microseconds: one read in 64 of each table. A database without threads times nothing.
+    /// How long a read of one block takes, microseconds: the first of each table and one in 64. A database without threads times nothing.
     pub read_latency: HistogramSummary,
 }
 

@@ -57,9 +57,11 @@ impl Counted {
         self.times.get_or_init(|| Arc::clone(times));
     }
 
-    /// Where times are noted, too: with those of other tables of the same tier.
+    /// Where times are noted, too: with those of other tables of the same tier. What was read to open the table does not count: the next
+    /// read is timed, because many a cold table has few.
     pub fn set_latencies(&self, latencies: &Arc<Latencies>) {
         self.latencies.get_or_init(|| Arc::clone(latencies));
+        self.reads.store(0, Ordering::Relaxed);
     }
 
     /// A reader did not find a data block in the cache.

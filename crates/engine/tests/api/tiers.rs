@@ -410,22 +410,16 @@ fn with_full_tier(direct: bool) -> (Db, Arc<FaultStore>, Arc<MemoryStore>, TempD
     let cold = Arc::new(FaultStore::new(below));
     let primary = memory();
     let settings = DbSettings { use_direct_io_for_flush_and_compaction: direct, ..inline() };
-    let family =
-        FamilySettings { write_buffer_size: 8 << 20, target_file_size_base: 64 << 20, compression: "none".parse_codec(), ..aged("cold") };
+    let family = FamilySettings {
+        write_buffer_size: 8 << 20,
+        compression: sinterdb::settings::parse_compression("none").unwrap(),
+        temperature_ages: "cold".parse().unwrap(),
+        ..FamilySettings::default()
+    };
     let clock = Arc::new(ManualClock::default());
     clock.set_unix_seconds(NOW);
     let db = Db::builder().clock(clock).settings(settings).family("default", family).tier_store(Temperature::Cold, cold.clone());
     (db.open_store(primary.clone()).unwrap(), cold, primary, home)
-}
-
-trait ParseCodec {
-    fn parse_codec(&self) -> sinterdb::settings::Codecs;
-}
-
-impl ParseCodec for str {
-    fn parse_codec(&self) -> sinterdb::settings::Codecs {
-        sinterdb::settings::parse_compression(self).unwrap()
-    }
 }
 
 /// Also past the page cache, where an appender holds back what it cannot write.
@@ -441,7 +435,10 @@ fn a_table_that_meets_a_full_tier_is_written_again_on_a_hotter_one() {
             db.flush().unwrap();
             let version = db.version(&db.default_family()).unwrap();
             let number = version.tables().next().unwrap().2.number;
-            assert!(primary.list().unwrap().iter().any(|(id, bytes)| *id == FileId::table(number) && *bytes > 5_000_000), "direct {direct}");
+            assert!(
+                primary.list().unwrap().iter().any(|(id, bytes)| *id == FileId::table(number) && *bytes > 5_000_000),
+                "direct {direct}"
+            );
             assert_eq!((db.tier_of(number).unwrap(), db.verify().unwrap()), (Temperature::Unknown, vec![]), "direct {direct}, append {at}");
             assert_eq!(ticker(&db, "sinterdb.tier.fallback.count"), 1);
             fallen += ticker(&db, "sinterdb.tier.fallback.bytes");
