@@ -157,6 +157,8 @@ pub struct FamilySettings {
     pub ttl_seconds: u64,
     /// How warm data is by its age. Goes before what is said of levels.
     pub temperature_ages: TemperatureAges,
+    /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
+    pub preserve_internal_time_seconds: u64,
 }
 
 impl Default for DbSettings {
@@ -204,11 +206,17 @@ impl Default for FamilySettings {
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
             temperature_ages: TemperatureAges::default(),
+            preserve_internal_time_seconds: 0,
         }
     }
 }
 
 impl FamilySettings {
+    /// For how long, seconds, the age of an entry must be known; 0: not at all.
+    pub fn window(&self) -> u64 {
+        self.preserve_internal_time_seconds
+    }
+
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)

@@ -38,6 +38,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         max_size_amplification_percent: 1 + random(u64::from(u32::MAX) - 1) as u32,
         ttl_seconds: random(4) * random(86_400 * 365),
         temperature_ages: ["off", "cold", "hot 1h, warm 7d, cold", "warm 77, ice"][random(4) as usize].parse().unwrap(),
+        preserve_internal_time_seconds: random(2) * random(86_400 * 365),
     }
 }
 
@@ -210,6 +211,7 @@ fn every_bound_is_complained_about_at_once() {
         max_merge_width: 0,
         max_size_amplification_percent: 0,
         ttl_seconds: u64::MAX,
+        preserve_internal_time_seconds: u64::MAX,
         ..FamilySettings::default()
     };
     let complaints = bad.validate().unwrap_err();

@@ -13,6 +13,7 @@ mod open;
 mod read;
 mod recovery;
 mod tiers;
+mod timed;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};

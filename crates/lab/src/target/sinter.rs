@@ -22,6 +22,8 @@ pub struct SinterOpener {
     pub disable_wal: bool,
     /// Tiers that are as slow as a medium, by a model ([`Throttle`]). Their directories stand in `database`.
     pub slow: BTreeMap<Temperature, Medium>,
+    /// Show it a system without cgroups.
+    pub hide_limits: bool,
 }
 
 impl Opener for SinterOpener {
@@ -39,6 +41,7 @@ impl Opener for SinterOpener {
             }
         }
         let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));
+        let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open(&self.path)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
         Ok(SinterTarget { db, families, disable_wal: self.disable_wal })
@@ -233,6 +236,20 @@ impl Scan for DbIterator {
     }
 }
 
+/// A system below the database's directory in which nothing confines the process: what the kernel tells of processors is there, what it
+/// tells of cgroups is not.
+fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
+    let root = path.join("system");
+    std::fs::create_dir_all(root.join("proc"))?;
+    for file in ["stat", "thread-self"] {
+        match std::os::unix::fs::symlink(Path::new("/proc").join(file), root.join("proc").join(file)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(root)
+}
+
 /// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays, and so
 /// does a tier that is not this database's.
 fn remove_database(path: &Path) -> Outcome<()> {
@@ -270,6 +287,7 @@ mod tests {
             families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,
             slow: BTreeMap::new(),
+            hide_limits: false,
         };
         let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
         let config = BenchConfig { num: 1000, ..BenchConfig::default() };
