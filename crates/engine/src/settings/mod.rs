@@ -9,6 +9,7 @@ mod codecs;
 mod compressed_cache;
 mod confined;
 mod field;
+mod preclude;
 mod reference;
 mod rocksdb;
 mod size;
@@ -22,12 +23,14 @@ pub use budget::{Budgets, DEFAULT_MEMORY};
 pub use codecs::Codecs;
 pub use compressed_cache::CompressedCache;
 pub use confined::{Confined, confine};
+pub use preclude::Preclude;
 pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
 
 use crate::codec::{Codec, Compression};
+use sinter_storage::store::Temperature;
 use std::collections::BTreeMap;
 
 /// Everything a settings file can say: budgets, the database, and column families by name.
@@ -151,6 +154,12 @@ pub struct FamilySettings {
     pub max_size_amplification_percent: u32,
     /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
     pub ttl_seconds: u64,
+    /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
+    pub preclude_last_level_data_seconds: Preclude,
+    /// Of tables that are written to the last level; `Unknown`: as all others.
+    pub last_level_temperature: Temperature,
+    /// Of all other tables when they are written.
+    pub default_write_temperature: Temperature,
 }
 
 impl Default for DbSettings {
@@ -196,6 +205,9 @@ impl Default for FamilySettings {
             max_merge_width: usize::MAX,
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
+            preclude_last_level_data_seconds: Preclude::Seconds(0),
+            last_level_temperature: Temperature::Unknown,
+            default_write_temperature: Temperature::Unknown,
         }
     }
 }
@@ -204,5 +216,20 @@ impl FamilySettings {
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)
+    }
+
+    /// Data goes to the last level by its age: the level above it keeps what is too young.
+    pub fn places_by_age(&self) -> bool {
+        self.preclude_last_level_data_seconds.is_on() && self.num_levels >= Preclude::LEAST_LEVELS
+    }
+
+    /// The temperature of tables that are written to a level.
+    pub fn temperature_at(&self, level: usize) -> Temperature {
+        let is_last = level + 1 >= self.num_levels;
+        if is_last && self.last_level_temperature != Temperature::Unknown {
+            self.last_level_temperature
+        } else {
+            self.default_write_temperature
+        }
     }
 }
