@@ -9,7 +9,8 @@
 //! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept.
 //! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
 //!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
-//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live.
+//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live,
+//!    and where their age still has to place them.
 //! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
 //!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
 //!    do all operands of a family without an operator.
@@ -34,8 +35,8 @@ pub struct Rules<'a> {
     pub snapshots: &'a [Seq],
     /// Nothing older than the inputs exists in their key range.
     pub bottommost: bool,
-    /// Sequence numbers are never zeroed.
-    pub keep_seqs: bool,
+    /// Sequence numbers above this are never zeroed.
+    pub zero_up_to: Seq,
     /// Entries at or below this have outlived the family's time to live.
     pub expired_seq: Option<Seq>,
     /// The number that an entry with number 0 counts as: the newest that it may once have had.
@@ -284,7 +285,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
 
     #[inline]
     fn value_trailer(&self, seq: Seq, stripe: usize) -> u64 {
-        let zero = self.rules.droppable(stripe) && !self.rules.keep_seqs;
+        let zero = seq <= self.rules.zero_up_to && self.rules.droppable(stripe);
         trailer(if zero { 0 } else { seq }, Kind::Value)
     }
 

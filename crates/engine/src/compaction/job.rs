@@ -6,19 +6,21 @@
 //! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
 //! of them are files that no manifest knows.
 
-use super::Plan;
 use super::auto::Auto;
 use super::collapse::{Counts, Rules, collapse};
-use super::output::{Limits, Output, TableFactory, TableSink};
+use super::output::{Limits, TableFactory, TableSink};
+use super::placing;
+use super::router::{Placed, Routed, Router, Upper};
 use super::sampler::Sampler;
 use super::split;
 use super::throttle::{Pacing, Rests};
+use super::{Hot, Plan};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::Seq;
+use crate::key::{MAX_SEQ, Seq};
 use crate::ledger::Ledger;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
@@ -29,7 +31,7 @@ use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,6 +86,10 @@ pub struct Context<'a> {
 pub struct Report {
     /// New tables in key order; sealed, names not yet synced.
     pub outputs: Vec<TableInfo>,
+    /// The same of the level above, where the plan has an output there.
+    pub hot: Vec<TableInfo>,
+    /// Entries written by where they went, if they could go to either.
+    pub placed: Placed,
     /// Entries read.
     pub entries_in: u64,
     /// Entries written.
@@ -112,16 +118,15 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     let started = context.clock.monotonic_ns();
     let infos = || plan.inputs.iter().flat_map(|input| &input.tables);
     let bytes_in: u64 = infos().map(|table| table.bytes).sum();
-    let level = u8::try_from(plan.output_level).unwrap_or(u8::MAX);
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: plan.bottommost,
-        keep_seqs: context.settings.ttl_seconds > 0,
+        zero_up_to: zero_up_to(plan, context.settings),
         expired_seq: context.expired_seq,
-        zeroed_seq: infos().map(|table| table.max_seq).max().unwrap_or(0),
+        zeroed_seq: zeroed_seq(plan),
         merge: context.merge,
         filter: context.filter,
-        level,
+        level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
     };
     let job = Job {
         context,
@@ -129,9 +134,9 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         tombstones: input_tombstones(plan, context)?,
         grandparents: &plan.grandparents,
         table_bytes: plan.target_file_size.max(1),
-        last_level: plan.output_level + 1 >= context.settings.num_levels,
         level: plan.output_level,
-        cause: Cause::Compaction { to: level, reason: plan.reason },
+        hot: plan.hot.as_ref(),
+        reason: Some(plan.reason),
         expected_bytes: plan.target_file_size.min(bytes_in),
         largest: hull(plan).map(|hull| hull.largest),
         times: times(infos()),
@@ -153,8 +158,27 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
             let what = format!("{} entries read where the manifest knows of {expected}", report.entries_in);
             Err(Error::corrupt(files.join(", "), 0, what))
         }
+        Ok(Outcome::Done(mut report)) if context.settings.places_by_age() => {
+            placing::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
+            Ok(Outcome::Done(report))
+        }
         outcome => outcome,
     }
+}
+
+/// Numbers up to this may be zeroed: none while entries may outlive the family or have not found their place; young ones not even then.
+fn zero_up_to(plan: &Plan, settings: &FamilySettings) -> Seq {
+    let is_last = plan.output_level + 1 >= settings.num_levels;
+    match &plan.hot {
+        _ if settings.ttl_seconds > 0 || (settings.places_by_age() && !is_last) => 0,
+        Some(hot) => hot.after,
+        None => MAX_SEQ,
+    }
+}
+
+/// The number that an input's entry with number 0 counts as: the newest that it may once have had.
+fn zeroed_seq(plan: &Plan) -> Seq {
+    plan.tables().map(|table| table.max_seq).max().unwrap_or(0)
 }
 
 /// Writes memtables, newest first, and their range tombstones to level 0. `times` are the oldest and newest write time, unix seconds.
@@ -168,7 +192,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: false,
-        keep_seqs: true,
+        zero_up_to: 0,
         expired_seq: None,
         zeroed_seq: 0,
         merge: context.merge,
@@ -181,9 +205,9 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         tombstones: tombstones.clone(),
         grandparents: &[],
         table_bytes: context.settings.write_buffer_size.saturating_mul(2).max(1),
-        last_level: false,
         level: 0,
-        cause: Cause::Flush,
+        hot: None,
+        reason: None,
         expected_bytes: context.settings.write_buffer_size,
         largest: None,
         times,
@@ -265,9 +289,10 @@ struct Job<'a> {
     tombstones: RangeTombstones,
     grandparents: &'a [Arc<TableInfo>],
     table_bytes: u64,
-    last_level: bool,
     level: usize,
-    cause: Cause,
+    hot: Option<&'a Hot>,
+    /// Why it runs; `None`: it is a flush.
+    reason: Option<Reason>,
     expected_bytes: u64,
     /// Largest key of all inputs, where known.
     largest: Option<Vec<u8>>,
@@ -279,7 +304,7 @@ struct Job<'a> {
 }
 
 /// What became of one key range; `None`: stopped.
-type Piece = Result<Option<(Counts, Vec<TableInfo>)>>;
+type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
 impl Job<'_> {
     /// All key ranges: side by side, the first on this thread, or all on this thread, one after the other.
@@ -301,15 +326,19 @@ impl Job<'_> {
     /// The key range `[from, to)`.
     fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
         let tombstones = self.tombstones.clip(from, to);
-        let limits = Limits {
-            table_bytes: self.table_bytes,
-            overlap_bytes: self.context.settings.max_compaction_bytes / 2,
-            grandparents: self.grandparents,
-        };
+        let overlap_bytes = self.context.settings.max_compaction_bytes / 2;
+        let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents };
         // Samples of one key range will do, and in one order they repeat exactly.
-        let factory = Factory { job: self, to: to.or(self.largest.as_deref()), samples: from.is_none() };
-        let mut output = Output::new(factory, limits, self.rules.surviving(&tombstones));
-        let pacing = self.context.pacing.filter(|_| self.cause != Cause::Flush).map(|pacing| (pacing, self.context.clock));
+        let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
+        let factory = Factory { job: self, level: self.level, old: self.hot.map(|hot| (hot.after, hot.since)), to: to_key, samples };
+        let upper = self.hot.map(|hot| Upper {
+            after: hot.after,
+            spans: &hot.spans,
+            factory: Factory { level: self.level - 1, old: None, ..factory },
+            limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },
+        });
+        let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
+        let pacing = self.context.pacing.filter(|_| self.reason.is_some()).map(|pacing| (pacing, self.context.clock));
         let rests = Rests::new(self.context.cancel, &self.failed, pacing);
         let piece = collapse(source, (from, to), &tombstones, &self.rules, rests, &mut output).and_then(|counts| match counts {
             Some(counts) => Ok(Some((counts, output.finish()?))),
@@ -328,10 +357,12 @@ impl Job<'_> {
         let mut failure = None;
         for piece in pieces {
             match piece {
-                Ok(Some((counts, tables))) => {
+                Ok(Some((counts, routed))) => {
                     report.entries_in += counts.entries_in;
                     report.entries_out += counts.entries_out;
-                    report.outputs.extend(tables);
+                    report.outputs.extend(routed.cold);
+                    report.hot.extend(routed.hot);
+                    report.placed.add(routed.placed);
                 }
                 Ok(None) => stopped = true,
                 Err(error) => failure = failure.or(Some(error)),
@@ -358,8 +389,12 @@ impl Job<'_> {
 }
 
 /// Starts output tables.
+#[derive(Clone, Copy)]
 struct Factory<'a> {
     job: &'a Job<'a>,
+    level: usize,
+    /// Entries up to this number were not written later than this, unix seconds.
+    old: Option<(Seq, u64)>,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
     /// Whether it takes samples for the choice of codecs.
@@ -370,15 +405,18 @@ impl<'a> TableFactory for Factory<'a> {
     type Table = Building<'a>;
 
     fn start(&mut self, first: &[u8]) -> Result<Building<'a>> {
-        let Job { context, level, .. } = *self.job;
+        let (context, level) = (self.job.context, self.level);
         let number = (context.new_number)();
         let id = FileId::table(number);
+        let to = u8::try_from(level).unwrap_or(u8::MAX);
+        let cause = self.job.reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
+        let temperature = context.settings.temperature_at(level);
         let hint = Hint {
-            cause: self.job.cause,
+            cause,
             family: context.family,
-            level: u8::try_from(level).unwrap_or(u8::MAX),
+            level: to,
             lifetime: lifetime(level),
-            temperature: Temperature::Unknown,
+            temperature,
             key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
             expected_bytes: self.job.expected_bytes,
             direct: context.direct,
@@ -387,7 +425,7 @@ impl<'a> TableFactory for Factory<'a> {
         let chosen = context.auto.map(|auto| auto.choice(level));
         let options = TableOptions {
             block_size: context.settings.block_size,
-            bloom_bits_per_key: if self.job.last_level {
+            bloom_bits_per_key: if level + 1 >= context.settings.num_levels {
                 context.settings.bloom_bits_last_level
             } else {
                 context.settings.bloom_bits_per_key
@@ -396,7 +434,7 @@ impl<'a> TableFactory for Factory<'a> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
+        let out = context.ledger.account(Some(context.family), cause, context.store.create(id, &hint)?);
         let out = match context.auto {
             Some(auto) => auto.timed(out),
             None => out,
@@ -406,7 +444,7 @@ impl<'a> TableFactory for Factory<'a> {
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
-        Ok(Building { builder, times: self.job.times, auto, sampler })
+        Ok(Building { builder, times: self.job.times, old: self.old, temperature, auto, sampler })
     }
 }
 
@@ -423,6 +461,8 @@ fn lifetime(level: usize) -> Lifetime {
 struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
+    old: Option<(Seq, u64)>,
+    temperature: Temperature,
     /// Who is told of it, and the level.
     auto: Option<(&'a Auto, usize)>,
     sampler: Option<Sampler<'a>>,
@@ -445,7 +485,13 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        let info = self.builder.finish(tombstones, self.times)?;
+        let (oldest, mut newest) = self.times;
+        let seqs = tombstones.fragments().iter().flat_map(|fragment| fragment.seqs.first());
+        let max_seq = seqs.copied().max().unwrap_or(0).max(self.builder.max_seq());
+        if let Some((_, by)) = self.old.filter(|(seq, _)| max_seq <= *seq) {
+            newest = if newest == 0 { by } else { newest.min(by) };
+        }
+        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, (oldest, newest))? };
         if let Some((auto, level)) = self.auto {
             auto.wrote(level, info.raw_bytes);
         }

@@ -213,6 +213,11 @@ impl TableBuilder {
         self.out.position() + self.window.estimate() + (samples + block + filter + self.index.estimate()) as u64
     }
 
+    /// Newest original sequence number added.
+    pub fn max_seq(&self) -> Seq {
+        self.properties.max_seq
+    }
+
     /// Point entries added.
     pub fn entries(&self) -> u64 {
         self.properties.entries
@@ -380,5 +385,6 @@ fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo 
         oldest_time: p.oldest_time,
         newest_time: p.newest_time,
         temperature: Default::default(),
+        settled: 0,
     }
 }

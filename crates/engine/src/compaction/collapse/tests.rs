@@ -136,7 +136,7 @@ impl Case {
         Rules {
             snapshots: &self.snapshots,
             bottommost: self.from == 0,
-            keep_seqs: false,
+            zero_up_to: MAX_SEQ,
             expired_seq: None,
             zeroed_seq: 0,
             merge: Some(&*self.operator),
@@ -162,7 +162,7 @@ fn no_reader_can_tell_that_a_merge_took_place() {
         let merges = rng.one_in(2);
         let case = Case::random(&mut rng, merges);
         let mut rules = case.rules();
-        rules.keep_seqs = rng.one_in(3);
+        rules.zero_up_to = [MAX_SEQ, 0, rng.below(case.history.len() as u64)][rng.below(3) as usize];
         if rng.one_in(5) {
             rules.merge = None;
         }
@@ -176,7 +176,7 @@ fn no_reader_can_tell_that_a_merge_took_place() {
         }
         for (entry, original) in list.entries.iter().zip(&list.originals) {
             let seq = seq_of(entry.1);
-            assert!(seq == *original || (seq == 0 && case.from == 0 && !rules.keep_seqs), "seed {seed}");
+            assert!(seq == *original || (seq == 0 && case.from == 0 && *original <= rules.zero_up_to), "seed {seed}");
             assert!(case.from < *original as usize && *original as usize <= case.to, "seed {seed}");
         }
     }
@@ -236,7 +236,7 @@ fn filter_and_time_to_live_change_only_what_no_snapshot_sees() {
         }
         if seed % 3 != 1 {
             rules.expired_seq = Some(rng.below(case.history.len() as u64));
-            rules.keep_seqs = true;
+            rules.zero_up_to = 0;
         }
         let (compacted, _) = compact(&mut rng, &case.history, (case.from, case.to), &rules);
         let levels = case.levels(compacted);
@@ -278,7 +278,7 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
     let mut rules = Rules {
         snapshots: &[100],
         bottommost: true,
-        keep_seqs: true,
+        zero_up_to: 0,
         expired_seq: None,
         zeroed_seq: 50,
         merge: Some(&operator),
