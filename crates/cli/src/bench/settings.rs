@@ -122,6 +122,9 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("soft_pending_compaction_bytes_limit", &flags.soft_pending_compaction_bytes_limit),
         ("hard_pending_compaction_bytes_limit", &flags.hard_pending_compaction_bytes_limit),
         ("ttl_seconds", &flags.ttl_seconds),
+        ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
+        ("last_level_temperature", &flags.last_level_temperature),
+        ("default_write_temperature", &flags.default_write_temperature),
     ];
     for (name, value) in named {
         value.as_ref().map_or(Ok(()), |value| family.set(name, value))?;
