@@ -1,7 +1,7 @@
 //! Compaction on request (`compact_range`): a pure step function that is called until it has nothing left to do.
 
 use super::leveled::{Targets, push_around_damage, push_level0, push_tables, unify};
-use super::{Choice, Input, PickEnv, bytes_of, collides, plan, sinking, universal};
+use super::{Choice, Input, PickEnv, bytes_of, collides, is_bottommost, plan, run_number, sinking, universal};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::settings::Style;
@@ -54,15 +54,19 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
     let last = version.levels.len() - 1;
     let is_placed = env.settings.places_by_age();
     let bottom = if is_placed { last } else { version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base) };
-    // What is young stays on the level above the last, and would be wanted again for ever.
-    let goes_down = |level: usize, t: &TableInfo| {
-        wanted(t) && (level + 1 < last || !is_placed || t.number < before || sinking::is_ripe(version, env, t))
+    // A table that came down as it is may have some. All of them are visible to every snapshot, so a merge leaves none.
+    let has_dead = |level: usize, t: &TableInfo| {
+        let here = || [Input { level, run: run_number(version, level), tables: vec![t.clone().into()] }];
+        t.tombstones + t.range_tombstones > 0 && t.max_seq <= env.oldest_snapshot && is_bottommost(version, &here())
     };
+    // What is young stays on the level above the last, and would be wanted again for ever.
+    let is_new = |level: usize, t: &TableInfo| t.number >= before && !sinking::is_ripe(version, env, t) && !has_dead(level, t);
+    let goes_down = |level: usize, t: &TableInfo| wanted(t) && !(is_placed && level + 1 == last && is_new(level, t));
     unify(version, env)
         .or_else(|| push_level0(version, env, wanted, Reason::Manual))
         .or_else(|| push_around_damage(version, env, wanted, Reason::Manual))
         .or_else(|| (1..bottom).find_map(|level| push(version, env, level, &|t| goes_down(level, t))))
-        .or_else(|| rewrite(version, env, bottom, &|t| t.number < before && wanted(t)))
+        .or_else(|| rewrite(version, env, bottom, &|t| wanted(t) && (t.number < before || has_dead(bottom, t))))
         .unwrap_or(Choice::Nothing)
 }
 

@@ -3,7 +3,7 @@
 //! The level above the last keeps what is young, however much that is, so it has no target size. Ripe is what is old on it, and what may
 //! hide dead data on the last level ([`placing::ripe`]). Three rules, in this order:
 //!
-//! 1. Once more is ripe than a level above the last would hold (its size divided by the multiplier), the table goes that rewrites least per
+//! 1. Once more is ripe than a level above both would hold (their size divided by the multiplier), the table goes that rewrites least per
 //!    ripe byte. So dead data is bounded as in a tree without placement, and old data above by the same amount.
 //! 2. A table with nothing young in it goes if that rewrites no more than it moves, and for nothing if it can move: data in order of time.
 //! 3. When all data above the last level is old and nothing was flushed for ten minutes, it all goes down level by level, where a step is no
@@ -32,8 +32,8 @@ fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &
 
 /// Most ripe bytes that wait.
 fn limit(version: &Version, settings: &FamilySettings) -> u64 {
-    let last = version.levels.last().map_or(0, |runs| runs.iter().map(Run::bytes).sum());
-    ((last.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)) as u64).max(1)
+    let both = version.levels.iter().rev().take(2).flatten().map(Run::bytes).sum::<u64>();
+    ((both.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)) as u64).max(1)
 }
 
 /// How urgent the first rule is, and the level that it works on.
@@ -100,11 +100,17 @@ pub fn is_worth_it(env: &PickEnv<'_>, level: usize, table: &TableInfo) -> bool {
     placing::ripe(&young, table, 1) >= table.bytes / 2
 }
 
-/// What rewriting settles of what exceeds the limit; what is old needs no hurry.
+/// What has to be rewritten until no more than the limit is unsettled. What is old needs no hurry.
 pub fn debt(version: &Version, settings: &FamilySettings) -> u64 {
-    let last = version.levels.len().saturating_sub(1);
-    let (above, below) = (version.level_bytes(last.saturating_sub(1)), version.level_bytes(last));
-    let open: u64 = version.levels[last.saturating_sub(1)].iter().flat_map(|run| &run.tables).map(|t| unsettled(t)).sum();
-    let excess = if below == 0 { 0 } else { open.saturating_sub(limit(version, settings)) };
-    (excess as f64 * (below as f64 / above.max(1) as f64 + 1.0)) as u64
+    let Some(level) = version.levels.len().checked_sub(2) else { return 0 };
+    let (mut open, mut cost) = (0u64, 0u64);
+    for table in version.levels[level].iter().flat_map(|run| &run.tables) {
+        let overlap = bytes_of(below(version, level, &table.range));
+        if overlap > 0 && unsettled(table) > 0 {
+            open = open.saturating_add(unsettled(table));
+            cost = cost.saturating_add(table.bytes).saturating_add(overlap);
+        }
+    }
+    let excess = open.saturating_sub(limit(version, settings));
+    (cost as f64 * (excess as f64 / open.max(1) as f64)) as u64
 }
