@@ -3,8 +3,9 @@
 //! The level above the last keeps what is young, however much that is, so it has no target size. Ripe is what is old on it, and what may
 //! hide dead data on the last level ([`placing::ripe`]). Three rules, in this order:
 //!
-//! 1. Once more is ripe than a level above both would hold (their size divided by the multiplier), the table goes that rewrites least per
-//!    ripe byte. So dead data is bounded as in a tree without placement, and old data above by the same amount.
+//! 1. Once more is old than a level above the last would hold (its size divided by the multiplier), or more is unsettled than a level above
+//!    both would, the table goes that rewrites least per ripe byte. So dead data is bounded as in a tree without placement, and so is old
+//!    data above.
 //! 2. A table with nothing young in it goes if that rewrites no more than it moves, and for nothing if it can move: data in order of time.
 //! 3. When all data above the last level is old and nothing was flushed for ten minutes, it all goes down level by level, where a step is no
 //!    larger than a compaction may be.
@@ -30,18 +31,24 @@ fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &
     }
 }
 
-/// Most ripe bytes that wait.
-fn limit(version: &Version, settings: &FamilySettings) -> u64 {
-    let both = version.levels.iter().rev().take(2).flatten().map(Run::bytes).sum::<u64>();
-    ((both.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)) as u64).max(1)
+/// What a level above `bytes` holds.
+fn above(bytes: u64, settings: &FamilySettings) -> f64 {
+    (bytes.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)).max(1.0)
 }
 
 /// How urgent the first rule is, and the level that it works on.
 pub fn score(version: &Version, env: &PickEnv<'_>) -> Option<(f64, usize)> {
     let (young, level, run) = upper(version, env)?;
-    let idle = run.tables.iter().filter(|t| !env.is_taken(t));
-    let all: u64 = idle.map(|t| ripe(&young, t, bytes_of(below(version, level, &t.range)))).sum();
-    Some((all as f64 / limit(version, env.settings) as f64, level))
+    let (mut old, mut open) = (0u64, 0u64);
+    for table in run.tables.iter().filter(|t| !env.is_taken(t)) {
+        old = old.saturating_add(young.due(table));
+        if !below(version, level, &table.range).is_empty() {
+            open = open.saturating_add(unsettled(table));
+        }
+    }
+    let last = version.level_bytes(level + 1);
+    let both = last.saturating_add(version.level_bytes(level));
+    Some(((old as f64 / above(last, env.settings)).max(open as f64 / above(both, env.settings)), level))
 }
 
 /// The first rule's table.
@@ -111,6 +118,7 @@ pub fn debt(version: &Version, settings: &FamilySettings) -> u64 {
             cost = cost.saturating_add(table.bytes).saturating_add(overlap);
         }
     }
-    let excess = open.saturating_sub(limit(version, settings));
-    (cost as f64 * (excess as f64 / open.max(1) as f64)) as u64
+    let both = version.level_bytes(level).saturating_add(version.level_bytes(level + 1));
+    let excess = (open as f64 - above(both, settings)).max(0.0);
+    (cost as f64 * (excess / open.max(1) as f64)) as u64
 }

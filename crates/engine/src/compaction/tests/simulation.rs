@@ -497,9 +497,11 @@ fn a_long_past_stays_within_its_budgets() {
         for preclude in [50, 400, 2000, 1_000_000] {
             let placed = past(seed, style, preclude, overwrites);
             println!("{style:?} {preclude} overwrites {overwrites}: {placed:?} {plain:?}");
-            let most = if style == Style::Leveled { 1.1 * plain.space.0 } else { 3.2 };
-            assert!(placed.space.0 <= most && placed.space.1 <= 1.15 * plain.space.1, "{style:?} {preclude}: {placed:?} {plain:?}");
-            assert!(placed.written <= 1.5 * plain.written && placed.above <= 2.2, "{style:?} {preclude}: {placed:?} {plain:?}");
+            // Universal: 200 % above the oldest run, and what was just flushed.
+            let most = if style == Style::Leveled { 1.15 * plain.space.0 } else { 3.2 };
+            let is_small = placed.space.0 <= most && placed.space.1 <= 1.1 * plain.space.1;
+            assert!(is_small && placed.written <= 1.4 * plain.written, "{style:?} {preclude}: {placed:?} {plain:?}");
+            assert!(placed.above <= if preclude < 100 { 3.5 } else { 2.0 }, "{style:?} {preclude}: {placed:?}");
         }
     }
 }
