@@ -20,8 +20,7 @@ use crate::checksum::DbId;
 use crate::clock::Clock;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{MAX_SEQ, Seq};
-use crate::ledger::Ledger;
+use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -30,10 +29,14 @@ use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
+use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Creates a table file.
+pub type Create<'a> = dyn Fn(FileId, &Hint) -> Result<Box<dyn Appender>> + Sync + 'a;
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -47,8 +50,8 @@ pub struct Context<'a> {
     pub settings: &'a FamilySettings,
     /// Chooses the codecs; `None`: the settings have them.
     pub auto: Option<&'a Arc<Auto>>,
-    /// Where every byte written is accounted for, also those of a job that fails.
-    pub ledger: &'a Ledger,
+    /// Creates a table file and accounts for every byte written to it, also if the job fails.
+    pub create: &'a Create<'a>,
     /// The cache that new tables will use.
     pub cache: &'a Arc<Cache>,
     /// An open table of the version.
@@ -77,8 +80,12 @@ pub struct Context<'a> {
     pub clock: &'a dyn Clock,
     /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
     pub pacing: Option<Pacing<'a>>,
-    /// Entries with an original sequence number at or below this are older than the family's time to live.
-    pub expired_seq: Option<Seq>,
+    /// What has outlived the family's time to live.
+    pub expired: Option<Cut>,
+    /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
+    pub zero_up_to: Option<Cut>,
+    /// When sequence numbers were written; empty if the family does not track time.
+    pub times: Arc<TimeMap>,
 }
 
 /// What a finished job did.
@@ -121,9 +128,9 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: plan.bottommost,
-        zero_up_to: zero_up_to(plan, context.settings),
-        expired_seq: context.expired_seq,
-        zeroed_seq: zeroed_seq(plan),
+        zero_up_to: zero_up_to(plan, context),
+        expired: context.expired,
+        zeroed_seq: zeroed_seq(plan, context)?,
         merge: context.merge,
         filter: context.filter,
         level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
@@ -166,19 +173,10 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     }
 }
 
-/// Numbers up to this may be zeroed: none while entries may outlive the family or have not found their place; young ones not even then.
-fn zero_up_to(plan: &Plan, settings: &FamilySettings) -> Seq {
-    let is_last = plan.output_level + 1 >= settings.num_levels;
-    match &plan.hot {
-        _ if settings.ttl_seconds > 0 || (settings.places_by_age() && !is_last) => 0,
-        Some(hot) => hot.after,
-        None => MAX_SEQ,
-    }
-}
-
-/// The number that an input's entry with number 0 counts as: the newest that it may once have had.
-fn zeroed_seq(plan: &Plan) -> Seq {
-    plan.tables().map(|table| table.max_seq).max().unwrap_or(0)
+/// What needs no number any more: nothing that the plan takes for young.
+fn zero_up_to(plan: &Plan, context: &Context<'_>) -> Option<Cut> {
+    let cut = context.zero_up_to?;
+    Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.old.seq), time: cut.time.min(hot.old.time) }))
 }
 
 /// Writes memtables, newest first, and their range tombstones to level 0. `times` are the oldest and newest write time, unix seconds.
@@ -192,8 +190,8 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: false,
-        zero_up_to: 0,
-        expired_seq: None,
+        zero_up_to: None,
+        expired: None,
         zeroed_seq: 0,
         merge: context.merge,
         filter: None,
@@ -252,11 +250,24 @@ fn input_tombstones(plan: &Plan, context: &Context<'_>) -> Result<RangeTombstone
     Ok(RangeTombstones::union(sets.iter().map(|set| &**set)))
 }
 
+/// The newest number that any entry of the inputs with number 0 may once have had.
+fn zeroed_seq(plan: &Plan, context: &Context<'_>) -> Result<Seq> {
+    let tables = plan.inputs.iter().flat_map(|input| &input.tables);
+    let seqs = tables.map(|table| Ok((context.table)(table.number)?.zeroed_seq())).collect::<Result<Vec<_>>>()?;
+    Ok(seqs.into_iter().max().unwrap_or(0))
+}
+
 /// Oldest and newest write time of all inputs; unknown if it is of one.
 fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, u64) {
     let oldest = tables.clone().map(|table| table.oldest_time).min().unwrap_or(0);
     let newest = tables.map(|table| table.newest_time);
     (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
+}
+
+/// How warm the outputs to a level are whose newest data was written at `newest`: by their age, if that is asked for.
+fn temperature(context: &Context<'_>, level: usize, newest: u64) -> Temperature {
+    let settings = context.settings;
+    settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_else(|| settings.temperature_at(level))
 }
 
 /// Where to cut a large merge into key ranges: none if it is not worth it.
@@ -330,11 +341,14 @@ impl Job<'_> {
         let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents };
         // Samples of one key range will do, and in one order they repeat exactly.
         let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
-        let factory = Factory { job: self, level: self.level, old: self.hot.map(|hot| (hot.after, hot.since)), to: to_key, samples };
+        let newest = self.times.1;
+        // What an upper output leaves is old.
+        let left = self.hot.map_or(newest, |hot| if newest == 0 { hot.old.time } else { newest.min(hot.old.time) });
+        let factory = Factory { job: self, level: self.level, newest: left, to: to_key, samples };
         let upper = self.hot.map(|hot| Upper {
-            after: hot.after,
+            old: hot.old,
             spans: &hot.spans,
-            factory: Factory { level: self.level - 1, old: None, ..factory },
+            factory: Factory { level: self.level - 1, newest, ..factory },
             limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },
         });
         let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
@@ -393,8 +407,8 @@ impl Job<'_> {
 struct Factory<'a> {
     job: &'a Job<'a>,
     level: usize,
-    /// Entries up to this number were not written later than this, unix seconds.
-    old: Option<(Seq, u64)>,
+    /// When the newest entry was written, as far as that is known in advance, unix seconds; 0: not known.
+    newest: u64,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
     /// Whether it takes samples for the choice of codecs.
@@ -410,7 +424,7 @@ impl<'a> TableFactory for Factory<'a> {
         let id = FileId::table(number);
         let to = u8::try_from(level).unwrap_or(u8::MAX);
         let cause = self.job.reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
-        let temperature = context.settings.temperature_at(level);
+        let temperature = temperature(context, level, self.newest);
         let hint = Hint {
             cause,
             family: context.family,
@@ -434,7 +448,7 @@ impl<'a> TableFactory for Factory<'a> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let out = context.ledger.account(Some(context.family), cause, context.store.create(id, &hint)?);
+        let out = (context.create)(id, &hint)?;
         let out = match context.auto {
             Some(auto) => auto.timed(out),
             None => out,
@@ -442,14 +456,15 @@ impl<'a> TableFactory for Factory<'a> {
         let out = if context.threads { behind(out) } else { out };
         let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
+        builder.set_times(context.clock.unix_seconds(), context.times.clone());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
-        Ok(Building { builder, times: self.job.times, old: self.old, temperature, auto, sampler })
+        Ok(Building { builder, times: self.job.times, temperature, auto, sampler })
     }
 }
 
 /// How long a table of a level lives before it is merged again: the deeper, the longer.
-fn lifetime(level: usize) -> Lifetime {
+pub fn lifetime(level: usize) -> Lifetime {
     match level {
         0 | 1 => Lifetime::Medium,
         2 => Lifetime::Long,
@@ -461,7 +476,6 @@ fn lifetime(level: usize) -> Lifetime {
 struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
-    old: Option<(Seq, u64)>,
     temperature: Temperature,
     /// Who is told of it, and the level.
     auto: Option<(&'a Auto, usize)>,
@@ -485,13 +499,7 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        let (oldest, mut newest) = self.times;
-        let seqs = tombstones.fragments().iter().flat_map(|fragment| fragment.seqs.first());
-        let max_seq = seqs.copied().max().unwrap_or(0).max(self.builder.max_seq());
-        if let Some((_, by)) = self.old.filter(|(seq, _)| max_seq <= *seq) {
-            newest = if newest == 0 { by } else { newest.min(by) };
-        }
-        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, (oldest, newest))? };
+        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
         if let Some((auto, level)) = self.auto {
             auto.wrote(level, info.raw_bytes);
         }

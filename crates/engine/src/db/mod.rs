@@ -15,8 +15,11 @@ mod division;
 mod family;
 mod iterator;
 mod logs;
+mod media;
 mod mem;
+mod moves;
 mod open;
+mod placed;
 mod properties;
 mod publish;
 mod queue;
@@ -30,6 +33,8 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod tiers;
+mod times;
 mod verify;
 mod view;
 mod write;
@@ -37,11 +42,13 @@ mod write;
 pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, Operation, WriteBatch, log_operations};
 pub use family::Family;
 pub use iterator::DbIterator;
+pub use media::TierStats;
 pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
 pub use recover::RecoveryReport;
 pub use snapshot::Snapshot;
+pub use tiers::{FoundTiers, find_tiers};
 pub use verify::Damage;
 pub use write::{Durability, WriteOptions};
 
@@ -64,17 +71,20 @@ use damage::Damaged;
 use division::Division;
 use family::FamilyCore;
 use logs::Retired;
+use media::Media;
+use moves::Moves;
 use parking_lot::{Condvar, Mutex};
+use placed::Placer;
 use queue::Queue;
 use room::Pressure;
-use sinter_storage::store::Meter;
-use sinter_storage::store::{FileId, StoreLock};
+use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use times::Sampling;
 use write::WriteState;
 
 /// The name of the family that always exists.
@@ -96,9 +106,14 @@ impl std::fmt::Debug for Db {
 struct Inner {
     /// Differs between all handles of a process, of the same database too.
     handle: u64,
-    store: Arc<Meter>,
+    /// Of [`Media`].
+    store: Arc<dyn Store>,
+    media: Media,
+    placer: Arc<Placer>,
+    moves: Moves,
     db: DbId,
     settings: DbSettings,
+    /// A [`TrackedClock`](crate::clock::TrackedClock): its seconds never go back.
     clock: Arc<dyn Clock>,
     /// The CPU that this process may use; not measured in a database without threads.
     cpu: Arc<CpuRoom>,
@@ -127,6 +142,7 @@ struct Inner {
     pressure: Pressure,
     /// When [`Inner::tick`] last did something.
     ticked_ns: AtomicU64,
+    sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     /// The turn to sync these.
@@ -148,7 +164,7 @@ struct Inner {
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
     /// Until the database is closed.
-    lock: Mutex<Option<Box<dyn StoreLock>>>,
+    locks: Mutex<Vec<Box<dyn StoreLock>>>,
 }
 
 /// What the background jobs and the administrative calls change, under one lock.
@@ -156,6 +172,8 @@ struct Shared {
     state: State,
     /// `None` for a read-only database.
     manifest: Option<ManifestLog>,
+    /// The manifest has the samples of the time up to this number.
+    saved_seq: Seq,
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
@@ -171,6 +189,8 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
+    /// One of them moves a table between tiers.
+    moving: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -189,6 +209,7 @@ struct Shared {
 impl Shared {
     fn new(state: State, manifest: Option<ManifestLog>) -> Self {
         Shared {
+            saved_seq: state.times.newest().map_or(0, |newest| newest.0),
             state,
             manifest,
             families: BTreeMap::new(),
@@ -199,6 +220,7 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
+            moving: false,
             settling: 0,
             manual: Vec::new(),
             blocked: None,
@@ -212,8 +234,9 @@ impl Shared {
 
 /// What an open database is made of besides its settings.
 struct Parts {
-    store: Arc<Meter>,
-    lock: Option<Box<dyn StoreLock>>,
+    media: Media,
+    placer: Arc<Placer>,
+    locks: Vec<Box<dyn StoreLock>>,
     pool: Arc<ChunkPool>,
     cache: Arc<Cache>,
     ledger: Arc<Ledger>,
@@ -229,7 +252,10 @@ impl Inner {
     fn new(parts: Parts, state: &State) -> Self {
         Inner {
             handle: parts.default_family.core.handle,
-            store: parts.store,
+            store: parts.media.store.clone(),
+            media: parts.media,
+            placer: parts.placer,
+            moves: Moves::default(),
             db: state.db,
             division: Division::new(&parts.settings),
             settings: parts.settings,
@@ -254,6 +280,7 @@ impl Inner {
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
             ticked_ns: AtomicU64::new(0),
+            sampling: Sampling::default(),
             retired: Mutex::default(),
             retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
@@ -265,7 +292,7 @@ impl Inner {
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
-            lock: Mutex::new(parts.lock),
+            locks: Mutex::new(parts.locks),
         }
     }
 
@@ -316,6 +343,8 @@ impl Inner {
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();
             synced = self.lead(|state| {
+                // What is not flushed must not look as young as the next open.
+                self.take_sample(&mut self.shared.lock());
                 let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
                 self.reason.lock().get_or_insert_with(|| "the database was closed".into());
                 self.ended.store(true, Ordering::Release);
@@ -329,7 +358,7 @@ impl Inner {
         }
         if is_outside {
             // Nothing will be created, logged or deleted any more that the next opener could not bear.
-            *self.lock.lock() = None;
+            self.locks.lock().clear();
         }
         shared.failed.clone().map_or(synced, Err).and(flushed).and(self.check_undamaged(&shared, None))
     }

@@ -13,7 +13,7 @@ use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
-use sinter_storage::store::{Cause, FileId, Store};
+use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,9 +21,10 @@ impl Inner {
     /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
         self.check_writable()?;
-        let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
+        let mut edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
+        Self::take_samples_along(shared, &mut edit);
         let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
-        let Shared { manifest: Some(manifest), state, .. } = shared else {
+        let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
         if manifest.must_rotate() || manifest.should_rotate() {
@@ -41,6 +42,7 @@ impl Inner {
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
         state.accept(next);
+        *saved_seq = state.times.newest().map_or(0, |newest| newest.0);
         Ok(())
     }
 
@@ -103,7 +105,7 @@ impl Inner {
         edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, times: core.auto.read_times(), tolerant: false };
+        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times: core.auto.read_times(), tolerant: false };
         let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
         self.log_edit(&mut shared, edit)?;
         let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();

@@ -13,6 +13,7 @@ mod preclude;
 mod reference;
 mod rocksdb;
 mod size;
+mod tiers;
 mod toml;
 mod validate;
 
@@ -28,6 +29,7 @@ pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
+pub use tiers::{TemperatureAges, TierPaths};
 
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
@@ -91,6 +93,8 @@ pub struct DbSettings {
     pub max_total_wal_size: u64,
     /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
+    /// Further directories for tables, by temperature.
+    pub tiers: TierPaths,
 }
 
 /// Shape of the tree.
@@ -154,6 +158,10 @@ pub struct FamilySettings {
     pub max_size_amplification_percent: u32,
     /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
     pub ttl_seconds: u64,
+    /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
+    pub preserve_internal_time_seconds: u64,
+    /// How warm data is by its age. Goes before what is said of levels.
+    pub temperature_ages: TemperatureAges,
     /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
     pub preclude_last_level_data_seconds: Preclude,
     /// Of tables that are written to the last level; `Unknown`: as all others.
@@ -174,6 +182,7 @@ impl Default for DbSettings {
             bytes_per_sync: 1 << 20,
             max_total_wal_size: 1 << 30,
             db_write_buffer_size: u64::MAX,
+            tiers: TierPaths::Stored,
         }
     }
 }
@@ -205,6 +214,8 @@ impl Default for FamilySettings {
             max_merge_width: usize::MAX,
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
+            preserve_internal_time_seconds: 0,
+            temperature_ages: TemperatureAges::default(),
             preclude_last_level_data_seconds: Preclude::Seconds(0),
             last_level_temperature: Temperature::Unknown,
             default_write_temperature: Temperature::Unknown,
@@ -213,6 +224,12 @@ impl Default for FamilySettings {
 }
 
 impl FamilySettings {
+    /// For how long, seconds, the age of an entry must be known; 0: not at all.
+    pub fn window(&self) -> u64 {
+        let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
+        self.preserve_internal_time_seconds.max(preclude)
+    }
+
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)

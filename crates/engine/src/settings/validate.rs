@@ -11,7 +11,9 @@ impl DbSettings {
     /// # Errors
     /// All complaints, each with the field, its value, the allowed range and the reason.
     pub fn validate(&self) -> Result<(), Vec<String>> {
-        finish(bounds(self, DB))
+        let mut complaints = bounds(self, DB);
+        complaints.extend(self.tiers.complaint());
+        finish(complaints)
     }
 }
 
@@ -118,7 +120,7 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::Real { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
         Kind::Preclude { get, .. } => !get(settings).is_possible(),
-        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } => false,
+        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } | Kind::List { .. } => false,
     };
     fields
         .iter()

@@ -13,6 +13,8 @@ mod open;
 mod placement;
 mod read;
 mod recovery;
+mod tiers;
+mod timed;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};

@@ -246,8 +246,8 @@ impl World {
     fn divide(&mut self, plan: &Plan, merged: Content) -> (Content, Content) {
         let Some(hot) = &plan.hot else { return (Content::new(), merged) };
         let is_free = |key: &u32| hot.spans.iter().any(|span| span.contains(&key.to_be_bytes()));
-        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.after && is_free(key));
-        let sunk = down.values().filter(|entry| entry.0 > hot.after).count() as u64;
+        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.old.seq && is_free(key));
+        let sunk = down.values().filter(|entry| entry.0 > hot.old.seq).count() as u64;
         let counts = [up.len() as u64, down.len() as u64 - sunk, sunk];
         self.placed.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
         (up, down)

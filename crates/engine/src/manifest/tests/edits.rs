@@ -18,6 +18,7 @@ fn full_edit() -> Edit {
         new_families: vec![NewFamily { operator: "counter".into(), ..new_family(3, "users") }],
         family_settings: vec![(1, "a = 1".into())],
         db_settings: Some("b = 2".into()),
+        tiers: vec![KnownTier { temperature: Temperature::Cold, number: 7, identity: 0x55 }],
         tables: in_family(
             3,
             [
@@ -52,6 +53,7 @@ const GOLDEN: &str = concat!(
     "0307010561203d2031",
     "040605",
     "62203d2032",
+    "100a04075500000000000000",
     "052403000c0cf4079c03000000000000056170706c6504706561720001050000000000000000",
     "060403010009",
     "070603010002000a",
@@ -115,7 +117,7 @@ fn damaged_edits_are_refused_without_a_panic() {
     let good = encoded(&full_edit());
     // An edit ends where its bytes end, so a cut at an item's end is an edit; the framed log's checksum is what finds that.
     let whole = (0..good.len()).filter(|len| Edit::decode(&good[..*len]).is_some()).count();
-    assert_eq!(whole, 14, "one per item");
+    assert_eq!(whole, 15, "one per item");
     for seed in 0..20_000 {
         let random = &mut Random(seed);
         let mut bytes = good.clone();
@@ -176,6 +178,10 @@ fn an_edit_that_makes_no_sense_changes_nothing() {
         ("log numbers used up", Edit { new_logs: vec![u64::MAX], ..Edit::default() }),
         ("a table of a dropped family", Edit { dropped_families: vec![0], tables: table_5(), ..Edit::default() }),
         ("a number that exists", Edit { tables: in_family(0, [add(1, 0, table(4, "x", "y"))]), ..Edit::default() }),
+        (
+            "a tier of no temperature",
+            Edit { tiers: vec![KnownTier { temperature: Temperature::Unknown, number: 9, identity: 1 }], ..Edit::default() },
+        ),
         ("sequence numbers used up", Edit { last_seq: Some(MAX_SEQ + 1), ..Edit::default() }),
     ];
     for (what, mut edit) in wrong {
@@ -219,20 +225,28 @@ fn a_log_is_needed_until_every_family_is_past_it() {
 }
 
 #[test]
-fn time_samples_are_thinned_and_keep_both_ends() {
+fn samples_of_the_time_are_kept_the_denser_the_newer_they_are() {
     let mut state = State::new(DB);
-    for seq in 1..=10_000u64 {
+    for seq in 1..=5000u64 {
         state.apply(&Edit { time_samples: vec![(seq, seq * 10)], ..Edit::default() }).unwrap();
-        assert!(state.time_samples.len() <= MAX_TIME_SAMPLES);
     }
-    let seqs: Vec<u64> = state.time_samples.keys().copied().collect();
-    assert_eq!((seqs.first(), seqs.last()), (Some(&1), Some(&10_000)));
-    for pair in seqs.windows(2) {
-        let age = 10_000 - pair[0];
-        assert!(pair[1] - pair[0] <= 1 + age / 8, "{pair:?}: a gap is small against its age");
+    let samples = state.times.samples();
+    assert_eq!((samples.first(), samples.last()), (Some(&(1, 10)), Some(&(5000, 50_000))));
+    assert!(samples.len() < 700, "{} samples", samples.len());
+    for pair in samples.windows(2) {
+        assert!(pair[1].1 - pair[0].1 <= 10.max((50_000 - pair[1].1) / 100), "{pair:?}: a gap is small against its age");
     }
-    let many = Edit { time_samples: (0..5000).map(|seq| (seq, seq)).collect(), ..Edit::default() };
+    assert_eq!(state.last_seq, 5000, "the numbers count as used");
+    let beyond = Edit { time_samples: vec![(MAX_SEQ + 1, 60_000)], ..Edit::default() };
+    let before = state.clone();
+    assert!(state.apply(&beyond).unwrap_err().contains("larger than any"));
+    assert_eq!(state, before);
+}
+
+#[test]
+fn samples_of_a_clock_that_went_back_make_nothing_older() {
     let mut state = State::new(DB);
-    state.apply(&many).unwrap();
-    assert!(state.time_samples.len() <= MAX_TIME_SAMPLES);
+    let samples = [(100, 1000), (200, 500), (200, 2000), (150, 3000), (300, 1500)];
+    samples.iter().for_each(|sample| state.apply(&Edit { time_samples: vec![*sample], ..Edit::default() }).unwrap());
+    assert_eq!(state.times.samples(), [(200, 1000), (300, 1500)]);
 }

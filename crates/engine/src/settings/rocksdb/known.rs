@@ -239,7 +239,6 @@ const GROUPS: &[Group] = &[
         ],
     ),
     ("reads of files without a temperature are counted as such", &[("default_temperature", "kUnknown")]),
-    ("when data was written is always kept, and places nothing by itself", &[("preserve_internal_time_seconds", "0")]),
     (
         "values are stored with their keys",
         &[

@@ -37,7 +37,8 @@ fn every_option_of_a_real_file_is_classified() {
         "max_bytes_for_level_multiplier compression",
         "compaction_options_universal.max_size_amplification_percent compaction_options_universal.max_merge_width",
         "compaction_options_universal.min_merge_width compaction_options_universal.size_ratio",
-        "bottommost_compression preclude_last_level_data_seconds num_levels optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
+        "bottommost_compression preserve_internal_time_seconds preclude_last_level_data_seconds num_levels",
+        "optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
         "filter_policy block_size",
     ];
     assert_eq!(used, expected.join(" ").split_whitespace().collect::<Vec<_>>());
@@ -47,6 +48,17 @@ fn every_option_of_a_real_file_is_classified() {
     assert_eq!(file.report(), Vec::<String>::new(), "nobody asked db_bench for anything special");
     let ttl = file.without_effect.iter().find(|w| w.entry.key == "ttl").unwrap();
     assert_eq!((ttl.entry.value.as_str(), ttl.entry.section.as_str()), ("2592000", "CFOptions \"default\""));
+}
+
+#[test]
+fn settings_that_rocksdb_does_not_have_go_by_their_names() {
+    let text = file("compressed_cache=0.25\nmemory_budget=64MiB", "ttl_seconds=30d", "");
+    let read = OptionsFile::parse(&text).unwrap();
+    assert_eq!((read.db.compressed_cache, read.db.memory_budget), (crate::settings::CompressedCache::Share(0.25), 64 << 20));
+    assert_eq!((read.families[0].1.ttl_seconds, read.report()), (30 * 86_400, Vec::<String>::new()));
+    let elsewhere = OptionsFile::parse(&file("cache_size=1", "memory_budget=1", "compressed_cache=auto")).unwrap();
+    assert_eq!((elsewhere.unknown.len(), elsewhere.db), (3, DbSettings::default()), "they have a section, and others have RocksDB's name");
+    assert!(OptionsFile::parse(&file("compressed_cache=0.95", "", "")).is_err());
 }
 
 #[test]
