@@ -7,8 +7,8 @@
 //!    both would, the table goes that rewrites least per ripe byte. So dead data is bounded as in a tree without placement, and so is old
 //!    data above.
 //! 2. A table with nothing young in it goes if that rewrites no more than it moves, and for nothing if it can move: data in order of time.
-//! 3. When all data above the last level is old and nothing was flushed for ten minutes, it all goes down level by level, where a step is no
-//!    larger than a compaction may be.
+//! 3. When all data above the last level is old and nothing was flushed for ten minutes, it all goes down level by level, where a step is
+//!    no larger than a compaction may be.
 //!
 //! What sank, or was settled, is not ripe again, so none of this repeats without new data or time to pass.
 

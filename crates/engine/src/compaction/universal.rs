@@ -3,8 +3,8 @@
 //! of similar size; else the newest, so that the number of runs stays bounded.
 //!
 //! Where data is placed by age, the last level is for what is old. A merge of everything leaves two runs, the young one on the level above;
-//! it hides nothing on the last level, so it does not count as dead bytes ([`placing::unsettled`]). Between such merges, old data sinks once
-//! it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level with it
+//! it hides nothing on the last level, so it does not count as dead bytes ([`placing::unsettled`]). Between such merges, old data sinks
+//! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level with it
 //! that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait on the
 //! levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
 
@@ -204,8 +204,8 @@ fn merge_to(
 }
 
 /// As deep as the next older run allows, so that level 0 does not collect what could lie below: the last level for the oldest data, else
-/// the level above that run, if that is not level 0 and no newer run is or will be there; else the place of the newest input. What was on the
-/// last level stays there.
+/// the level above that run, if that is not level 0 and no newer run is or will be there; else the place of the newest input. What was on
+/// the last level stays there.
 fn output(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: &Range<usize>) -> (usize, u64) {
     let newest = &runs[group.start];
     let oldest = &runs[group.end - 1];

@@ -172,11 +172,7 @@ impl Runner {
                 self.families.remove(name);
                 Ok(())
             }
-            Step::Restyle(name, style) => {
-                let family = &self.families[name];
-                let settings = FamilySettings { style: *style, ..self.db().family_settings(family)? };
-                self.db().change_family_settings(family, settings)
-            }
+            Step::Restyle(name, style) => self.change(name, |settings| settings.style = *style),
             Step::Flush => self.db().flush().map(|()| self.all_durable()),
             Step::Compact(name) => {
                 let (from, to) = (&b"k05"[..], &b"k3"[..]);
@@ -203,12 +199,7 @@ impl Runner {
                 self.clock.advance_seconds(*seconds);
                 Ok(())
             }
-            Step::Preclude(name, seconds) => {
-                let family = &self.families[name];
-                let preclude_last_level_data_seconds = Preclude::Seconds(*seconds);
-                let settings = FamilySettings { preclude_last_level_data_seconds, ..self.db().family_settings(family)? };
-                self.db().change_family_settings(family, settings)
-            }
+            Step::Preclude(name, seconds) => self.change(name, |s| s.preclude_last_level_data_seconds = Preclude::Seconds(*seconds)),
             Step::Age(seconds) => {
                 self.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
@@ -222,6 +213,13 @@ impl Runner {
                 self.open()
             }
         }
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut FamilySettings)) -> Result<()> {
+        let family = &self.families[name];
+        let mut settings = self.db().family_settings(family)?;
+        change(&mut settings);
+        self.db().change_family_settings(family, settings)
     }
 
     /// A change that failed is tried again as the same one; until then a crash may show it or not.
