@@ -2,10 +2,11 @@
 
 use super::{Engine, Opened};
 use crate::run::{EngineSpec, Source, without_lines};
-use crate::target::{Opener, Outcome, SinterOpener, SinterTarget};
+use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
 use sinterdb::db::Db;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +18,8 @@ impl Engine for SinterEngine {
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
         let file = spec.options()?;
         let (database, families) = (file.db.clone(), file.families.clone());
-        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
+        let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
+        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal, clock };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,
@@ -47,7 +49,7 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let families = [("hot", settings(hot)), ("cold", BTreeMap::new())];
         let families = families.into_iter().map(|(name, settings)| FamilySpec { name: name.into(), settings }).collect();
-        let spec = EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, sync: false };
+        let spec = EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, ..EngineSpec::default() };
         SinterEngine.open(&spec, directory.path())
     }
 
