@@ -42,6 +42,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         disable_wal: flags.switches.disable_wal,
         database: chosen.database.clone(),
         families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
+        clock: None,
     };
     let mut report = Report {
         version: RESULT_VERSION,

@@ -21,11 +21,12 @@ impl Engine for SinterEngine {
         let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
         let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal, clock };
         let target = opener.open(true)?;
+        let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
         Ok(Opened {
             compression: compression(target.db())?,
             target,
             version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
-            ignored_settings: without_lines(file.report()),
+            ignored_settings: without_lines(file.report()).into_iter().chain(tiers).collect(),
             source: Source::Engine,
         })
     }

@@ -202,11 +202,13 @@ fn skew_helps() -> Hypothesis {
 }
 
 fn reads_are_faster() -> Hypothesis {
-    own(
+    let mut claim = own(
         "3: with the last level on a slow medium, reads are faster where young data stays off it",
         Metric::ReadLatency,
         of_all_alphas(|alpha| ages(3, alpha, SMALL, ALONE, Bound::Below(LESS))),
-    )
+    );
+    claim.needs.push("tiers".to_string());
+    claim
 }
 
 fn auto_is_near_the_best() -> Hypothesis {
