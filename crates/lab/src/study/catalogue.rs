@@ -29,7 +29,7 @@ pub const STUDIES: &[Entry] = &[
     },
     Entry {
         name: time_aware_tiering::NAME,
-        asks: "what does it cost to keep young data off the last level, which age leaves nothing there, and does the engine find a good one?",
+        asks: "what does it cost to keep young data off the last level, which age empties it, and does the engine find a good one?",
         make: time_aware_tiering::study,
     },
     Entry {

@@ -47,8 +47,8 @@ pub enum Metric {
     FastBytes,
     /// The first of these two, and 0 where the second is more than [`BUDGET`].
     FastReadsInBudget,
-    /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, as the engine's clock has it. Known
-    /// where all of the run is measured.
+    /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known where
+    /// all of the run is measured.
     AgeShare,
 }
 

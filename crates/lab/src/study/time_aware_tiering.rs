@@ -159,9 +159,9 @@ fn questions(sizes: &Sizes) -> Vec<String> {
              {memtable}. Each with the compactions that the puts made necessary."
         ),
         format!(
-            "3: with the last level on a slow medium (a model: one head, {} ms for a read that does not go on where the last request ended, \
-             {} MB/s) and everything else on a fast one, how many reads does the fast one answer, and how much of the data does it hold? {} \
-             keys, all put once; then as many operations by Zipf's law, one in {} a read; a merge of everything, which sorts by age what \
+            "3: with the last level on a slow medium (a model: one head, {} ms for a read that does not go on where the last one ended, \
+             {} MB/s) and everything else on a fast one, how many reads does the fast one answer, and how much of the data does it hold? \
+             {} keys, all put once; then as many operations by Zipf's law, one in {} a read; a merge of all, which sorts by age what \
              is there; and what is measured: one operation for {} keys, every other one a read. Reads that a memtable answers are answered \
              above the last level. 4: does the engine that is told a budget, and neither age nor exponent, find as good an age as the best \
              of the five that has no more than {:.0} % of the data there?",
@@ -175,7 +175,7 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         format!(
             "Time: SinterDB reads its wall clock from the number of operations done, so that a run of {puts} puts takes the original's \
              seconds at any speed and has the original's ages. In 2 it has no threads either (max_background_jobs = 0), and repeats \
-             exactly. RocksDB has no other clock than the world's. In 2, 3 and 4 puts come to it at a fixed rate, well below what it can do, \
+             exactly. RocksDB has no other clock than the world's. In 2, 3 and 4 puts come to it at a fixed rate, below what it can do, \
              so that a run takes a known time, and ages are the same shares of it; in 1 they come as fast as they go, and the share \
              that an age was of the run stands beside it."
         ),

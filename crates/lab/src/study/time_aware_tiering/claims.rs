@@ -221,7 +221,7 @@ fn auto_is_near_the_best() -> Hypothesis {
         bound: Bound::Above(NEAR),
     };
     own(
-        "4: the engine's own age has 95 % of the best age's reads answered above the last level, none with more than a quarter of the data there",
+        "4: the engine's own age has 95 % of the best age's reads answered above the last level, with a quarter of the data there at most",
         Metric::FastReadsInBudget,
         of_all_alphas(compare),
     )
