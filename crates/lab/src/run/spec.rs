@@ -50,8 +50,8 @@ pub struct EngineSpec {
     /// Every write durable before it returns.
     #[serde(default)]
     pub sync: bool,
-    /// A second passes on the engine's wall clock with every so many operations, not with the system's: what depends on the age of data
-    /// then repeats exactly, at any speed. `None`: the system's.
+    /// A second passes on the engine's clock with every so many operations, not with the system's: what depends on the age of data then
+    /// repeats exactly, at any speed. `None`: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_clock_second: Option<f64>,
     /// Other media for files of some temperature.

@@ -173,7 +173,7 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             100.0 * BUDGET,
         ),
         format!(
-            "Time: SinterDB reads its wall clock from the number of operations done, so that a run of {puts} puts takes the original's \
+            "Time: SinterDB's clock goes by the number of operations done, so that a run of {puts} puts takes the original's \
              seconds at any speed and has the original's ages. In 2 it has no threads either (max_background_jobs = 0), and repeats \
              exactly. RocksDB has no other clock than the world's. In 2, 3 and 4 puts come to it at a fixed rate, below what it can do, \
              so that a run takes a known time, and ages are the same shares of it; in 1 they come as fast as they go, and the share \

@@ -19,7 +19,7 @@ pub struct SinterOpener {
     pub families: Vec<(String, FamilySettings)>,
     /// Write without a log.
     pub disable_wal: bool,
-    /// The wall clock that operations move; `None`: the system's.
+    /// The clock that operations move; `None`: the system's.
     pub clock: Option<Arc<OperationClock>>,
 }
 
