@@ -1,5 +1,5 @@
-//! A clock that is scaled to the work: a second passes with every so many operations. What an engine does by the age of data is then a matter
-//! of the stream alone, and the same on a fast machine and on a slow one.
+//! A clock that is scaled to the work: a second passes with every so many operations. What an engine does by the age of data is then a
+//! matter of the stream alone, and the same on a fast machine and on a slow one.
 
 use sinterdb::clock::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
