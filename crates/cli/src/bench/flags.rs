@@ -213,6 +213,9 @@ pub struct EngineFlags {
     /// Entries may vanish after so many seconds; 0: never.
     #[arg(long, alias = "ttl")]
     pub ttl_seconds: Option<String>,
+    /// The age of entries is known for so many seconds; 0: not at all.
+    #[arg(long)]
+    pub preserve_internal_time_seconds: Option<String>,
     /// Threads for flushes and compactions [default: 2].
     #[arg(long)]
     pub max_background_jobs: Option<String>,

@@ -151,6 +151,8 @@ pub struct FamilySettings {
     pub max_size_amplification_percent: u32,
     /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
     pub ttl_seconds: u64,
+    /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
+    pub preserve_internal_time_seconds: u64,
 }
 
 impl Default for DbSettings {
@@ -196,11 +198,17 @@ impl Default for FamilySettings {
             max_merge_width: usize::MAX,
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
+            preserve_internal_time_seconds: 0,
         }
     }
 }
 
 impl FamilySettings {
+    /// For how long, seconds, the age of an entry must be known; 0: not at all.
+    pub fn window(&self) -> u64 {
+        self.preserve_internal_time_seconds
+    }
+
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)

@@ -310,6 +310,11 @@ impl Table {
         Ok(self.properties.clone())
     }
 
+    /// The newest number that an entry with number 0 may once have had. A table that does not say may have had any of its numbers zeroed.
+    pub fn zeroed_seq(&self) -> Seq {
+        self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
+    }
+
     /// Forgets its blocks in the cache: the table was deleted.
     pub fn forget(&self) {
         self.cache.forget(&*self.resident);
