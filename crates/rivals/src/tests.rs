@@ -407,14 +407,14 @@ fn a_clock_and_tiers_are_sinterdbs_alone() {
 fn rocksdb_keeps_young_data_off_the_last_level() {
     let last_level = |age: &str| {
         let directory = tempfile::tempdir().unwrap();
-        let pairs = [
+        let pairs: &[(&str, &str)] = &[
             ("compaction_style", "kCompactionStyleUniversal"),
             ("num_levels", "3"),
             ("preserve_internal_time_seconds", age),
             ("preclude_last_level_data_seconds", age),
             ("last_level_temperature", "kCold"),
         ];
-        let opened = Rocks.open(&spec(&[], &[("default", &pairs)]), directory.path()).unwrap();
+        let opened = Rocks.open(&spec(&[], &[("default", pairs)]), directory.path()).unwrap();
         assert_eq!(opened.ignored_settings, [""; 0]);
         let kept = kept(directory.path()).unwrap();
         assert_lines(&kept, "CFOptions \"default\"", &[&format!("preclude_last_level_data_seconds={age}"), "last_level_temperature=kCold"]);
