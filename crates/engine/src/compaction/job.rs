@@ -19,7 +19,6 @@ use crate::clock::Clock;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::ledger::Ledger;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -30,9 +29,12 @@ use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Creates a table file.
+pub type Create<'a> = dyn Fn(FileId, &Hint) -> Result<Box<dyn Appender>> + Sync + 'a;
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -46,8 +48,8 @@ pub struct Context<'a> {
     pub settings: &'a FamilySettings,
     /// Chooses the codecs; `None`: the settings have them.
     pub auto: Option<&'a Arc<Auto>>,
-    /// Where every byte written is accounted for, also those of a job that fails.
-    pub ledger: &'a Ledger,
+    /// Creates a table file and accounts for every byte written to it, also if the job fails.
+    pub create: &'a Create<'a>,
     /// The cache that new tables will use.
     pub cache: &'a Arc<Cache>,
     /// An open table of the version.
@@ -140,6 +142,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         expected_bytes: plan.target_file_size.min(bytes_in),
         largest: hull(plan).map(|hull| hull.largest),
         times: times(infos()),
+        temperature: temperature(context, times(infos()).1),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -192,6 +195,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         expected_bytes: context.settings.write_buffer_size,
         largest: None,
         times,
+        temperature: temperature(context, times.1),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -247,6 +251,11 @@ fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, 
     (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
 }
 
+/// How warm outputs are whose newest data was written at `newest`.
+fn temperature(context: &Context<'_>, newest: u64) -> Temperature {
+    context.settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_default()
+}
+
 /// Where to cut a large merge into key ranges: none if it is not worth it.
 fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<Vec<Vec<u8>>> {
     let target = plan.target_file_size.max(1);
@@ -284,6 +293,8 @@ struct Job<'a> {
     /// Largest key of all inputs, where known.
     largest: Option<Vec<u8>>,
     times: (u64, u64),
+    /// As warm as its newest data is by its age.
+    temperature: Temperature,
     /// Numbers of all outputs, finished or not.
     created: Mutex<Vec<u64>>,
     /// A piece failed: the others give up.
@@ -390,7 +401,7 @@ impl<'a> TableFactory for Factory<'a> {
             family: context.family,
             level: u8::try_from(level).unwrap_or(u8::MAX),
             lifetime: lifetime(level),
-            temperature: Temperature::Unknown,
+            temperature: self.job.temperature,
             key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
             expected_bytes: self.job.expected_bytes,
             direct: context.direct,
@@ -408,7 +419,7 @@ impl<'a> TableFactory for Factory<'a> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let out = context.ledger.account(Some(context.family), self.job.cause, context.store.create(id, &hint)?);
+        let out = (context.create)(id, &hint)?;
         let out = match context.auto {
             Some(auto) => auto.timed(out),
             None => out,
@@ -419,12 +430,12 @@ impl<'a> TableFactory for Factory<'a> {
         builder.set_times(context.clock.unix_seconds(), context.times.clone());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
-        Ok(Building { builder, times: self.job.times, auto, sampler })
+        Ok(Building { builder, times: self.job.times, temperature: self.job.temperature, auto, sampler })
     }
 }
 
 /// How long a table of a level lives before it is merged again: the deeper, the longer.
-fn lifetime(level: usize) -> Lifetime {
+pub fn lifetime(level: usize) -> Lifetime {
     match level {
         0 | 1 => Lifetime::Medium,
         2 => Lifetime::Long,
@@ -436,6 +447,7 @@ fn lifetime(level: usize) -> Lifetime {
 struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
+    temperature: Temperature,
     /// Who is told of it, and the level.
     auto: Option<(&'a Auto, usize)>,
     sampler: Option<Sampler<'a>>,
@@ -458,7 +470,7 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        let info = self.builder.finish(tombstones, self.times)?;
+        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
         if let Some((auto, level)) = self.auto {
             auto.wrote(level, info.raw_bytes);
         }

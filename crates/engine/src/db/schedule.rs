@@ -14,7 +14,7 @@ use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
 use crate::settings::Codecs;
 use crate::table::Table;
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::{FileId, Temperature};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,13 +33,19 @@ pub(super) enum Work {
     Merge,
     Move,
     Drop,
+    /// To where data of a temperature lies; nothing else changes.
+    Relocate(Temperature),
 }
 
-/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting.
+/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
+/// between tiers, so that a slow one keeps no compaction waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Flushes,
     Compactions,
+    /// Both.
+    Jobs,
+    Moves,
     All,
 }
 
@@ -57,11 +63,15 @@ impl Inner {
         if shared.closing || self.ended.load(Ordering::Acquire) {
             return None;
         }
-        let flush = if takes == Takes::Compactions { None } else { self.next_flush(shared) };
+        let flush = if matches!(takes, Takes::Compactions | Takes::Moves) { None } else { self.next_flush(shared) };
         if flush.is_some() || takes == Takes::Flushes {
             return flush;
         }
-        self.next_compaction(shared)
+        let compaction = if takes == Takes::Moves { None } else { self.next_compaction(shared) };
+        if compaction.is_some() || !matches!(takes, Takes::Moves | Takes::All) {
+            return compaction;
+        }
+        self.next_move(shared)
     }
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
@@ -93,10 +103,15 @@ impl Inner {
         })
     }
 
+    /// Something could be merged, dropped or moved down now.
+    pub(super) fn is_compaction_due(&self, shared: &Shared) -> bool {
+        self.pick_compaction(shared).is_some()
+    }
+
     /// Nothing runs, waits for its flush or could be compacted: no change of the tree is to be expected.
     pub(super) fn is_idle(&self, shared: &Shared) -> bool {
         let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
-        shared.running == 0 && shared.manual.is_empty() && flushed() && self.pick_compaction(shared).is_none()
+        shared.running == 0 && shared.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
     }
 
     /// Calls `pick` with what it may know besides the version.
@@ -159,11 +174,12 @@ impl Inner {
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
+                shared.moving &= !matches!(work, Work::Relocate(_));
                 let is_damaged = !damaged.is_empty();
                 self.set_aside(&mut shared, &core, damaged);
                 self.refresh_pressure(&mut shared, &core);
-                if !is_damaged {
-                    return self.settle(&mut shared, result);
+                if !is_damaged && !matches!(result, Ok(false)) {
+                    return self.settle(&mut shared, result.map(drop));
                 }
                 // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle. But where no
                 // work is left that could find out, nothing waits for room.
@@ -253,7 +269,8 @@ impl Inner {
         }
     }
 
-    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<()> {
+    /// False if there was nothing to publish: a table found no room on its tier and stays where it is.
+    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<bool> {
         let to = Place { level: plan.output_level, run: plan.output_run };
         let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
         let mut tables: Vec<TableChange> = inputs()
@@ -263,9 +280,17 @@ impl Inner {
         match work {
             Work::Move | Work::Drop => {}
             Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
+            Work::Relocate(wanted) => {
+                let Some(copy) = self.move_table(core, plan, wanted)? else { return Ok(false) };
+                tables.push(added(core.id, to, copy));
+            }
         }
         let edit = Edit { tables, ..Edit::default() };
-        self.publish(core, edit, Vec::new())
+        self.publish(core, edit, Vec::new())?;
+        if let Work::Relocate(_) = work {
+            self.moves.count(plan.bytes());
+        }
+        Ok(true)
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
@@ -303,7 +328,7 @@ impl Inner {
             family: core.id,
             settings: &settings,
             auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
-            ledger: &self.ledger,
+            create: &|id, hint| self.placer.create(id, hint),
             cache: &self.cache,
             table: &table,
             new_number: &|| self.new_number(),

@@ -12,6 +12,7 @@ mod field;
 mod reference;
 mod rocksdb;
 mod size;
+mod tiers;
 mod toml;
 mod validate;
 
@@ -26,6 +27,7 @@ pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
+pub use tiers::{TemperatureAges, TierPaths};
 
 use crate::codec::{Codec, Compression};
 use std::collections::BTreeMap;
@@ -88,6 +90,8 @@ pub struct DbSettings {
     pub max_total_wal_size: u64,
     /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
+    /// Further directories for tables, by temperature.
+    pub tiers: TierPaths,
 }
 
 /// Shape of the tree.
@@ -153,6 +157,8 @@ pub struct FamilySettings {
     pub ttl_seconds: u64,
     /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
     pub preserve_internal_time_seconds: u64,
+    /// How warm data is by its age. Goes before what is said of levels.
+    pub temperature_ages: TemperatureAges,
 }
 
 impl Default for DbSettings {
@@ -167,6 +173,7 @@ impl Default for DbSettings {
             bytes_per_sync: 1 << 20,
             max_total_wal_size: 1 << 30,
             db_write_buffer_size: u64::MAX,
+            tiers: TierPaths::Stored,
         }
     }
 }
@@ -199,6 +206,7 @@ impl Default for FamilySettings {
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
             preserve_internal_time_seconds: 0,
+            temperature_ages: TemperatureAges::default(),
         }
     }
 }

@@ -25,7 +25,7 @@ fn rows<S>(out: &mut String, fields: &[Field<S>], defaults: &S) {
             Kind::Flag { .. } => "flag",
             Kind::Style { .. } => "word",
             Kind::CompressedCache { .. } => "word or share",
-            Kind::Compression { .. } => "list",
+            Kind::Compression { .. } | Kind::List { .. } => "list",
         };
         let rocksdb = if field.rocksdb.is_empty() { "-".into() } else { format!("`{}`", field.rocksdb) };
         let (name, default, range) = (field.name, field.text(defaults), field.range());

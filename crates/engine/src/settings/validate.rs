@@ -11,7 +11,9 @@ impl DbSettings {
     /// # Errors
     /// All complaints, each with the field, its value, the allowed range and the reason.
     pub fn validate(&self) -> Result<(), Vec<String>> {
-        finish(bounds(self, DB))
+        let mut complaints = bounds(self, DB);
+        complaints.extend(self.tiers.complaint());
+        finish(complaints)
     }
 }
 
@@ -103,7 +105,7 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::Whole { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::Real { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
-        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } => false,
+        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::List { .. } => false,
     };
     fields
         .iter()

@@ -12,6 +12,7 @@ mod many;
 mod open;
 mod read;
 mod recovery;
+mod tiers;
 mod timed;
 mod write;
 

@@ -47,6 +47,10 @@ pub enum Step {
     Snapshot,
     /// Compares what the snapshots see with the model and lets them go.
     Release,
+    /// So many seconds pass, and tables move to other tiers.
+    Age(u64),
+    /// The database is opened again with one tier more.
+    Attach,
 }
 
 /// The key that every batch sets to its own index, so that a recovered state says which moment it claims to be.

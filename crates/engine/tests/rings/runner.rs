@@ -1,11 +1,12 @@
 //! Runs the steps of a workload against a database without threads and a clock that stands still, so that every run makes the same calls.
 
 use crate::check::{self, Problem};
+use crate::machine::with_tiers;
 use crate::model::{Batch, Change, Model, Progress, Step, mark};
 use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
-use sinterdb::clock::ManualClock;
+use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
@@ -59,6 +60,10 @@ pub struct Runner {
     /// The step that comes next.
     pub next: usize,
     pub identity: u8,
+    /// Stores of tiers, and how many of them are attached.
+    pub tiers: Vec<Arc<dyn Store>>,
+    attached: usize,
+    clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     db: Option<Db>,
     families: BTreeMap<&'static str, Family>,
@@ -74,6 +79,9 @@ impl Runner {
             on_checkpoint: None,
             next: 0,
             identity: 1,
+            tiers: Vec::new(),
+            attached: workload.attached,
+            clock: Arc::default(),
             store,
             db: None,
             families: BTreeMap::new(),
@@ -82,7 +90,8 @@ impl Runner {
     }
 
     pub fn open(&mut self) -> Result<()> {
-        let db = builder(self.identity).family("default", self.workload.settings.clone()).open_store(self.store.clone())?;
+        let builder = builder(self.identity).clock(self.clock.clone()).family("default", self.workload.settings.clone());
+        let db = with_tiers(builder, self.tiers.iter().take(self.attached).cloned()).open_store(self.store.clone())?;
         self.families = db.families().into_iter().filter_map(|f| Some((self.known(f.name())?, f))).collect();
         self.db = Some(db);
         Ok(())
@@ -186,6 +195,18 @@ impl Runner {
                 Ok(())
             }
             Step::Release => self.release(),
+            Step::Age(seconds) => {
+                self.clock.set_unix_seconds(self.clock.unix_seconds() + seconds);
+                self.db().wait_for_compactions()
+            }
+            Step::Attach => {
+                // A step that failed is taken again.
+                if self.is_open() {
+                    self.close()?;
+                    self.attached += 1;
+                }
+                self.open()
+            }
         }
     }
 

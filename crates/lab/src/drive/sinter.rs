@@ -1,12 +1,15 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{EngineSpec, Source, without_lines};
+use crate::run::{EngineSpec, MediumModel, Source, TierSpec, without_lines};
 use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
+use sinter_storage::store::{Medium, Temperature};
 use sinterdb::db::Db;
+use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
 #[derive(Debug, Clone, Copy)]
@@ -17,19 +20,38 @@ impl Engine for SinterEngine {
 
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
         let file = spec.options()?;
-        let (database, families) = (file.db.clone(), file.families.clone());
+        let (mut database, families) = (file.db.clone(), file.families.clone());
         let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
-        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal, clock };
+        let slow = tiers(spec, &mut database)?;
+        let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
+        let opener = SinterOpener { path, database, families, disable_wal, hide_limits, slow, clock };
         let target = opener.open(true)?;
-        let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
         Ok(Opened {
             compression: compression(target.db())?,
             target,
             version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
-            ignored_settings: without_lines(file.report()).into_iter().chain(tiers).collect(),
+            ignored_settings: without_lines(file.report()),
             source: Source::Engine,
         })
     }
+}
+
+/// Puts the directories of the spec's tiers into the settings, which have none of themselves; those that are to be slow, and how slow.
+fn tiers(spec: &EngineSpec, database: &mut DbSettings) -> Outcome<BTreeMap<Temperature, Medium>> {
+    let (mut paths, mut slow) = (BTreeMap::new(), BTreeMap::new());
+    for TierSpec { temperature, directory, model } in &spec.tiers {
+        let known = Temperature::from_name(temperature).ok_or_else(|| format!("tiers: there is no temperature {temperature:?}"))?;
+        let path = directory.clone().ok_or_else(|| format!("tiers: {temperature} has no directory"))?;
+        paths.insert(known, path);
+        if let Some(MediumModel { read_mb_per_s, write_mb_per_s, seek_ms }) = *model {
+            let seek = Duration::from_secs_f64(seek_ms / 1000.0);
+            slow.insert(known, Medium { read_mb_per_s, write_mb_per_s, seek });
+        }
+    }
+    if !paths.is_empty() {
+        database.tiers = TierPaths::Only(paths);
+    }
+    Ok(slow)
 }
 
 /// The setting of each family, as a settings file would have it.
@@ -46,12 +68,16 @@ mod tests {
     use crate::target::Target;
 
     fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
+        open_in(tempfile::tempdir()?.path(), database, hot, false)
+    }
+
+    fn open_in(directory: &Path, database: &[(&str, &str)], hot: &[(&str, &str)], hide_limits: bool) -> Outcome<Opened<SinterTarget>> {
         let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<BTreeMap<String, String>>();
-        let directory = tempfile::tempdir()?;
         let families = [("hot", settings(hot)), ("cold", BTreeMap::new())];
         let families = families.into_iter().map(|(name, settings)| FamilySpec { name: name.into(), settings }).collect();
-        let spec = EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, ..EngineSpec::default() };
-        SinterEngine.open(&spec, directory.path())
+        let spec =
+            EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, hide_limits, ..EngineSpec::default() };
+        SinterEngine.open(&spec, directory)
     }
 
     #[test]
@@ -73,6 +99,37 @@ mod tests {
         assert_eq!((family("cold").style, family("cold").num_levels), (sinterdb::settings::Style::Leveled, 7));
         assert_eq!(opened.compression["hot"], "none zstd:3");
         assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
+    }
+
+    /// What the engine says of limits has no group in it if it is shown none, whatever confines the test; the processors are there.
+    #[test]
+    fn limits_are_hidden_and_processors_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = open_in(directory.path(), &[], &[], true).unwrap();
+        let db = opened.target.db();
+        let text = db.property(&db.family("hot").unwrap(), "sinterdb.limits").unwrap();
+        assert!(text.contains("memory limit: none found") && !text.contains("cpu quota"), "{text}");
+        let status = std::fs::read_to_string(directory.path().join("system/proc/thread-self/status")).unwrap();
+        assert!(status.contains("Cpus_allowed_list:"));
+        assert!(!directory.path().join("system/proc/self").exists());
+        opened.target.close().unwrap();
+        assert!(open_in(directory.path(), &[], &[], true).is_ok(), "it may be there already");
+    }
+
+    /// A tier is attached, in the directory that the run made for it, and slow if the spec has a model.
+    #[test]
+    fn tiers_are_those_of_the_spec() {
+        let (fast, slow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let model = MediumModel { read_mb_per_s: 100.0, write_mb_per_s: 100.0, seek_ms: 0.1 };
+        let tier = TierSpec { temperature: "cold".into(), directory: Some(slow.path().to_owned()), model: Some(model) };
+        let families = vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }];
+        let spec = EngineSpec { name: "sinter".into(), families, wal: true, tiers: vec![tier], ..EngineSpec::default() };
+        let opened = SinterEngine.open(&spec, fast.path()).unwrap();
+        assert_eq!(opened.ignored_settings, [""; 0]);
+        let tiers: Vec<Temperature> = opened.target.db().tiers().iter().map(|tier| tier.temperature).collect();
+        assert_eq!(tiers, [Temperature::Unknown, Temperature::Cold]);
+        assert!(std::fs::read_dir(slow.path()).unwrap().next().is_some(), "it says whose it is");
+        opened.target.close().unwrap();
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Metric {
     P50Latency,
     /// The 99th percentile of latency, nanoseconds; the worst of the phases.
     P99Latency,
+    /// The 99.9th percentile of latency, nanoseconds; the worst of the phases.
+    P999Latency,
     /// The mean latency of reads of one key, nanoseconds.
     ReadLatency,
     /// CPU time of all threads, background work included, over operations, nanoseconds.
@@ -69,6 +71,7 @@ impl Metric {
             Metric::OperationsPerSecond => "operations per second",
             Metric::P50Latency => "median of latency",
             Metric::P99Latency => "99th percentile of latency",
+            Metric::P999Latency => "99.9th percentile of latency",
             Metric::ReadLatency => "mean latency of reads",
             Metric::CpuPerOperation => "CPU time per operation",
             Metric::ReadPerOperation => "bytes read from files per operation",
@@ -90,7 +93,7 @@ impl Metric {
         match self {
             Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond | Metric::LastLevelTables => ("", 1.0),
             Metric::RunTime => ("s", 1.0),
-            Metric::P50Latency | Metric::P99Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
+            Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
             Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
@@ -109,8 +112,9 @@ impl Metric {
             Metric::SpaceAmplification => found.last()?.space.space_amplification,
             Metric::PeakMemory => found.iter().map(|phase| phase.memory.peak_resident_bytes as f64).reduce(f64::max),
             Metric::OperationsPerSecond => per(operations(&found), run_time(&found)),
-            Metric::P50Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p50 as f64)).reduce(f64::max),
-            Metric::P99Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p99 as f64)).reduce(f64::max),
+            Metric::P50Latency => worst(&found, |latency| latency.p50),
+            Metric::P99Latency => worst(&found, |latency| latency.p99),
+            Metric::P999Latency => worst(&found, |latency| latency.p999),
             Metric::ReadLatency => {
                 let reads = || found.iter().flat_map(|phase| &phase.latency_by_operation).filter(|(name, _)| name.ends_with(" get"));
                 let count = |of: &dyn Fn(&Latency) -> f64| reads().map(|(_, latency)| of(latency)).sum::<f64>();
@@ -196,6 +200,10 @@ fn age_share(record: &RunRecord, phases: &[&PhaseRecord]) -> Option<f64> {
         Some(rate) => operations(phases) / rate,
     };
     per(setting(record, "preclude_last_level_data_seconds")?, seconds)
+}
+
+fn worst(phases: &[&PhaseRecord], of: impl Fn(&Latency) -> u64) -> Option<f64> {
+    phases.iter().filter_map(|phase| Some(of(phase.latency.as_ref()?) as f64)).reduce(f64::max)
 }
 
 fn operations(phases: &[&PhaseRecord]) -> f64 {

@@ -8,6 +8,7 @@ mod compaction_wal_waf;
 pub mod conduct;
 pub mod folder;
 pub mod judge;
+mod memory_and_limits;
 pub mod metric;
 pub mod own;
 pub mod plan;

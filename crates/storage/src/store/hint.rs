@@ -21,11 +21,13 @@ pub enum Reason {
     Manual = 6,
     /// The shape of the tree changed with the family's style.
     StyleChange = 7,
+    /// A table moved to another tier as it was.
+    Temperature = 8,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 9] = [
         Reason::RunCount,
         Reason::LevelSize,
         Reason::SizeRatio,
@@ -34,6 +36,7 @@ impl Reason {
         Reason::Tombstones,
         Reason::Manual,
         Reason::StyleChange,
+        Reason::Temperature,
     ];
 
     /// The name used in statistics and reports.
@@ -47,6 +50,7 @@ impl Reason {
             Reason::Tombstones => "tombstones",
             Reason::Manual => "manual",
             Reason::StyleChange => "style-change",
+            Reason::Temperature => "temperature",
         }
     }
 }
@@ -103,6 +107,34 @@ pub enum Temperature {
     Cold,
     /// Kept for the record.
     Ice,
+}
+
+impl Temperature {
+    /// Every temperature, the hottest first; nothing known stands before all.
+    pub const ALL: [Temperature; 6] =
+        [Temperature::Unknown, Temperature::Hot, Temperature::Warm, Temperature::Cool, Temperature::Cold, Temperature::Ice];
+
+    /// The name used in settings and statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Temperature::Unknown => "unknown",
+            Temperature::Hot => "hot",
+            Temperature::Warm => "warm",
+            Temperature::Cool => "cool",
+            Temperature::Cold => "cold",
+            Temperature::Ice => "ice",
+        }
+    }
+
+    /// The temperature of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Temperature::ALL.into_iter().find(|temperature| temperature.name() == name)
+    }
+
+    /// The temperature of a format byte: its place in the enumeration, which only grows at the end.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Temperature::ALL.into_iter().find(|temperature| *temperature as u8 == byte)
+    }
 }
 
 /// The placement hint of one file.

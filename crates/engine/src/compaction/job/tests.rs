@@ -2,7 +2,6 @@ use super::super::Input;
 use super::*;
 use crate::clock::ManualClock;
 use crate::key::MAX_SEQ;
-use crate::ledger::Ledger;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::merge::testing::{Append, Rng, Write, entries, replay};
 use crate::table::{ReadOptions, TableCursor};
@@ -47,7 +46,7 @@ impl World {
             family: 3,
             settings: &self.settings,
             auto: None,
-            ledger: &Ledger::default(),
+            create: &|id, hint| Ok(self.store.create(id, hint)?),
             cache: &self.cache,
             table: &|number| Ok(self.tables.lock()[&number].clone()),
             new_number: &|| self.next.fetch_add(1, Ordering::Relaxed),
