@@ -79,7 +79,7 @@ fn get(levels: &[Level], key: &[u8], snapshot: Seq, operator: &Append) -> Option
             resolver.covered(covering);
         }
         let mut versions: Vec<&Entry> = entries.iter().filter(|e| e.0 == key).collect();
-        versions.sort_by(|a, b| b.1.cmp(&a.1));
+        versions.sort_by_key(|entry| std::cmp::Reverse(entry.1));
         for (_, trailer, value) in versions {
             if resolver.version(seq_of(*trailer), kind_of(*trailer).unwrap(), value).is_break() {
                 break;
