@@ -210,8 +210,8 @@ fn auto_is_compared_with_the_best_age_within_the_budget() {
 fn a_run_of_sinterdb_repeats_exactly() {
     let study = study(Scale::Ci, &["sinter"]);
     let directory = tempfile::tempdir().unwrap();
-    let run = || {
-        let cell = name(2, "0.9", "20");
+    let run = |share: &str| {
+        let cell = name(2, "0.9", share);
         let planned = study.runs().into_iter().find(|run| run.cell == cell).unwrap();
         let mut spec = study.spec(&planned).unwrap();
         spec.medium.directory = directory.path().to_owned();
@@ -224,5 +224,7 @@ fn a_run_of_sinterdb_repeats_exactly() {
         };
         record.phases.iter().map(of).collect::<Vec<_>>()
     };
-    assert_eq!(run(), run());
+    let first = run("20");
+    assert_eq!(first, run("20"));
+    assert_ne!(first, run("0"), "the age matters");
 }
