@@ -33,6 +33,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/cpu", 30),
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
+    ("engine/src/placement", 40),
     ("engine/src/block", 40),
     ("engine/src/filter", 40),
     ("engine/src/cache", 40),

@@ -76,6 +76,7 @@ impl Db {
                 handle: inner.handle,
                 settings: ArcSwap::from_pointee(settings),
                 auto: Auto::new(inner.clock.clone(), !inner.inline()),
+                placement: Arc::default(),
                 merge,
                 filter,
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),

@@ -295,6 +295,7 @@ impl Builder {
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
                 auto,
+                placement: Arc::default(),
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             families.insert(family.id, core);

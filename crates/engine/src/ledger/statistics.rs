@@ -107,13 +107,23 @@ impl Statistics {
         self.add_all(&[(ticker, n)]);
     }
 
+    /// Adds one to a ticker; the count of the thread's place by then.
+    pub fn count(&self, ticker: Ticker) -> u64 {
+        let slot = slot();
+        add(&self.counters(slot).0[ticker as usize], slot, 1)
+    }
+
     /// Adds to several tickers; looks up the thread's place once.
     pub fn add_all(&self, counts: &[(Ticker, u64)]) {
         let slot = slot();
-        let counters = self.tickers[slot].get_or_init(|| Box::new(Counters([const { AtomicU64::new(0) }; Ticker::ALL.len()])));
+        let counters = self.counters(slot);
         for (ticker, n) in counts {
             add(&counters.0[*ticker as usize], slot, *n);
         }
+    }
+
+    fn counters(&self, slot: usize) -> &Counters {
+        self.tickers[slot].get_or_init(|| Box::new(Counters([const { AtomicU64::new(0) }; Ticker::ALL.len()])))
     }
 
     /// Records a value: nanoseconds for times, a plain number for the others.

@@ -2,7 +2,7 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style, TierBudget};
 
 /// One setting of `S`.
 pub(super) struct Field<S: 'static> {
@@ -51,6 +51,10 @@ pub(super) enum Kind<S: 'static> {
     CompressedCache {
         get: fn(&S) -> CompressedCache,
         set: fn(&mut S, CompressedCache),
+    },
+    TierBudget {
+        get: fn(&S) -> TierBudget,
+        set: fn(&mut S, TierBudget),
     },
     Compression {
         get: fn(&S) -> &Codecs,
@@ -101,6 +105,7 @@ impl<S> Field<S> {
                 _ => return Err(format!("`{}` is neither leveled nor universal", shorten(text))),
             },
             Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
+            Kind::TierBudget { set, .. } => set(settings, TierBudget::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
         }
         Ok(())
@@ -117,6 +122,7 @@ impl<S> Field<S> {
                 Style::Universal => "universal".into(),
             },
             Kind::CompressedCache { get, .. } => get(settings).text(),
+            Kind::TierBudget { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
         }
     }
@@ -129,6 +135,7 @@ impl<S> Field<S> {
             Kind::Flag { .. } => "true, false".into(),
             Kind::Style { .. } => "leveled, universal".into(),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
+            Kind::TierBudget { .. } => "bytes, or a share up to 100%".into(),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
         }
     }
@@ -460,6 +467,14 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "",
         "Larger: entries stay longer. They may vanish once they are older. 0: never. (RocksDB's ttl removes nothing.)",
         "a century is for ever",
+    ),
+    plain!(
+        fast_tier_budget,
+        TierBudget {},
+        "",
+        "For preclude_last_level_data_seconds = auto: how much of the family's data merges may keep from the last level. Larger: more reads \
+         are answered by the fast tier. What is written between two merges comes on top.",
+        "nothing could be kept, or more than there is",
     ),
 ];
 

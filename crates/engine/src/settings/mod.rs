@@ -12,6 +12,7 @@ mod field;
 mod reference;
 mod rocksdb;
 mod size;
+mod tier_budget;
 mod toml;
 mod validate;
 
@@ -26,6 +27,7 @@ pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
+pub use tier_budget::TierBudget;
 
 use crate::codec::{Codec, Compression};
 use std::collections::BTreeMap;
@@ -151,6 +153,8 @@ pub struct FamilySettings {
     pub max_size_amplification_percent: u32,
     /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
     pub ttl_seconds: u64,
+    /// How much of the data merges may leave on the fast tier, where the engine chooses up to which age that is.
+    pub fast_tier_budget: TierBudget,
 }
 
 impl Default for DbSettings {
@@ -196,6 +200,7 @@ impl Default for FamilySettings {
             max_merge_width: usize::MAX,
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
+            fast_tier_budget: TierBudget::default(),
         }
     }
 }

@@ -25,6 +25,7 @@ fn rows<S>(out: &mut String, fields: &[Field<S>], defaults: &S) {
             Kind::Flag { .. } => "flag",
             Kind::Style { .. } => "word",
             Kind::CompressedCache { .. } => "word or share",
+            Kind::TierBudget { .. } => "bytes or share",
             Kind::Compression { .. } => "list",
         };
         let rocksdb = if field.rocksdb.is_empty() { "-".into() } else { format!("`{}`", field.rocksdb) };

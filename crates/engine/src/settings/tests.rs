@@ -37,6 +37,11 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         max_merge_width: if random(2) == 0 { usize::MAX } else { 5 + random(5) as usize },
         max_size_amplification_percent: 1 + random(u64::from(u32::MAX) - 1) as u32,
         ttl_seconds: random(4) * random(86_400 * 365),
+        fast_tier_budget: match random(3) {
+            0 => TierBudget::Bytes(1 + random(1 << 50)),
+            1 => TierBudget::Bytes(u64::MAX),
+            _ => TierBudget::Percent((1 + random(700)) as f64 / 7.0),
+        },
     }
 }
 
@@ -91,6 +96,20 @@ fn random_settings_survive_text() {
         let settings = Settings { budgets: Budgets { memory, space_amplification: space }, db, families };
         assert_eq!(Settings::from_toml(&settings.to_toml()).as_ref(), Ok(&settings), "seed {seed}\n{}", settings.to_toml());
     }
+}
+
+#[test]
+fn a_tier_budget_is_bytes_or_a_share() {
+    let parsed = |text: &str| FamilySettings::from_toml(&format!("fast_tier_budget = {text}")).map(|settings| settings.fast_tier_budget);
+    assert_eq!([parsed("\"25%\""), parsed("\" 25.0 % \"")], [const { Ok(TierBudget::Percent(25.0)) }; 2]);
+    assert_eq!([parsed("\"10GiB\""), parsed("10737418240")], [const { Ok(TierBudget::Bytes(10 << 30)) }; 2]);
+    assert_eq!(parsed("\"unlimited\""), Ok(TierBudget::Bytes(u64::MAX)));
+    for bad in ["\"0%\"", "\"101%\"", "\"-1%\"", "\"nan%\"", "\"%\"", "\"much\"", "0", "\"\""] {
+        assert!(parsed(bad).is_err_and(|complaints| complaints.concat().contains("fast_tier_budget")), "{bad}");
+    }
+    assert_eq!(TierBudget::Percent(25.0).of(1000.0), 250.0);
+    assert_eq!(TierBudget::Bytes(10).of(1000.0), 10.0);
+    assert!(TierBudget::Bytes(u64::MAX).of(1000.0).is_infinite());
 }
 
 #[test]

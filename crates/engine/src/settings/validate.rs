@@ -103,6 +103,7 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::Whole { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::Real { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
+        Kind::TierBudget { get, .. } => !get(settings).is_possible(),
         Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } => false,
     };
     fields

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo};
+use crate::placement::Held;
 use crate::range_del::RangeTombstones;
 use sinter_storage::store::{Appender, FileId};
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub struct TableBuilder {
     last_key: Vec<u8>,
     smallest: Vec<u8>,
     properties: TableProperties,
+    /// How old its bytes are, if somebody wants to know.
+    held: Option<Held>,
 }
 
 /// The file and what has not been appended to it yet.
@@ -134,6 +137,7 @@ impl TableBuilder {
                 min_seq: Seq::MAX,
                 ..Default::default()
             },
+            held: None,
         }
     }
 
@@ -197,12 +201,25 @@ impl TableBuilder {
         p.raw_value_bytes += value.len() as u64;
         p.min_seq = p.min_seq.min(original_seq);
         p.max_seq = p.max_seq.max(original_seq);
+        if let Some(held) = &mut self.held {
+            held.add(original_seq, (key.len() + value.len()) as u64);
+        }
         Ok(())
     }
 
     /// Notes why its codec was chosen, in one line for people ([`TableProperties::chosen`]).
     pub fn set_chosen(&mut self, why: String) {
         self.properties.chosen = why;
+    }
+
+    /// Makes it note how old its bytes are ([`TableProperties::held`]); `newest` is the newest sequence number there is.
+    pub fn note_ages(&mut self, newest: Seq) {
+        self.held = Some(Held::new(newest));
+    }
+
+    /// Notes why its entries are on this level, in one line for people ([`TableProperties::placed`]).
+    pub fn set_placed(&mut self, why: String) {
+        self.properties.placed = why;
     }
 
     /// Bytes written or about to be. The same at the same entry, however fast blocks are compressed: tables are cut by it.
@@ -337,6 +354,9 @@ impl TableBuilder {
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
         let p = &mut self.properties;
         (p.oldest_time, p.newest_time) = times;
+        if let Some(held) = &self.held {
+            held.encode(&mut p.held);
+        }
         if !self.hashes.is_empty() {
             p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
         }
