@@ -96,6 +96,9 @@ impl Inner {
                 })?;
                 if resolver.done() {
                     let nth = self.statistics.count([Ticker::L0Hit, Ticker::L1Hit, Ticker::L2AndUpHit][level.min(2)]);
+                    if level + 1 == view.tree.levels.len() {
+                        self.statistics.add(Ticker::LastLevelHit, 1);
+                    }
                     if heat::is_sampled(nth) {
                         core.placement.heat().read(answered, self.visible());
                     }

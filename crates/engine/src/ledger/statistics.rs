@@ -42,6 +42,7 @@ names! {
         L0Hit = "rocksdb.l0.hit", "Point reads answered by level 0.";
         L1Hit = "rocksdb.l1.hit", "Point reads answered by level 1.";
         L2AndUpHit = "rocksdb.l2andup.hit", "Point reads answered by deeper levels.";
+        LastLevelHit = "sinterdb.last.level.hit", "Point reads answered by the last level, counted above as well.";
         NumberKeysRead = "rocksdb.number.keys.read", "Point reads.";
         BytesRead = "rocksdb.bytes.read", "Bytes of values returned by point reads.";
         NumberDbSeek = "rocksdb.number.db.seek", "Iterator seeks.";
@@ -107,7 +108,7 @@ impl Statistics {
         self.add_all(&[(ticker, n)]);
     }
 
-    /// Adds one to a ticker; the count of the thread's place by then.
+    /// Adds one to a ticker; what the thread's place has counted of it by then.
     pub fn count(&self, ticker: Ticker) -> u64 {
         let slot = slot();
         add(&self.counters(slot).0[ticker as usize], slot, 1)

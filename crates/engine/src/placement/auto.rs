@@ -133,7 +133,8 @@ impl Auto {
         };
         let share = 100.0 * counts.younger(age) / counts.total();
         let [best, most] = touched.map(|share| 100.0 * share);
-        let _ = write!(out, "of {:.0} {what}, {share:.1} % are younger, {most:.1} % within the budget, {best:.1} % at best", counts.total());
+        let _ =
+            write!(out, "of {:.0} {what}, {share:.1} % are younger, {most:.1} % within the budget, {best:.1} % at best", counts.total());
         out
     }
 

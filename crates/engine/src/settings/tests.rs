@@ -227,6 +227,7 @@ fn every_bound_is_complained_about_at_once() {
         max_merge_width: 0,
         max_size_amplification_percent: 0,
         ttl_seconds: u64::MAX,
+        fast_tier_budget: TierBudget::Percent(0.0),
         ..FamilySettings::default()
     };
     let complaints = bad.validate().unwrap_err();
@@ -371,7 +372,7 @@ pub(super) fn mutate(base: &str, rounds: u64, mut check: impl FnMut(&str, u64)) 
         let mut random = random_source(seed);
         let mut text: Vec<char> = base.chars().collect();
         for _ in 0..=random(4) {
-            let at = random(text.len() as u64) as usize;
+            let at = random(text.len().max(1) as u64) as usize;
             let end = (at + random(20) as usize).min(text.len());
             match random(4) {
                 0 => text.truncate(at.max(1)),

@@ -310,6 +310,11 @@ impl Table {
         Ok(self.properties.clone())
     }
 
+    /// How old its bytes were when it was written ([`crate::placement::Held`]); empty if it does not tell.
+    pub fn held(&self) -> &[u8] {
+        &self.properties.held
+    }
+
     /// Forgets its blocks in the cache: the table was deleted.
     pub fn forget(&self) {
         self.cache.forget(&*self.resident);

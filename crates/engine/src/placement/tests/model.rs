@@ -1,12 +1,10 @@
 //! A tree of runs, each an array of the newest number of every key in it.
 
-use super::super::Held;
 use super::super::held::Holding;
+use super::super::{Ages, Held};
 
 /// Writes that a memtable holds.
 const MEMTABLE: u64 = 1000;
-/// Runs that start a merge.
-const TRIGGER: usize = 4;
 /// Bytes of an entry.
 const ENTRY: u64 = 100;
 
@@ -69,21 +67,20 @@ impl Run {
     }
 }
 
-/// The universal style: runs newest first, the last of them on the last level once there was a full merge.
+/// Runs newest first; everything is merged after a number of flushes.
 pub struct Tree {
     mem: Vec<u64>,
     mem_writes: u64,
     runs: Vec<Run>,
-    /// The oldest run is the cold one.
+    /// The last level.
     last: Option<Run>,
-    amplification: u64,
+    flushes: u64,
     pub now: u64,
-    pub full_merges: u64,
 }
 
 impl Tree {
-    pub fn new(keys: usize, amplification: u64) -> Self {
-        Tree { mem: vec![0; keys], mem_writes: 0, runs: Vec::new(), last: None, amplification, now: 0, full_merges: 0 }
+    pub fn new(keys: usize, flushes: u64) -> Self {
+        Tree { mem: vec![0; keys], mem_writes: 0, runs: Vec::new(), last: None, flushes, now: 0 }
     }
 
     /// True if the memtable was flushed.
@@ -100,7 +97,7 @@ impl Tree {
         true
     }
 
-    /// The number of the version that a table answers with, and whether it is on the fast tier; `None`: no table answers.
+    /// The number of the version that a table answers with, and whether it is above the last level; `None`: no table answers.
     pub fn read(&self, key: usize) -> Option<(u64, bool)> {
         if self.mem[key] > 0 {
             return None;
@@ -114,45 +111,38 @@ impl Tree {
         self.runs.iter().chain(&self.last)
     }
 
-    /// Bytes on the fast tier, and in all.
+    /// Bytes above the last level, and in all.
     pub fn bytes(&self) -> (u64, u64) {
         let fast = self.runs.iter().map(Run::bytes).sum();
         (fast, fast + self.last.as_ref().map_or(0, Run::bytes))
     }
 
-    /// Merges what the style asks for; a merge of everything parts at `cold` and is reported.
-    pub fn compact(&mut self, cold: u64, merged: impl FnOnce(&[Run], &[Run])) {
-        if self.runs.len() + usize::from(self.last.is_some()) < TRIGGER {
-            return;
-        }
-        let (fast, all) = self.bytes();
-        let (above, oldest) = match self.last {
-            Some(_) => (fast, all - fast),
-            None => (fast - self.runs[self.runs.len() - 1].bytes(), self.runs[self.runs.len() - 1].bytes()),
+    /// Merges all newer runs into one, or everything, which parts at `cold`, if it is time for that: then how old the bytes were that went in
+    /// and came out.
+    pub fn compact(&mut self, cold: u64) -> Option<(Ages, Ages)> {
+        let ages = |runs: &[Run], now| {
+            let mut ages = Ages::default();
+            runs.iter().for_each(|run| run.holding().add_to(&mut ages, now));
+            ages
         };
-        if above * 100 >= self.amplification * oldest {
-            let mut before = std::mem::take(&mut self.runs);
-            before.extend(self.last.take());
-            let all = Run::merge(&before, self.now).seqs;
-            let part = |keep: &dyn Fn(u64) -> bool| Run::new(all.iter().map(|seq| if keep(*seq) { *seq } else { 0 }).collect(), self.now);
-            let parts = [part(&|seq| seq > cold), part(&|seq| seq <= cold)];
-            merged(&before, &parts);
-            let [hot, last] = parts;
-            self.runs.extend(Some(hot).filter(|run| run.bytes() > 0));
-            self.last = Some(last);
-            self.full_merges += 1;
-            return;
+        if (self.now / MEMTABLE) % self.flushes != 0 {
+            // As the universal style does: of similar size.
+            while self.runs.len() > 1 && self.runs[0].bytes() >= self.runs[1].bytes() {
+                let rest = self.runs.split_off(2);
+                let one = Run::merge(&std::mem::replace(&mut self.runs, rest), self.now);
+                self.runs.insert(0, one);
+            }
+            return None;
         }
-        // The newest runs of similar size, or as many as are too many.
-        let mut group = 1;
-        let mut bytes = self.runs[0].bytes();
-        while group < self.runs.len() && bytes * 101 >= self.runs[group].bytes() * 100 {
-            bytes += self.runs[group].bytes();
-            group += 1;
-        }
-        let group = if group >= 2 { group } else { (self.runs.len() + 1 - TRIGGER.min(self.runs.len())).max(2).min(self.runs.len()) };
-        let rest = self.runs.split_off(group);
-        let one = Run::merge(&std::mem::replace(&mut self.runs, rest), self.now);
-        self.runs.insert(0, one);
+        let mut before = std::mem::take(&mut self.runs);
+        before.extend(self.last.take());
+        let all = Run::merge(&before, self.now).seqs;
+        let part = |keep: &dyn Fn(u64) -> bool| Run::new(all.iter().map(|seq| if keep(*seq) { *seq } else { 0 }).collect(), self.now);
+        let after = [part(&|seq| seq > cold), part(&|seq| seq <= cold)];
+        let ages = (ages(&before, self.now), ages(&after, self.now));
+        let [hot, last] = after;
+        self.runs.extend(Some(hot).filter(|run| run.bytes() > 0));
+        self.last = Some(last);
+        Some(ages)
     }
 }
