@@ -118,6 +118,22 @@ impl ProcessLimits {
         let (bytes, group) = self.memory.iter().filter_map(|group| Some((group.memory_limit()?, group))).min_by_key(|found| found.0)?;
         Some(MemoryLimit { group: group.directory.clone(), bytes, used: group.memory_used().unwrap_or(0) })
     }
+
+    /// What the kernel can keep of files for this process, bytes: what the machine has to give, and what `limit` leaves of that.
+    pub fn for_files(&self, limit: Option<&MemoryLimit>) -> Option<u64> {
+        let machine = read(&self.root.join("proc/meminfo")).and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim();
+            line.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+        });
+        machine.into_iter().chain(limit.map(MemoryLimit::left)).min()
+    }
+}
+
+impl MemoryLimit {
+    /// What the kernel may keep of files within the limit, bytes.
+    fn left(&self) -> u64 {
+        self.bytes.saturating_sub(self.used)
+    }
 }
 
 impl CpuQuota {

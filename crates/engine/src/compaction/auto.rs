@@ -57,8 +57,8 @@ struct Level {
     why: String,
 }
 
-impl Default for Level {
-    fn default() -> Self {
+impl Level {
+    fn new(number: usize) -> Self {
         Level {
             effects: REFERENCE,
             samples: 0,
@@ -66,7 +66,7 @@ impl Default for Level {
             missed: 0.0,
             holds: 0,
             watched_seconds: 0.0,
-            standing: Standing::default(),
+            standing: Standing::of(number),
             since_unix: 0,
             why: String::from("nothing is known yet"),
         }
@@ -109,6 +109,8 @@ pub struct Observed {
     pub idle: f64,
     /// Reads, seeks and writes since the database was opened.
     pub operations: u64,
+    /// What the kernel can keep of files, bytes, where that is known.
+    pub for_files: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
     /// By level.
@@ -226,16 +228,21 @@ impl Auto {
             if !level.is_live() {
                 continue;
             }
+            let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
             let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
             let situation = Situation {
                 effects,
                 current: level.standing.chosen,
                 written: level.judged_written(),
                 missed: level.missed,
-                expected_misses: EXPECTED_MISSES * WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds),
+                // What level 0 has is soon somewhere else.
+                expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched },
                 missed_anywhere: missed,
                 block,
                 share: part(level.holds as f64, holds),
+                data: holds,
+                for_files: seen.for_files.filter(|_| self.measures).map_or(f64::INFINITY, |bytes| bytes as f64),
+                unwatched,
                 seconds,
                 idle: idle * part(level.judged_written(), written),
                 medium,
@@ -294,8 +301,8 @@ impl Level {
 
 impl State {
     fn level(&mut self, number: usize) -> &mut Level {
-        if self.levels.len() <= number {
-            self.levels.resize_with(number + 1, Level::default);
+        while self.levels.len() <= number {
+            self.levels.push(Level::new(self.levels.len()));
         }
         &mut self.levels[number]
     }

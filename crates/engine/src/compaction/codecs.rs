@@ -8,8 +8,11 @@ pub const COUNT: usize = 3;
 /// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
 /// gain nothing on blocks of a few KiB, and every candidate costs samples.
 pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
-/// The one in use before anything is known.
+/// The one in use before anything is known, below level 0.
 pub const FIRST: usize = 1;
+/// On level 0. A memtable that is full before anything is known is one of a load that leaves no processor idle, and its table is merged
+/// soon, or is one of a load in key order, which waits for nothing but flushes.
+pub const FIRST_OF_LEVEL_0: usize = 0;
 
 /// What the codecs do to half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
 pub const REFERENCE: [Effect; COUNT] = [
@@ -86,6 +89,12 @@ pub struct Situation {
     pub block: f64,
     /// The level's part of the family's data, 0 to 1.
     pub share: f64,
+    /// The family's data, bytes before compression.
+    pub data: f64,
+    /// What the page cache can hold of them, bytes.
+    pub for_files: f64,
+    /// How much of the time that it takes to know a level's readers is still to come, 1 to 0.
+    pub unwatched: f64,
     /// Length of the time, seconds; 0: it is not known, and no processor is free.
     pub seconds: f64,
     /// Processors that are idle and could work for this level.
@@ -141,14 +150,19 @@ impl Situation {
 
     /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
     /// block cache does not hold were read equally often.
+    ///
+    /// Until readers have been watched, it is expected of the data that do not fit: who writes more than memory holds should not learn
+    /// from slow reads that it could have been less.
     fn slow_share(&self, candidate: Effect) -> f64 {
         let now = sound(self.medium.slow_share).min(1.0);
-        if now < LEAST_SLOW {
-            return now;
-        }
         let share = sound(self.share).min(1.0);
-        let size = 1.0 - share + share * candidate.ratio / self.effects[self.current].sound().ratio;
-        1.0 - ((1.0 - now) / size).min(1.0)
+        let present = self.effects[self.current].sound().ratio;
+        let size = sound(self.data) * (present * (1.0 - share) + candidate.ratio * share);
+        let room = self.for_files.max(0.0);
+        let fits = if room < size { room / size } else { 1.0 };
+        let expected = (1.0 - fits) * sound(self.unwatched).min(1.0);
+        let seen = if now < LEAST_SLOW { now } else { 1.0 - ((1.0 - now) / (1.0 - share + share * candidate.ratio / present)).min(1.0) };
+        seen.max(expected)
     }
 
     /// Nanoseconds that the level would have cost with a candidate.
@@ -191,13 +205,13 @@ pub struct Standing {
     streak: u32,
 }
 
-impl Default for Standing {
-    fn default() -> Self {
-        Standing { chosen: FIRST, settled: false, challenger: FIRST, streak: 0 }
-    }
-}
-
 impl Standing {
+    /// Of a level of which nothing is known.
+    pub fn of(level: usize) -> Self {
+        let chosen = if level == 0 { FIRST_OF_LEVEL_0 } else { FIRST };
+        Standing { chosen, settled: false, challenger: chosen, streak: 0 }
+    }
+
     /// Takes a verdict into account; true if another codec is in use from now on. The first verdict counts at once. After that a change
     /// has to gain clearly, several times in a row.
     pub fn hear(&mut self, verdict: &Verdict) -> bool {

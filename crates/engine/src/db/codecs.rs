@@ -33,6 +33,7 @@ impl Inner {
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
             operations: self.operations(),
+            for_files: self.memory.for_files(),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });

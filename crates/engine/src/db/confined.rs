@@ -30,6 +30,8 @@ pub(super) struct MemoryWatch {
 #[derive(Debug)]
 struct Watched {
     found: Option<MemoryLimit>,
+    /// What the kernel can keep of files, bytes, where that is known.
+    for_files: Option<u64>,
     confined: Confined,
     /// The sizes of memtables and cache for which that was.
     asked: (u64, u64),
@@ -46,7 +48,8 @@ impl MemoryWatch {
         settings.db_write_buffer_size = confined.db_write_buffer_size;
         settings.memory_budget = settings.memory_budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
-        let now = Mutex::new(Watched { found, confined, asked: (memtables, cache_size), valve: Valve::default() });
+        let for_files = limits.for_files(found.as_ref());
+        let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valve: Valve::default() });
         let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
         MemoryWatch { limits, cache_size, memtables, withheld, now }
     }
@@ -62,6 +65,11 @@ impl MemoryWatch {
         self.now.lock().confined.cache_size - self.withheld.load(Ordering::Relaxed)
     }
 
+    /// What the kernel can keep of files while the cache is full, bytes, where that is known.
+    pub fn for_files(&self) -> Option<u64> {
+        self.now.lock().for_files
+    }
+
     /// What of the settings does not fit into the limit.
     pub fn note(&self) -> Option<String> {
         self.now.lock().confined.note.clone()
@@ -70,6 +78,7 @@ impl MemoryWatch {
     /// Looks at the limit and at what is used of it. `families` are asked for if the limit has changed.
     fn watch(&self, settings: &DbSettings, families: impl FnOnce() -> Vec<Arc<FamilySettings>>, cache: &Cache) {
         let found = self.limits.memory();
+        let for_files = self.limits.for_files(found.as_ref());
         let mut now = self.now.lock();
         let limit = found.as_ref().map(|found| found.bytes);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
@@ -81,7 +90,7 @@ impl MemoryWatch {
         let size = now.confined.cache_size;
         let used = found.as_ref().map_or(0, |found| found.used);
         let withheld = now.valve.withhold(self.withheld.load(Ordering::Relaxed), size, cache.used(), used, limit.unwrap_or(u64::MAX));
-        now.found = found;
+        (now.found, now.for_files) = (found, for_files.map(|bytes| bytes.saturating_sub((size - withheld).saturating_sub(cache.used()))));
         self.withheld.store(withheld, Ordering::Relaxed);
         if cache.capacity() != size - withheld {
             cache.set_capacity(size - withheld);

@@ -22,7 +22,8 @@ fn trials(lz4: f64, zstd: f64) -> [Trial; COUNT] {
 fn observed(now_seconds: u64, idle: f64, misses: u64) -> Observed {
     let mut levels = vec![Holding::default(); 7];
     levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses };
-    Observed { now_ns: now_seconds * 1_000_000_000, unix_seconds: 5000 + now_seconds, idle, operations: 0, block_size: 4096, levels }
+    let (now_ns, unix_seconds) = (now_seconds * 1_000_000_000, 5000 + now_seconds);
+    Observed { now_ns, unix_seconds, idle, operations: 0, for_files: None, block_size: 4096, levels }
 }
 
 fn codec(auto: &Auto, level: usize) -> Codec {
@@ -38,11 +39,11 @@ fn pass(auto: &Auto, seconds: std::ops::Range<u64>, idle: f64, written: u64, mis
 }
 
 #[test]
-fn it_starts_with_lz4_and_says_that_it_knows_nothing() {
+fn it_starts_without_compression_on_level_0_and_with_lz4_below_and_says_that_it_knows_nothing() {
     let (_, auto) = measuring();
-    for level in [0, 3, LAST] {
-        let (compression, why) = auto.choice(level);
-        assert_eq!((compression.codec, why.as_str()), (Codec::Lz4, "auto lz4: nothing is known yet"));
+    for (level, codec, why) in [(3, Codec::Lz4, "lz4"), (0, Codec::None, "none"), (LAST, Codec::Lz4, "lz4")] {
+        let (compression, reason) = auto.choice(level);
+        assert_eq!((compression.codec, reason), (codec, format!("auto {why}: nothing is known yet")));
     }
     pass(&auto, 0..100, 2.0, 100_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::Lz4, "without samples there is nothing to choose by");
@@ -65,6 +66,27 @@ fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
     pass(&auto, 20_000..20_300, 0.5, 50_000_000, 100_000);
     assert_ne!(codec(&auto, LAST), Codec::Zstd, "{}", auto.report());
     assert!(auto.report().contains("misses per byte seen"), "{}", auto.report());
+}
+
+#[test]
+fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
+    let loaded = |for_files| {
+        let (_, auto) = measuring();
+        for level in [0, LAST] {
+            auto.learn(level, trials(0.53, 0.42), 10_000);
+        }
+        for now in 0..4 {
+            auto.wrote(0, 200_000_000);
+            auto.wrote(LAST, 200_000_000);
+            let mut seen = Observed { for_files, ..observed(now, 0.0, 0) };
+            seen.levels[0].raw_bytes = 100_000_000;
+            auto.review(&seen);
+        }
+        [codec(&auto, 0), codec(&auto, LAST)]
+    };
+    assert_eq!(loaded(None), [Codec::None, Codec::None]);
+    assert_eq!(loaded(Some(2_000_000_000)), [Codec::None, Codec::None]);
+    assert_eq!(loaded(Some(500_000_000)), [Codec::None, Codec::Zstd]);
 }
 
 #[test]

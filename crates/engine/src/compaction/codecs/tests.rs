@@ -17,6 +17,9 @@ fn quiet() -> Situation {
         missed_anywhere: 0.0,
         block: 4096.0,
         share: 0.9,
+        data: 6e9,
+        for_files: f64::INFINITY,
+        unwatched: 0.0,
         seconds: 60.0,
         idle: 1.5,
         medium: REFERENCE_MEDIUM,
@@ -45,6 +48,21 @@ fn without_free_processors_writing_fast_comes_first() {
     // A medium that is slower than the codec makes up for it.
     let slow = Medium { write_ns: 20.0, ..REFERENCE_MEDIUM };
     assert_eq!(best(&Situation { idle: 0.0, medium: slow, ..quiet() }), ZSTD);
+}
+
+#[test]
+fn what_memory_cannot_hold_is_made_smaller_before_anyone_reads() {
+    // Data that were just loaded, with writers that leave no processor.
+    let loaded = Situation { idle: 0.0, expected_misses: 1.0, unwatched: 1.0, share: 1.0, data: 5.0e8, written: 5.0e8, ..quiet() };
+    assert_eq!(best(&loaded), NONE);
+    let with = |bytes: f64| best(&Situation { for_files: bytes, ..loaded.clone() });
+    assert_eq!(with(6e8), NONE, "they fit");
+    assert_eq!(with(4e8), LZ4, "lz4 makes them fit");
+    assert_eq!(with(2.15e8), ZSTD, "zstd does");
+    assert_eq!(best(&Situation { for_files: 2.15e8, unwatched: 0.0, expected_misses: 0.0, ..loaded }), NONE, "nobody came to read");
+    for bytes in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
+        with(bytes);
+    }
 }
 
 #[test]
@@ -136,6 +154,9 @@ fn whatever_is_measured_there_is_a_verdict() {
                 missed_anywhere: b,
                 block: a,
                 share: b,
+                data: a,
+                for_files: b,
+                unwatched: a,
                 seconds: a,
                 idle: b,
                 medium: Medium { write_ns: a, fast_ns: b, slow_ns: a, slow_share: b },
@@ -150,7 +171,7 @@ fn whatever_is_measured_there_is_a_verdict() {
 #[test]
 fn a_change_has_to_be_clear_and_to_last() {
     let verdict = |costs: [f64; COUNT], best| Verdict { best, costs, ratios: [1.0, 0.53, 0.42], allowance: 1.0 };
-    let mut standing = Standing::default();
+    let mut standing = Standing::of(1);
     assert_eq!((standing.chosen, standing.settled), (FIRST, false));
     assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD)), "the first verdict counts at once");
     // 5 % more than the least is not worth a change.

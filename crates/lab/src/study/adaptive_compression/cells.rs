@@ -40,7 +40,7 @@ const WARM: u64 = 4;
 
 /// A's cells for each pair of limits.
 pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
-    let workload = workload_of_a(sizes.a);
+    let workload = workload_of_a(sizes);
     let measures = [FILL, COMPACT, READ];
     let mut cells = Vec::new();
     for (cpus, memory) in room.pairs() {
@@ -124,13 +124,13 @@ fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload
     Workload { name: name.to_string(), keys, key_size: 16, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
 }
 
-fn workload_of_a(Size { keys, .. }: Size) -> Workload {
+fn workload_of_a(sizes: &Sizes) -> Workload {
     let phases = vec![
         fill(CLIENTS_A),
         Phase { name: COMPACT.to_string(), kind: PhaseKind::Compact },
-        requests(READ, CLIENTS_A as u64 * keys, CLIENTS_A, Distribution::Uniform, 1.0),
+        requests(READ, CLIENTS_A as u64 * sizes.reads_of_a(), CLIENTS_A, Distribution::Uniform, 1.0),
     ];
-    workload("A: fillseq, compact, readrandom", keys, VALUE_A, phases)
+    workload("A: fillseq, compact, readrandom", sizes.a.keys, VALUE_A, phases)
 }
 
 fn workload_of_b(Size { keys, .. }: Size) -> Workload {
