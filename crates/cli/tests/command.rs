@@ -195,6 +195,35 @@ fn inspect_says_which_codecs_were_chosen_and_why() {
     assert_eq!(inspect(&["compression"]).matches("level 0: 1 tables cannot be read").count(), 2);
 }
 
+#[test]
+fn inspect_shows_when_entries_were_written() {
+    use sinterdb::clock::ManualClock;
+    use sinterdb::settings::{DbSettings, FamilySettings};
+    let directory = tempfile::tempdir().unwrap();
+    let clock = std::sync::Arc::new(ManualClock::default());
+    clock.set_unix_seconds(1_700_000_000);
+    let family = FamilySettings { preserve_internal_time_seconds: 100, ..FamilySettings::default() };
+    let inline = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+    let builder = sinterdb::Db::builder().clock(clock.clone()).settings(inline).family("default", family);
+    let db = builder.open(directory.path()).unwrap();
+    for key in [b"a", b"b"] {
+        db.put(key, b"v").unwrap();
+        clock.advance_seconds(10);
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let inspect = |args: &[&str]| String::from_utf8(sinter_in(directory.path(), &[&["inspect", "."], args].concat()).stdout).unwrap();
+    let tables = std::fs::read_dir(directory.path()).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let number = tables.filter_map(|name| Some(name.strip_suffix(".sst")?.trim_start_matches('0').to_owned())).next().unwrap();
+    let text = inspect(&["table", &number]);
+    for expected in ["created            1700000020", "zeroed_seq         0", "3 samples, seq 0 at 1700000000 to seq 2 at 1700000020"] {
+        assert!(text.contains(expected), "{expected} not in\n{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&inspect(&["table", &number, "--json"])).unwrap();
+    assert_eq!(json["properties"]["times"][1], serde_json::json!({ "seq": 1, "unix_seconds": 1_700_000_010 }));
+    assert!(inspect(&["manifest"]).contains("times       3 samples, seq 0 at 1700000000 to seq 2 at 1700000020"));
+}
+
 /// A database whose log has every kind of operation; the number of that log.
 fn make_log(directory: &Path) -> u64 {
     use sinterdb::db::{Db, WriteBatch};
@@ -221,6 +250,7 @@ fn make_log(directory: &Path) -> u64 {
     db.write(&mut batch, &sinterdb::db::WriteOptions::default()).unwrap();
     db.put_with(&side, &[b'k'; 100], b"v", &sinterdb::db::WriteOptions::default()).unwrap();
     db.put(b"z", b"").unwrap();
+    db.put_at(b"zz", b"v", 1_700_000_000).unwrap();
     db.drop_family(&gone).unwrap();
     db.close().unwrap();
     let numbers = std::fs::read_dir(directory).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
@@ -247,6 +277,7 @@ fn inspect_decodes_the_operations_of_a_log() {
         "5 family 2 (dropped) put , 0 bytes",
         &format!("6 \"side\" put {}...(100 bytes)...{}, 1 bytes", "k".repeat(32), "k".repeat(16)),
         "7 \"default\" put z, 0 bytes",
+        "8 \"default\" timed_put zz, 1 bytes, of 1700000000",
     ] {
         at += lines[at..].iter().position(|line| *line == expected).unwrap_or_else(|| panic!("{expected} not in order in\n{text}")) + 1;
     }
@@ -259,19 +290,22 @@ fn inspect_decodes_the_operations_of_a_log() {
         operations[0],
         serde_json::json!({
             "seq": 1, "family": 0, "family_name": "default", "kind": "put", "key": "a\\xff", "range_end": null, "value_bytes": 300,
+            "unix_seconds": null,
         })
     );
     assert_eq!(operations[3]["range_end"], "e\\\\");
     assert_eq!(operations[4]["family_name"], serde_json::Value::Null);
+    let timed = &all["records"][3]["operations"][0];
+    assert_eq!((timed["value_bytes"].as_u64(), timed["unix_seconds"].as_u64()), (Some(1), Some(1_700_000_000)));
     assert_eq!(all["records"][1]["operations"][0]["key"], "k".repeat(100), "programs get keys whole");
-    assert_eq!((all["next"].as_u64(), all["all"].as_u64()), (None, Some(3)));
+    assert_eq!((all["next"].as_u64(), all["all"].as_u64()), (None, Some(4)));
 
     // Pages: whole records, and where the next one begins.
     let first = json(&["--limit=1"]);
-    assert_eq!((first["records"].as_array().unwrap().len(), first["all"].as_u64()), (1, Some(3)));
+    assert_eq!((first["records"].as_array().unwrap().len(), first["all"].as_u64()), (1, Some(4)));
     let next = first["next"].to_string();
     assert!(inspect(&["--limit=1"]).contains(&format!("more with --from={next}")));
-    let second = json(&["--limit=2", "--from", &next]);
+    let second = json(&["--limit=3", "--from", &next]);
     assert_eq!(second["records"].as_array().unwrap()[..], all["records"].as_array().unwrap()[1..]);
     assert_eq!(second["next"], serde_json::Value::Null);
     assert_eq!(json(&["--limit=0"]), all);

@@ -31,6 +31,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/cursor", 30),
     ("engine/src/limits", 30),
     ("engine/src/cpu", 30),
+    ("engine/src/times", 30),
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
     ("engine/src/placement", 40),

@@ -1,7 +1,10 @@
 //! Time comes in from outside, so that tests can move it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Two kinds of time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
@@ -35,6 +38,36 @@ impl Clock for SystemClock {
     }
 }
 
+/// The time of an open database. It never goes back: it starts at the later of the wall clock and the newest time that the database
+/// has noted, and from then on it goes with the monotonic clock. What the wall clock does meanwhile, it does not follow, neither
+/// forwards nor backwards: a jump cannot be told from a mistake, and one forwards would make all data old at once.
+///
+/// While a database is closed there is only the wall clock, and so it counts at the next open. One that is behind then costs the time
+/// for which the database was closed: data look younger than they are.
+#[derive(Debug)]
+pub struct TrackedClock {
+    clock: Arc<dyn Clock>,
+    start_unix: u64,
+    start_ns: u64,
+}
+
+impl TrackedClock {
+    /// Starts at the time of `clock`, or at `newest` if that is later, unix seconds.
+    pub fn new(clock: Arc<dyn Clock>, newest: u64) -> Self {
+        TrackedClock { start_unix: clock.unix_seconds().max(newest), start_ns: clock.monotonic_ns(), clock }
+    }
+}
+
+impl Clock for TrackedClock {
+    fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        self.start_unix.saturating_add(self.monotonic_ns().saturating_sub(self.start_ns) / NS_PER_SECOND)
+    }
+}
+
 /// A clock that moves only when told to.
 #[derive(Debug, Default)]
 pub struct ManualClock {
@@ -43,7 +76,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Sets the wall clock, forwards or backwards.
+    /// Sets the wall clock, forwards or backwards. An open database does not follow ([`TrackedClock`]).
     pub fn set_unix_seconds(&self, seconds: u64) {
         self.unix.store(seconds, Ordering::Relaxed);
     }
@@ -51,6 +84,17 @@ impl ManualClock {
     /// Moves the monotonic clock.
     pub fn advance_ns(&self, ns: u64) {
         self.ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Lets time pass: moves both clocks.
+    pub fn advance_seconds(&self, seconds: u64) {
+        self.unix.fetch_add(seconds, Ordering::Relaxed);
+        self.advance_ns(seconds.saturating_mul(NS_PER_SECOND));
+    }
+
+    /// Lets time pass until the wall clock shows so many seconds; not at all if it is later.
+    pub fn advance_to(&self, unix_seconds: u64) {
+        self.advance_seconds(unix_seconds.saturating_sub(self.unix_seconds()));
     }
 }
 
@@ -61,5 +105,35 @@ impl Clock for ManualClock {
 
     fn unix_seconds(&self) -> u64 {
         self.unix.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracked_clock_starts_at_the_later_time_and_goes_with_the_monotonic_clock() {
+        for (wall, newest, start) in [(1000, 0, 1000), (1000, 500, 1000), (1000, 5000, 5000), (0, u64::MAX, u64::MAX)] {
+            let inner = Arc::new(ManualClock::default());
+            inner.advance_ns(123_456_789);
+            inner.set_unix_seconds(wall);
+            let clock = TrackedClock::new(inner.clone(), newest);
+            assert_eq!(clock.unix_seconds(), start);
+            for jump in [0, u64::MAX, 999, 1001] {
+                inner.set_unix_seconds(jump);
+                assert_eq!(clock.unix_seconds(), start, "a jump to {jump}");
+            }
+            inner.advance_ns(NS_PER_SECOND - 1);
+            assert_eq!(clock.unix_seconds(), start);
+            inner.advance_ns(1);
+            assert_eq!(clock.unix_seconds(), start.saturating_add(1));
+            inner.set_unix_seconds(wall);
+            inner.advance_seconds(10);
+            assert_eq!((clock.unix_seconds(), inner.unix_seconds()), (start.saturating_add(11), wall + 10));
+            inner.advance_to(wall + 15);
+            inner.advance_to(wall + 15);
+            assert_eq!((clock.unix_seconds(), inner.unix_seconds()), (start.saturating_add(16), wall + 15));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Versions of keys. An entry is a user key, a 64-bit *trailer* (sequence number and kind) and a value. Entries are ordered by user
 //! key ascending, then trailer descending, so the newest version of a key comes first.
 
+use crate::coding::{Decoder, put_varint};
 use std::cmp::Ordering;
 
 /// The number of a write. Every entry of every batch gets its own, in commit order.
@@ -23,6 +24,8 @@ pub enum Kind {
     RangeDelete = 3,
     /// Reserved in the format: the value is a reference to bytes kept elsewhere.
     ValueReference = 4,
+    /// The key has a value that was written with a time of its own: a varint before the value, unix seconds ([`put_timed`]).
+    TimedValue = 5,
 }
 
 impl Kind {
@@ -34,6 +37,7 @@ impl Kind {
             2 => Kind::Merge,
             3 => Kind::RangeDelete,
             4 => Kind::ValueReference,
+            5 => Kind::TimedValue,
             _ => return None,
         })
     }
@@ -63,6 +67,24 @@ pub fn upper(snapshot: Seq) -> u64 {
 /// The order of entries.
 pub fn compare(a_key: &[u8], a_trailer: u64, b_key: &[u8], b_trailer: u64) -> Ordering {
     a_key.cmp(b_key).then(b_trailer.cmp(&a_trailer))
+}
+
+/// Appends what a [`Kind::TimedValue`] stores.
+pub fn put_timed(out: &mut Vec<u8>, unix_seconds: u64, value: &[u8]) {
+    put_varint(out, unix_seconds);
+    out.extend_from_slice(value);
+}
+
+/// Time and value of what a [`Kind::TimedValue`] stores; `None` if it is damaged.
+pub fn split_timed(stored: &[u8]) -> Option<(u64, &[u8])> {
+    let mut from = Decoder::new(stored);
+    Some((from.varint()?, from.rest()))
+}
+
+/// The time that an entry carries itself, unix seconds. All others have that of their sequence number.
+#[inline]
+pub fn own_time(trailer: u64, stored: &[u8]) -> Option<u64> {
+    if trailer as u8 == Kind::TimedValue as u8 { Some(split_timed(stored)?.0) } else { None }
 }
 
 /// The first eight bytes of a key as a big-endian number, zero-filled: if two prefixes differ, the keys compare as they do.

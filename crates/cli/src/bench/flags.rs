@@ -213,6 +213,9 @@ pub struct EngineFlags {
     /// Entries may vanish after so many seconds; 0: never.
     #[arg(long, alias = "ttl")]
     pub ttl_seconds: Option<String>,
+    /// The age of entries is known for so many seconds; 0: not at all.
+    #[arg(long)]
+    pub preserve_internal_time_seconds: Option<String>,
     /// With preclude_last_level_data_seconds = auto: how much may be kept on the fast tier, bytes or a share as in 25%.
     #[arg(long)]
     pub fast_tier_budget: Option<String>,

@@ -122,6 +122,7 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("soft_pending_compaction_bytes_limit", &flags.soft_pending_compaction_bytes_limit),
         ("hard_pending_compaction_bytes_limit", &flags.hard_pending_compaction_bytes_limit),
         ("ttl_seconds", &flags.ttl_seconds),
+        ("preserve_internal_time_seconds", &flags.preserve_internal_time_seconds),
         ("fast_tier_budget", &flags.fast_tier_budget),
     ];
     for (name, value) in named {

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use sinter_storage::store::{FileId, Store};
 use sinterdb::cache::Cache;
 use sinterdb::db::{Operation, log_operations};
-use sinterdb::key::{Kind, Seq};
+use sinterdb::key::{Kind, Seq, split_timed};
 use sinterdb::manifest::{KeyRange, Loaded, State, TableInfo};
 use sinterdb::table::{Table, TableProperties};
+use sinterdb::times::TimeMap;
 use sinterdb::wal::{LogEnd, read_log, survey_log, walk_log};
 use std::fmt::Write as _;
 
@@ -29,6 +30,7 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
     line!(text, "database    {}", state.db);
     line!(text, "next number {}, last sequence number {}, next family {}", state.next_number, state.last_seq, state.next_family);
     line!(text, "logs        {:?}", state.logs);
+    line!(text, "times       {}", times_text(&state.times));
     let mut families = Vec::new();
     for family in state.families.values() {
         let tables = family.version.tables().count();
@@ -44,7 +46,6 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
             records.push(json!({ "offset": offset, "bytes": payload.len() }));
         }
     }
-    let times: Vec<Value> = state.time_samples.iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect();
     let json = json!({
         "file": file,
         "database": state.db.to_string(),
@@ -56,7 +57,7 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
         "logs": state.logs,
         "families": families,
         "records": records,
-        "times": times,
+        "times": times_json(&state.times),
     });
     Ok(Shown { text, json })
 }
@@ -99,8 +100,21 @@ pub(super) fn table(store: &dyn Store, state: &State, number: u64) -> Result<Sho
         line!(text, "  {name:<18} {}", value.as_str().map_or_else(|| value.to_string(), |text| escape_whole(text.as_bytes())));
         json.insert(name.into(), value);
     }
+    line!(text, "  {:<18} {}", "times", times_text(&properties.times));
+    json.insert("times".into(), times_json(&properties.times));
     let json = json!({ "family": family.name, "level": level, "run": run, "table": table_json(info), "properties": json });
     Ok(Shown { text, json })
+}
+
+/// How many samples of the time there are, with the first and the last.
+fn times_text(times: &TimeMap) -> String {
+    let ends = times.samples().first().zip(times.newest());
+    let ends = ends.map(|(old, new)| format!(", seq {} at {} to seq {} at {}", old.0, old.1, new.0, new.1));
+    format!("{} samples{}", times.samples().len(), ends.unwrap_or_default())
+}
+
+fn times_json(times: &TimeMap) -> Value {
+    times.samples().iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect()
 }
 
 /// The properties that say more than the manifest's line about the table does.
@@ -118,6 +132,8 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
         ("filter_bits_per_key", (properties.filter_millibits as f64 / 1000.0).into()),
         ("oldest_time", properties.oldest_time.into()),
         ("newest_time", properties.newest_time.into()),
+        ("created", properties.created.into()),
+        ("zeroed_seq", properties.zeroed_seq.into()),
     ]
 }
 
@@ -170,6 +186,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Merge => "merge",
         Kind::RangeDelete => "delete_range",
         Kind::ValueReference => "value_reference",
+        Kind::TimedValue => "timed_put",
     }
 }
 
@@ -180,6 +197,7 @@ fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String 
     let rest = match kind {
         Kind::Delete => String::new(),
         Kind::RangeDelete => format!(" to {}", escape(value)),
+        Kind::TimedValue => split_timed(value).map_or_else(String::new, |(time, value)| format!(", {} bytes, of {time}", value.len())),
         _ => format!(", {} bytes", value.len()),
     };
     format!("{seq} {family} {} {}{rest}", kind_name(*kind), escape(key))
@@ -188,10 +206,11 @@ fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String 
 fn operation_json(state: &State, seq: Seq, operation: &Operation<'_>) -> Value {
     let Operation { family, kind, key, value } = operation;
     let range_end = (*kind == Kind::RangeDelete).then(|| escape_whole(value));
-    let value_bytes = matches!(kind, Kind::Value | Kind::Merge).then_some(value.len());
+    let timed = split_timed(value).filter(|_| *kind == Kind::TimedValue);
+    let value_bytes = timed.map(|timed| timed.1.len()).or(matches!(kind, Kind::Value | Kind::Merge).then_some(value.len()));
     json!({
         "seq": seq, "family": family, "family_name": state.families.get(family).map(|f| &f.name), "kind": kind_name(*kind),
-        "key": escape_whole(key), "range_end": range_end, "value_bytes": value_bytes,
+        "key": escape_whole(key), "range_end": range_end, "value_bytes": value_bytes, "unix_seconds": timed.map(|timed| timed.0),
     })
 }
 

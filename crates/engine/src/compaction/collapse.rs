@@ -9,23 +9,28 @@
 //! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept.
 //! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
 //!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
-//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live.
+//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live,
+//!    and while they are younger than the time that it tracks.
 //! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
 //!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
 //!    do all operands of a family without an operator.
 //! 5. The compaction filter and the time to live judge only a version that is the newest of its key in the last stripe: no snapshot
 //!    but "now" sees it, so no snapshot changes under its reader. What they remove becomes a tombstone, which rule 3 may drop.
 //! 6. References to separated values are kept as they are, and hide older versions as values do.
+//! 7. A value with a time of its own is a value in all of the above, and as old as that time, whatever its number. Where rule 3 takes its
+//!    number it loses its time, too, and counts from then on as being as old as what loses its number at that moment. A fold is as old
+//!    as its newest operand.
 //!
 //! Nothing here knows files: entries come from a [`Cursor`] and go to a [`Sink`].
 
 use super::throttle::Rests;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Kind, Seq, kind_of, seq_of, trailer};
+use crate::key::{Kind, Seq, kind_of, own_time, put_timed, seq_of, trailer};
 use crate::operator::{CompactionFilter, Decision, MergeOperator};
 use crate::range_del::{Fragment, RangeTombstones};
-use crate::visible::{Operands, shown};
+use crate::times::Cut;
+use crate::visible::{Operands, shown, user_value};
 use std::cmp::Ordering;
 
 /// What a merge may drop.
@@ -34,10 +39,10 @@ pub struct Rules<'a> {
     pub snapshots: &'a [Seq],
     /// Nothing older than the inputs exists in their key range.
     pub bottommost: bool,
-    /// Sequence numbers are never zeroed.
-    pub keep_seqs: bool,
-    /// Entries at or below this have outlived the family's time to live.
-    pub expired_seq: Option<Seq>,
+    /// Entries as old as this need no sequence number any more; `None`: all do.
+    pub zero_up_to: Option<Cut>,
+    /// Entries as old as this have outlived the family's time to live.
+    pub expired: Option<Cut>,
     /// The number that an entry with number 0 counts as: the newest that it may once have had.
     pub zeroed_seq: Seq,
     /// The family's merge operator.
@@ -174,6 +179,14 @@ struct Collapse<'a, C, S> {
     output: Output<'a, S>,
 }
 
+/// What tells how old a value is.
+#[derive(Clone, Copy)]
+struct Age {
+    seq: Seq,
+    /// The time that it carries itself.
+    own_time: Option<u64>,
+}
+
 /// What merge operands of one stripe stand on.
 enum Base {
     /// The value that the input stands on.
@@ -236,12 +249,15 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
             return self.step();
         }
         match kind_of(here) {
-            Some(Kind::Value) => {
+            Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                 self.shadow = Some(stripe);
+                // A time that cannot be read is damage, whether the value is judged or not.
+                user_value(kind, &self.key, self.input.value())?;
+                let age = Age { seq, own_time: own_time(here, self.input.value()) };
                 if self.is_judged(stripe) {
-                    self.judge(seq, stripe, None)?;
+                    self.judge(age, stripe, None)?;
                 } else {
-                    self.put_value(seq, stripe)?;
+                    self.put_value(age, stripe)?;
                 }
             }
             Some(Kind::Delete) => {
@@ -270,7 +286,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
     /// Rule 5: filter or time to live have a say.
     #[inline]
     fn is_judged(&self, stripe: usize) -> bool {
-        (self.rules.filter.is_some() || self.rules.expired_seq.is_some()) && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
+        (self.rules.filter.is_some() || self.rules.expired.is_some()) && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
     }
 
     #[inline]
@@ -278,20 +294,41 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         if seq == 0 { self.rules.zeroed_seq } else { seq }
     }
 
-    fn expired(&self, seq: Seq) -> bool {
-        self.rules.expired_seq.is_some_and(|expired| self.original(seq) <= expired)
+    fn expired(&self, age: Age) -> bool {
+        self.rules.expired.is_some_and(|cut| cut.covers(self.original(age.seq), age.own_time))
     }
 
+    /// The number that a value loses, if it does: its own, or, if it carries its own time, at most the newest one as old as that.
     #[inline]
-    fn value_trailer(&self, seq: Seq, stripe: usize) -> u64 {
-        let zero = self.rules.droppable(stripe) && !self.rules.keep_seqs;
-        trailer(if zero { 0 } else { seq }, Kind::Value)
+    fn zeroed(&self, age: Age, stripe: usize) -> Option<Seq> {
+        let cut = self.rules.zero_up_to.filter(|cut| self.rules.droppable(stripe) && cut.covers(age.seq, age.own_time))?;
+        let original = self.original(age.seq);
+        Some(if age.own_time.is_some() { original.min(cut.seq) } else { original })
     }
 
     /// Writes the input's value.
     #[inline]
-    fn put_value(&mut self, seq: Seq, stripe: usize) -> Result<()> {
-        self.output.put(&self.key, self.value_trailer(seq, stripe), self.input.value(), self.original(seq))
+    fn put_value(&mut self, age: Age, stripe: usize) -> Result<()> {
+        let (here, stored) = (self.input.trailer(), self.input.value());
+        match self.zeroed(age, stripe) {
+            None => self.output.put(&self.key, here, stored, self.original(age.seq)),
+            Some(original) => {
+                let kind = kind_of(here).unwrap_or(Kind::Value);
+                self.output.put(&self.key, trailer(0, Kind::Value), user_value(kind, &self.key, stored)?, original)
+            }
+        }
+    }
+
+    /// Writes a value that takes the place of the input's.
+    fn put_new(&mut self, age: Age, stripe: usize, value: &[u8]) -> Result<()> {
+        if let Some(original) = self.zeroed(age, stripe) {
+            return self.output.put(&self.key, trailer(0, Kind::Value), value, original);
+        }
+        let original = self.original(age.seq);
+        let Some(time) = age.own_time else { return self.output.put(&self.key, trailer(age.seq, Kind::Value), value, original) };
+        let mut stored = Vec::new();
+        put_timed(&mut stored, time, value);
+        self.output.put(&self.key, trailer(age.seq, Kind::TimedValue), &stored, original)
     }
 
     fn put_tombstone(&mut self, seq: Seq, stripe: usize) -> Result<()> {
@@ -302,23 +339,33 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
     }
 
     /// Writes what filter and time to live leave of a value: a folded one, or the input's.
-    fn judge(&mut self, seq: Seq, stripe: usize, folded: Option<&[u8]>) -> Result<()> {
-        if self.expired(seq) {
-            return self.put_tombstone(seq, stripe);
+    fn judge(&mut self, age: Age, stripe: usize, folded: Option<&[u8]>) -> Result<()> {
+        if self.expired(age) {
+            return self.put_tombstone(age.seq, stripe);
         }
-        let value = folded.unwrap_or_else(|| self.input.value());
+        let value = match folded {
+            Some(folded) => folded,
+            None => self.input_value()?,
+        };
         let decision = self.rules.filter.map_or(Decision::Keep, |filter| filter.filter(self.rules.level, &self.key, value));
-        let trailer = self.value_trailer(seq, stripe);
-        match decision {
-            Decision::Keep => self.output.put(&self.key, trailer, value, self.original(seq)),
-            Decision::Change(value) => self.output.put(&self.key, trailer, &value, self.original(seq)),
-            Decision::Remove => self.put_tombstone(seq, stripe),
+        match (decision, folded) {
+            (Decision::Keep, None) => self.put_value(age, stripe),
+            (Decision::Keep, Some(folded)) => self.put_new(age, stripe, folded),
+            (Decision::Change(value), _) => self.put_new(age, stripe, &value),
+            (Decision::Remove, _) => self.put_tombstone(age.seq, stripe),
         }
+    }
+
+    /// What a user gets of the input's value.
+    fn input_value(&self) -> Result<&[u8]> {
+        let kind = kind_of(self.input.trailer()).unwrap_or(Kind::Value);
+        user_value(kind, &self.key, self.input.value())
     }
 
     /// Rule 4, from the newest operand of a stripe on. Leaves the input on the first entry that is not one of the operands.
     fn merge(&mut self, newest: Seq, stripe: usize) -> Result<()> {
-        if self.is_judged(stripe) && self.expired(newest) {
+        let age = Age { seq: newest, own_time: None };
+        if self.is_judged(stripe) && self.expired(age) {
             self.shadow = Some(stripe);
             self.put_tombstone(newest, stripe)?;
             return self.step();
@@ -335,16 +382,13 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         let base = self.collect(stripe, &mut seqs)?;
         let operands: Vec<&[u8]> = self.operands.iter().rev().collect();
         let folded = match base {
-            Base::Value => merge.full_merge(&self.key, Some(self.input.value()), &operands),
+            Base::Value => merge.full_merge(&self.key, Some(self.input_value()?), &operands),
             Base::Absent => merge.full_merge(&self.key, None, &operands),
             Base::Unknown => None,
         };
         if let Some(value) = folded {
             self.shadow = Some(stripe);
-            if self.is_judged(stripe) {
-                return self.judge(newest, stripe, Some(&value));
-            }
-            return self.output.put(&self.key, self.value_trailer(newest, stripe), &value, newest);
+            return if self.is_judged(stripe) { self.judge(age, stripe, Some(&value)) } else { self.put_new(age, stripe, &value) };
         }
         self.unfolded = Some(stripe);
         let partial = match base {
@@ -379,7 +423,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
             }
             match kind_of(self.input.trailer()) {
                 Some(Kind::Merge) => {}
-                Some(Kind::Value) => return Ok(Base::Value),
+                Some(Kind::Value | Kind::TimedValue) => return Ok(Base::Value),
                 Some(Kind::Delete) => return Ok(Base::Absent),
                 _ => return Ok(Base::Unknown),
             }

@@ -28,6 +28,7 @@ use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
+use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
 use std::sync::Arc;
@@ -75,8 +76,12 @@ pub struct Context<'a> {
     pub clock: &'a dyn Clock,
     /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
     pub pacing: Option<Pacing<'a>>,
-    /// Entries with an original sequence number at or below this are older than the family's time to live.
-    pub expired_seq: Option<Seq>,
+    /// What has outlived the family's time to live.
+    pub expired: Option<Cut>,
+    /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
+    pub zero_up_to: Option<Cut>,
+    /// When sequence numbers were written; empty if the family does not track time.
+    pub times: Arc<TimeMap>,
 }
 
 /// What a finished job did.
@@ -116,9 +121,9 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: plan.bottommost,
-        keep_seqs: context.settings.ttl_seconds > 0,
-        expired_seq: context.expired_seq,
-        zeroed_seq: infos().map(|table| table.max_seq).max().unwrap_or(0),
+        zero_up_to: context.zero_up_to,
+        expired: context.expired,
+        zeroed_seq: zeroed_seq(plan, context)?,
         merge: context.merge,
         filter: context.filter,
         level,
@@ -168,8 +173,8 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: false,
-        keep_seqs: true,
-        expired_seq: None,
+        zero_up_to: None,
+        expired: None,
         zeroed_seq: 0,
         merge: context.merge,
         filter: None,
@@ -226,6 +231,13 @@ fn input_tombstones(plan: &Plan, context: &Context<'_>) -> Result<RangeTombstone
     let tables = plan.inputs.iter().flat_map(|input| &input.tables).filter(|table| table.range_tombstones > 0);
     let sets = tables.map(|table| (context.table)(table.number)?.range_tombstones()).collect::<Result<Vec<_>>>()?;
     Ok(RangeTombstones::union(sets.iter().map(|set| &**set)))
+}
+
+/// The newest number that any entry of the inputs with number 0 may once have had.
+fn zeroed_seq(plan: &Plan, context: &Context<'_>) -> Result<Seq> {
+    let tables = plan.inputs.iter().flat_map(|input| &input.tables);
+    let seqs = tables.map(|table| Ok((context.table)(table.number)?.zeroed_seq())).collect::<Result<Vec<_>>>()?;
+    Ok(seqs.into_iter().max().unwrap_or(0))
 }
 
 /// Oldest and newest write time of all inputs; unknown if it is of one.
@@ -404,6 +416,7 @@ impl<'a> TableFactory for Factory<'a> {
         let out = if context.threads { behind(out) } else { out };
         let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
+        builder.set_times(context.clock.unix_seconds(), context.times.clone());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
         Ok(Building { builder, times: self.job.times, auto, sampler })

@@ -88,6 +88,7 @@ impl Db {
             let limit = inner.memtable_limit(&core);
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             shared.families.insert(id, core.clone());
+            inner.plan_samples(&shared);
             Ok(Family { core })
         })
     }
@@ -113,6 +114,7 @@ impl Db {
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());
+            inner.plan_samples(&shared);
             shared.damaged.retain(|_, damaged| damaged.family != family.id());
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
@@ -155,6 +157,7 @@ impl Db {
             if let Some(writer) = state.family(family.id()) {
                 writer.limit = inner.memtable_limit(&family.core);
             }
+            inner.plan_samples(&shared);
             inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);

@@ -1,11 +1,12 @@
 //! Batches: writes that happen together or not at all. The encoding of a batch is also the payload of a log record, so that a write is
 //! encoded once: `first sequence number (varint) | count (varint) | operations`, each operation
-//! `kind byte (0x80 set: a family id follows) | [family varint] | key length varint | key | [value length varint | value]`.
+//! `kind byte (0x80 set: a family id follows) | [family varint] | key length varint | key | [value length varint | value]`. A value with
+//! its own time has that in front, as in tables ([`key::put_timed`]).
 
 use super::family::Family;
-use crate::coding::{Decoder, put_bytes, put_varint};
+use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::error::{Error, Result};
-use crate::key::{Kind, Seq};
+use crate::key::{self, Kind, Seq};
 
 /// Marks an operation on another family than the default one.
 const FAMILY_FLAG: u8 = 0x80;
@@ -36,7 +37,8 @@ pub struct Operation<'a> {
     pub kind: Kind,
     /// The key, or the start of a deleted range.
     pub key: &'a [u8],
-    /// The value, the operand, or the end of a deleted range; empty for a delete.
+    /// The value, the operand, or the end of a deleted range; empty for a delete. Of a timed value, time and value
+    /// ([`key::split_timed`]).
     pub value: &'a [u8],
 }
 
@@ -49,6 +51,11 @@ impl WriteBatch {
     /// Sets a key of the default family.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.push(0, Kind::Value, key, value);
+    }
+
+    /// Sets a key of the default family as if it had been written at another time, unix seconds: see [`super::Db::put_at_with`].
+    pub fn put_at(&mut self, key: &[u8], value: &[u8], unix_seconds: u64) {
+        self.push_value(0, Kind::TimedValue, key, Some(unix_seconds), value);
     }
 
     /// Removes a key of the default family.
@@ -69,6 +76,12 @@ impl WriteBatch {
     /// Sets a key.
     pub fn put_in(&mut self, family: &Family, key: &[u8], value: &[u8]) {
         self.push_in(family, Kind::Value, key, value);
+    }
+
+    /// Sets a key as if it had been written at another time, unix seconds: see [`super::Db::put_at_with`].
+    pub fn put_at_in(&mut self, family: &Family, key: &[u8], value: &[u8], unix_seconds: u64) {
+        self.name(family);
+        self.push_value(family.id(), Kind::TimedValue, key, Some(unix_seconds), value);
     }
 
     /// Removes a key.
@@ -109,15 +122,27 @@ impl WriteBatch {
         self.operations.len()
     }
 
-    fn push_in(&mut self, family: &Family, kind: Kind, key: &[u8], value: &[u8]) {
+    /// Notes of which open database the batch names a family.
+    fn name(&mut self, family: &Family) {
         let handle = family.core.handle;
         if self.handle != handle && std::mem::replace(&mut self.handle, handle) != 0 {
             self.refused = Some("the batch names column families of two open databases");
         }
+    }
+
+    fn push_in(&mut self, family: &Family, kind: Kind, key: &[u8], value: &[u8]) {
+        self.name(family);
         self.push(family.id(), kind, key, value);
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, family: u32, kind: Kind, key: &[u8], value: &[u8]) {
+        self.push_value(family, kind, key, None, value);
+    }
+
+    /// Adds an operation. `time` is that of a timed value.
+    #[inline]
+    pub(crate) fn push_value(&mut self, family: u32, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8]) {
         // Adding cannot fail, so that batches are pleasant to build; a batch that broke a limit is refused as a whole by `check`.
         if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
             self.refused = Some("a key is longer than 1 MiB");
@@ -136,7 +161,10 @@ impl WriteBatch {
             put_varint(&mut self.operations, u64::from(family));
         }
         put_bytes(&mut self.operations, key);
-        if kind != Kind::Delete {
+        if let Some(time) = time {
+            put_varint(&mut self.operations, (varint_len(time) + value.len()) as u64);
+            key::put_timed(&mut self.operations, time, value);
+        } else if kind != Kind::Delete {
             put_bytes(&mut self.operations, value);
         }
         self.count += 1;
@@ -174,6 +202,9 @@ impl<'a> Operations<'a> {
         let kind = Kind::from_byte(byte & !FAMILY_FLAG).filter(|k| *k != Kind::ValueReference)?;
         let key = self.from.prefixed()?;
         let value = if kind == Kind::Delete { &[][..] } else { self.from.prefixed()? };
+        if kind == Kind::TimedValue {
+            key::split_timed(value)?;
+        }
         Some(Operation { family, kind, key, value })
     }
 }
@@ -220,12 +251,15 @@ mod tests {
         batch.delete(b"k");
         batch.push(300, Kind::Merge, b"k", b"+1");
         batch.delete_range(b"a", b"b");
+        batch.put_at(b"k", b"v", 300);
         let read: Vec<_> = batch.operations().map(|o| o.unwrap()).collect();
         assert_eq!(read.len(), batch.len());
         assert_eq!(read[0], Operation { family: 0, kind: Kind::Value, key: b"", value: b"" });
         assert_eq!(read[1], Operation { family: 0, kind: Kind::Delete, key: b"k", value: b"" });
         assert_eq!(read[2], Operation { family: 300, kind: Kind::Merge, key: b"k", value: b"+1" });
         assert_eq!(read[3], Operation { family: 0, kind: Kind::RangeDelete, key: b"a", value: b"b" });
+        assert_eq!(read[4], Operation { family: 0, kind: Kind::TimedValue, key: b"k", value: b"\xac\x02v" });
+        assert_eq!(key::split_timed(read[4].value), Some((300, &b"v"[..])));
     }
 
     #[test]
@@ -235,11 +269,15 @@ mod tests {
         batch.delete(b"kk");
         batch.push(300, Kind::Merge, b"m", b"+1");
         batch.delete_range(b"a", b"b");
+        batch.put_at(b"k", b"v", 300);
         let mut record = Vec::new();
         put_record_head(&mut record, 200, batch.len() as u64);
         record.extend_from_slice(batch.encoded());
-        // As docs/format.md has it: 200 and 4, a value, a delete, an operand of family 300, a range.
-        assert_eq!(record, b"\xc8\x01\x04\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b");
+        // As docs/format.md has it: 200 and 5, a value, a delete, an operand of family 300, a range, a value with a time.
+        assert_eq!(record, b"\xc8\x01\x05\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b\x05\x01k\x03\xac\x02v");
+        // A timed value whose time goes beyond its end.
+        assert_eq!(log_operations(b"\x01\x01\x05\x01k\x01\xac"), None);
+        assert_eq!(log_operations(b"\x01\x01\x05\x01k\x00"), None);
     }
 
     #[test]
@@ -262,6 +300,9 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"b");
         batch.put(&vec![0; MAX_KEY + 1], b"");
+        assert!(matches!(batch.check(1), Err(Error::Invalid(_))));
+        batch.clear();
+        batch.put_at(&vec![0; MAX_KEY + 1], b"", 7);
         assert!(matches!(batch.check(1), Err(Error::Invalid(_))));
         batch.clear();
         assert!(batch.check(1).is_ok());

@@ -30,6 +30,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod times;
 mod verify;
 mod view;
 mod write;
@@ -75,6 +76,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use times::Sampling;
 use write::WriteState;
 
 /// The name of the family that always exists.
@@ -99,6 +101,7 @@ struct Inner {
     store: Arc<Meter>,
     db: DbId,
     settings: DbSettings,
+    /// A [`TrackedClock`](crate::clock::TrackedClock): its seconds never go back.
     clock: Arc<dyn Clock>,
     /// The CPU that this process may use; not measured in a database without threads.
     cpu: Arc<CpuRoom>,
@@ -127,6 +130,7 @@ struct Inner {
     pressure: Pressure,
     /// When [`Inner::tick`] last did something.
     ticked_ns: AtomicU64,
+    sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     /// The turn to sync these.
@@ -156,6 +160,8 @@ struct Shared {
     state: State,
     /// `None` for a read-only database.
     manifest: Option<ManifestLog>,
+    /// The manifest has the samples of the time up to this number.
+    saved_seq: Seq,
     families: BTreeMap<u32, Arc<FamilyCore>>,
     /// Tables that running jobs read.
     busy: HashSet<u64>,
@@ -189,6 +195,7 @@ struct Shared {
 impl Shared {
     fn new(state: State, manifest: Option<ManifestLog>) -> Self {
         Shared {
+            saved_seq: state.times.newest().map_or(0, |newest| newest.0),
             state,
             manifest,
             families: BTreeMap::new(),
@@ -254,6 +261,7 @@ impl Inner {
             next_number: AtomicU64::new(parts.next_number),
             pressure: Pressure::default(),
             ticked_ns: AtomicU64::new(0),
+            sampling: Sampling::default(),
             retired: Mutex::default(),
             retired_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
@@ -316,6 +324,8 @@ impl Inner {
         if !self.ended.load(Ordering::Acquire) {
             self.queue.lead();
             synced = self.lead(|state| {
+                // What is not flushed must not look as young as the next open.
+                self.take_sample(&mut self.shared.lock());
                 let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
                 self.reason.lock().get_or_insert_with(|| "the database was closed".into());
                 self.ended.store(true, Ordering::Release);

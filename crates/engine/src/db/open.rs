@@ -18,7 +18,7 @@ use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
 use crate::checksum::DbId;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, TrackedClock};
 use crate::compaction::auto::Auto;
 use crate::error::{Error, Result};
 use crate::key::Seq;
@@ -270,6 +270,8 @@ impl Builder {
         let (cache, start) = (Cache::with_time(memory.cache_bytes(), self.clock.clone()), settings.compressed_cache.start());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
         cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);
+        let newest = state.times.newest().map_or(0, |newest| newest.1);
+        let clock: Arc<dyn Clock> = Arc::new(TrackedClock::new(self.clock.clone(), newest));
         let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let has_threads = settings.max_background_jobs > 0;
@@ -280,7 +282,7 @@ impl Builder {
             let times = auto.read_times();
             let opener = TableOpener { store: &*store, db: state.db, cache: &cache, times, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
-            let mem = Mem::new(&pool, 0, self.clock.unix_seconds());
+            let mem = Mem::new(&pool, 0, clock.unix_seconds());
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             let core = Arc::new(FamilyCore {
                 id: family.id,
@@ -304,7 +306,6 @@ impl Builder {
         let core = default.ok_or_else(|| Error::corrupt("manifest", 0, "the default family is missing"))?;
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
-        let clock = self.clock.clone();
         let cpu = Arc::new(cpu_room(&settings, &self.system_root));
         let parts = Parts { store, lock, pool, cache, ledger, clock, cpu, memory, settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
@@ -395,6 +396,7 @@ impl Inner {
         let mut shared = self.shared.lock();
         *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
         families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
+        self.plan_samples(&shared);
         drop(shared);
         *self.write_state.lock() = writers;
         Ok(())

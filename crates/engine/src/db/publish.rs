@@ -21,9 +21,10 @@ impl Inner {
     /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
         self.check_writable()?;
-        let edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
+        let mut edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
+        Self::take_samples_along(shared, &mut edit);
         let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
-        let Shared { manifest: Some(manifest), state, .. } = shared else {
+        let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
         if manifest.must_rotate() || manifest.should_rotate() {
@@ -41,6 +42,7 @@ impl Inner {
         }
         self.ledger.record(None, Cause::Manifest, manifest.len() - before);
         state.accept(next);
+        *saved_seq = state.times.newest().map_or(0, |newest| newest.0);
         Ok(())
     }
 

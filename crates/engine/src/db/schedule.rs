@@ -9,7 +9,6 @@ use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::throttle::Pacing;
 use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
-use crate::key::Seq;
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
@@ -220,7 +219,6 @@ impl Inner {
             edit.flushed_logs = vec![(core.id, next)];
         }
         edit.last_seq = Some(self.visible());
-        edit.time_samples = vec![(self.visible(), self.clock.unix_seconds())];
         self.advance_idle(core.id, &mut edit);
         self.publish(core, edit, mems)?;
         self.statistics.record(Histogram::FlushTime, self.clock.monotonic_ns().saturating_sub(start));
@@ -229,6 +227,8 @@ impl Inner {
 
     /// Writes memtables (newest first) to tables that nothing names yet.
     pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<Report> {
+        // The newest of them were written by now.
+        self.take_sample(&mut self.shared.lock());
         let tombstones = merged_tombstones(mems);
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
@@ -318,15 +318,10 @@ impl Inner {
             cancel: &self.cancel,
             clock: &*self.clock,
             pacing: Some(Pacing { throttle: &self.throttle, room: &self.cpu, urgency: &|| self.urgency(core) }).filter(|_| !self.inline()),
-            expired_seq: self.expired_seq(settings.ttl_seconds),
+            expired: self.expired(&settings),
+            zero_up_to: self.zero_up_to(&settings),
+            times: if settings.window() > 0 { self.shared.lock().state.times.clone() } else { Arc::default() },
         })
-    }
-
-    /// Writes at or below this number are older than `ttl` seconds, as far as the time samples tell.
-    fn expired_seq(&self, ttl: u64) -> Option<Seq> {
-        let limit = self.clock.unix_seconds().checked_sub(ttl).filter(|_| ttl > 0)?;
-        let shared = self.shared.lock();
-        shared.state.time_samples.iter().rev().find(|(_, time)| **time <= limit).map(|(seq, _)| *seq)
     }
 
     /// Runs jobs until there are none: for a database without threads, and to settle.

@@ -16,6 +16,8 @@ impl Inner {
             return;
         }
         let passed = now.saturating_sub(self.ticked_ns.swap(now, Ordering::Relaxed));
+        self.sample_if_due();
+        self.save_samples();
         self.divide_memory();
         self.watch_limits(now);
         self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));

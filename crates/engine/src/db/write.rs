@@ -101,7 +101,19 @@ impl Db {
 
     /// Sets a key.
     pub fn put_with(&self, family: &Family, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner.write_one(family, Kind::Value, key, value, *options)
+        self.inner.write_one(family, Kind::Value, key, None, value, *options)
+    }
+
+    /// Sets a key of the default family as if it had been written at another time, buffered: see [`Db::put_at_with`].
+    pub fn put_at(&self, key: &[u8], value: &[u8], unix_seconds: u64) -> Result<()> {
+        self.put_at_with(&self.inner.default_family, key, value, unix_seconds, &WriteOptions::default())
+    }
+
+    /// Sets a key as if it had been written at another time, such as that at which the data came to be: what asks for the age of an
+    /// entry (time to live, placement by age) goes by that. Readers and newer writes take it as any value: it replaces what
+    /// was written before, however young that is. A time in the future is the same as a time to live that is longer by that.
+    pub fn put_at_with(&self, family: &Family, key: &[u8], value: &[u8], unix_seconds: u64, options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::TimedValue, key, Some(unix_seconds), value, *options)
     }
 
     /// Removes a key of the default family, buffered.
@@ -111,7 +123,7 @@ impl Db {
 
     /// Removes a key.
     pub fn delete_with(&self, family: &Family, key: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner.write_one(family, Kind::Delete, key, b"", *options)
+        self.inner.write_one(family, Kind::Delete, key, None, b"", *options)
     }
 
     /// Adds an operand for the default family's merge operator, buffered.
@@ -121,7 +133,7 @@ impl Db {
 
     /// Adds an operand for the family's merge operator.
     pub fn merge_with(&self, family: &Family, key: &[u8], operand: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner.write_one(family, Kind::Merge, key, operand, *options)
+        self.inner.write_one(family, Kind::Merge, key, None, operand, *options)
     }
 
     /// Removes all keys from `from` up to (not including) `to` from the default family, buffered: one range tombstone.
@@ -131,7 +143,7 @@ impl Db {
 
     /// Removes all keys from `from` up to (not including) `to`: one range tombstone.
     pub fn delete_range_with(&self, family: &Family, from: &[u8], to: &[u8], options: &WriteOptions) -> Result<()> {
-        self.inner.write_one(family, Kind::RangeDelete, from, to, *options)
+        self.inner.write_one(family, Kind::RangeDelete, from, None, to, *options)
     }
 
     /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are
@@ -160,7 +172,7 @@ impl Db {
 
 impl Inner {
     /// A single operation. The common case, nobody else writing, takes no memory: the leader encodes it into its own batch.
-    fn write_one(&self, family: &Family, kind: Kind, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+    fn write_one(&self, family: &Family, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8], options: WriteOptions) -> Result<()> {
         self.check_writable()?;
         self.check_family(family)?;
         if kind == Kind::Merge && family.core.merge.is_none() {
@@ -170,14 +182,14 @@ impl Inner {
             return self.lead(|state| {
                 let mut batch = std::mem::take(&mut state.scratch);
                 batch.clear();
-                batch.push(family.id(), kind, key, value);
+                batch.push_value(family.id(), kind, key, time, value);
                 let result = batch.check(self.handle).and_then(|()| self.commit(state, &batch, options));
                 state.scratch = batch;
                 result
             });
         }
         let mut batch = WriteBatch::new();
-        batch.push(family.id(), kind, key, value);
+        batch.push_value(family.id(), kind, key, time, value);
         batch.check(self.handle)?;
         self.write_shared(batch, options).map(drop)
     }
@@ -259,6 +271,9 @@ impl Inner {
         self.check_writable()?;
         if self.torn_manifest.load(Ordering::Acquire) {
             self.renew_manifest()?;
+        }
+        if self.inline() {
+            self.sample_if_due();
         }
         let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
         self.make_room(state, bytes)?;

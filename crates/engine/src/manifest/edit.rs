@@ -5,6 +5,7 @@ use super::apply::{Change, Place};
 use super::version::{KeyRange, TableInfo};
 use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::Seq;
+use crate::times::Sample;
 use sinter_storage::store::Temperature;
 use std::sync::Arc;
 
@@ -76,8 +77,8 @@ pub struct Edit {
     pub last_seq: Option<Seq>,
     /// Family ids below this have been used.
     pub next_family: Option<u32>,
-    /// When a sequence number was current: (number, unix seconds).
-    pub time_samples: Vec<(Seq, u64)>,
+    /// When sequence numbers were written; ascending.
+    pub time_samples: Vec<Sample>,
 }
 
 /// Appends one item; `scratch` is reused.

@@ -12,5 +12,5 @@ mod version;
 pub use apply::{Change, Place};
 pub use edit::{Edit, NewFamily, TableChange};
 pub use log::{Loaded, ManifestLog, load};
-pub use state::{FamilyState, MAX_TIME_SAMPLES, Prepared, State};
+pub use state::{FamilyState, Prepared, State};
 pub use version::{KeyRange, LevelRuns, Run, TableInfo, Version};

@@ -5,11 +5,9 @@ use super::edit::{Edit, NewFamily, TableChange};
 use super::{Place, Version};
 use crate::checksum::DbId;
 use crate::key::{MAX_SEQ, Seq};
+use crate::times::TimeMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Most time samples that are kept. What is left of a longer list lies the farther apart the older it is.
-pub const MAX_TIME_SAMPLES: usize = 256;
 
 /// One column family.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +45,8 @@ pub struct State {
     pub last_seq: Seq,
     /// Family ids below this have been used, dropped families included: records in the log still name those.
     pub next_family: u32,
-    /// When a sequence number was current: number to unix seconds. At most [`MAX_TIME_SAMPLES`].
-    pub time_samples: BTreeMap<Seq, u64>,
+    /// When sequence numbers were written.
+    pub times: Arc<TimeMap>,
     /// Ids of the families by name.
     pub(super) names: BTreeMap<String, u32>,
     /// The families by their flushed log: the first one says which log is the oldest that is needed.
@@ -76,7 +74,7 @@ impl State {
             next_number: 1,
             last_seq: 0,
             next_family: 0,
-            time_samples: BTreeMap::new(),
+            times: Arc::default(),
             names: BTreeMap::new(),
             by_log: BTreeSet::new(),
         }
@@ -128,7 +126,7 @@ impl State {
             settings: self.settings.clone(),
             logs: self.logs.clone(),
             log_lengths: self.log_lengths.clone(),
-            time_samples: self.time_samples.clone(),
+            times: self.times.clone(),
             next_number: self.next_number,
             last_seq: self.last_seq,
             next_family: self.next_family,
@@ -140,8 +138,7 @@ impl State {
         next.next_number = next.next_number.max(edit.next_number.unwrap_or(0));
         next.last_seq = next.last_seq.max(edit.last_seq.unwrap_or(0));
         next.next_family = next.next_family.max(edit.next_family.unwrap_or(0));
-        next.time_samples.extend(edit.time_samples.iter().copied());
-        next.thin_time_samples();
+        edit.time_samples.iter().for_each(|(seq, time)| next.note_time(*seq, *time));
         if next.last_seq > MAX_SEQ {
             return Err(format!("sequence number {} is larger than any", next.last_seq));
         }
@@ -254,18 +251,12 @@ impl State {
         Ok(())
     }
 
-    /// Drops samples until few enough are left, always the one whose absence widens a gap least against the age of what is in it:
-    /// what is left lies the closer together the newer it is. The first and the newest sample stay.
-    fn thin_time_samples(&mut self) {
-        while self.time_samples.len() > MAX_TIME_SAMPLES {
-            let samples: Vec<(Seq, u64)> = self.time_samples.iter().map(|(seq, seconds)| (*seq, *seconds)).collect();
-            let now = samples.last().map_or(0, |last| last.1);
-            let cost = |of: &[(Seq, u64)]| match of {
-                [before, at, after] => after.1.saturating_sub(before.1) as f64 / (now.saturating_sub(at.1) as f64 + 1.0),
-                _ => f64::INFINITY,
-            };
-            let Some(cheapest) = samples.windows(3).min_by(|a, b| cost(a).total_cmp(&cost(b))) else { return };
-            self.time_samples.remove(&cheapest[1].0);
+    /// Notes that numbers up to `seq` were written at or before `time` ([`TimeMap::add`]). They count as used: a sample may be durable
+    /// where the writes are not, and a number that was given again would look as old as the first.
+    pub fn note_time(&mut self, seq: Seq, time: u64) {
+        self.last_seq = self.last_seq.max(seq);
+        if self.times.newest().is_none_or(|newest| newest.0 < seq) {
+            Arc::make_mut(&mut self.times).add(seq, time);
         }
     }
 
@@ -278,7 +269,7 @@ impl State {
             next_number: Some(self.next_number),
             last_seq: Some(self.last_seq),
             next_family: Some(self.next_family),
-            time_samples: self.time_samples.iter().map(|(seq, seconds)| (*seq, *seconds)).collect(),
+            time_samples: self.times.samples().to_vec(),
             ..Edit::default()
         };
         for family in self.families.values() {

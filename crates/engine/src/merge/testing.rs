@@ -2,7 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Kind, Seq, compare, trailer};
+use crate::key::{Kind, Seq, compare, put_timed, trailer};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -152,13 +152,25 @@ pub fn history(rng: &mut Rng, writes: u64, merges: bool, ranges: bool) -> Vec<Wr
         .collect()
 }
 
+/// The time of its own that a put of this number has: every third has one, 5 to 255.
+pub fn time_of(seq: Seq) -> Option<u64> {
+    (seq % 3 == 0).then_some(5 + seq * 7919 % 251)
+}
+
 /// The point entries and range tombstones of the writes `from..to` of a history.
 pub fn entries(history: &[Write], from: usize, to: usize) -> (Vec<Entry>, Vec<Range>) {
     let (mut points, mut ranges) = (Vec::new(), Vec::new());
     for (i, write) in history.iter().enumerate().take(to).skip(from) {
         let seq = i as Seq + 1;
         match write.clone() {
-            Write::Put(k, v) => points.push((k, trailer(seq, Kind::Value), v)),
+            Write::Put(k, v) => points.push(match time_of(seq) {
+                Some(time) => {
+                    let mut stored = Vec::new();
+                    put_timed(&mut stored, time, &v);
+                    (k, trailer(seq, Kind::TimedValue), stored)
+                }
+                None => (k, trailer(seq, Kind::Value), v),
+            }),
             Write::Delete(k) => points.push((k, trailer(seq, Kind::Delete), Vec::new())),
             Write::Merge(k, v) => points.push((k, trailer(seq, Kind::Merge), v)),
             Write::DeleteRange(a, b) => ranges.push((a, b, seq)),

@@ -468,6 +468,16 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "Larger: entries stay longer. They may vanish once they are older. 0: never. (RocksDB's ttl removes nothing.)",
         "a century is for ever",
     ),
+    whole!(
+        preserve_internal_time_seconds,
+        Seconds,
+        0,
+        100 * 365 * 86_400,
+        "preserve_internal_time_seconds",
+        "Larger: the age of older entries is known, to a hundredth of this. Entries that are younger keep their sequence numbers on the \
+         last level, a few bytes each. 0: ages are not tracked.",
+        "a century is for ever",
+    ),
     plain!(
         fast_tier_budget,
         TierBudget {},

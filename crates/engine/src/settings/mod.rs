@@ -153,6 +153,8 @@ pub struct FamilySettings {
     pub max_size_amplification_percent: u32,
     /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
     pub ttl_seconds: u64,
+    /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
+    pub preserve_internal_time_seconds: u64,
     /// How much of the data merges may leave on the fast tier, where the engine chooses up to which age that is.
     pub fast_tier_budget: TierBudget,
 }
@@ -200,12 +202,18 @@ impl Default for FamilySettings {
             max_merge_width: usize::MAX,
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
+            preserve_internal_time_seconds: 0,
             fast_tier_budget: TierBudget::default(),
         }
     }
 }
 
 impl FamilySettings {
+    /// For how long, seconds, the age of an entry must be known; 0: not at all.
+    pub fn window(&self) -> u64 {
+        self.preserve_internal_time_seconds
+    }
+
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)

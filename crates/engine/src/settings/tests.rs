@@ -37,6 +37,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         max_merge_width: if random(2) == 0 { usize::MAX } else { 5 + random(5) as usize },
         max_size_amplification_percent: 1 + random(u64::from(u32::MAX) - 1) as u32,
         ttl_seconds: random(4) * random(86_400 * 365),
+        preserve_internal_time_seconds: random(2) * random(86_400 * 365),
         fast_tier_budget: match random(3) {
             0 => TierBudget::Bytes(1 + random(1 << 50)),
             1 => TierBudget::Bytes(u64::MAX),
@@ -227,6 +228,7 @@ fn every_bound_is_complained_about_at_once() {
         max_merge_width: 0,
         max_size_amplification_percent: 0,
         ttl_seconds: u64::MAX,
+        preserve_internal_time_seconds: u64::MAX,
         fast_tier_budget: TierBudget::Percent(0.0),
         ..FamilySettings::default()
     };

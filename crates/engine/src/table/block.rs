@@ -122,7 +122,7 @@ impl Layout {
         let value = rest.get(suffix_end..value_end)?;
         let (distance, kind) = if coded & 1 == 0 { (coded >> 1, Kind::Value as u64) } else { (coded >> 4, coded >> 1 & 0x7) };
         let seq = if distance == 0 { 0 } else { self.base + (distance - 1) };
-        (seq <= MAX_SEQ && kind <= Kind::ValueReference as u64).then_some(())?;
+        (seq <= MAX_SEQ && kind <= Kind::TimedValue as u64).then_some(())?;
         Some(Entry { suffix, trailer: seq << 8 | kind, value, value_at: at + suffix_end })
     }
 }

@@ -23,6 +23,7 @@ use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo};
 use crate::placement::Held;
 use crate::range_del::RangeTombstones;
+use crate::times::TimeMap;
 use sinter_storage::store::{Appender, FileId};
 use std::sync::Arc;
 
@@ -72,8 +73,19 @@ pub struct TableBuilder {
     last_key: Vec<u8>,
     smallest: Vec<u8>,
     properties: TableProperties,
+    /// When numbers were written, those of other tables too.
+    times: Arc<TimeMap>,
+    ages: Ages,
     /// How old its bytes are, if somebody wants to know.
     held: Option<Held>,
+}
+
+/// What tells how old the entries are.
+struct Ages {
+    /// Oldest and newest number of entries that are as old as their number. The first is larger if there are none.
+    seqs: (Seq, Seq),
+    /// Oldest and newest time that entries carry themselves.
+    own: Option<(u64, u64)>,
 }
 
 /// The file and what has not been appended to it yet.
@@ -114,6 +126,35 @@ impl Out {
     }
 }
 
+impl Ages {
+    #[inline]
+    fn numbered(&mut self, seq: Seq) {
+        self.seqs = (self.seqs.0.min(seq), self.seqs.1.max(seq));
+    }
+
+    fn timed(&mut self, time: u64) {
+        let (oldest, newest) = self.own.unwrap_or((time, time));
+        self.own = Some((oldest.min(time), newest.max(time)));
+    }
+
+    /// Oldest and newest write time. Of entries without a time of their own they are `known`, or closer by what the table says of numbers.
+    fn times(&self, known: (u64, u64), p: &TableProperties) -> (u64, u64) {
+        let by_number = (self.seqs.0 <= self.seqs.1).then(|| self.by_number(known, p));
+        match (by_number, self.own) {
+            (Some((oldest, newest)), Some(own)) => (oldest.min(own.0), if newest == 0 { 0 } else { newest.max(own.1) }),
+            (by_number, own) => by_number.or(own).unwrap_or(known),
+        }
+    }
+
+    fn by_number(&self, (oldest, newest): (u64, u64), p: &TableProperties) -> (u64, u64) {
+        // Where entries have lost their numbers, the smallest number says nothing of the oldest.
+        let not_before = p.times.not_before(self.seqs.0).filter(|_| p.zeroed_seq == Some(0));
+        let not_after = p.times.not_after(self.seqs.1).filter(|time| newest == 0 || *time < newest);
+        let (oldest, newest) = (oldest.max(not_before.unwrap_or(0)), not_after.unwrap_or(newest));
+        (if newest == 0 { oldest } else { oldest.min(newest) }, newest)
+    }
+}
+
 impl TableBuilder {
     /// Starts a table on an empty file.
     pub fn new(db: DbId, id: FileId, out: Box<dyn Appender>, options: TableOptions) -> Self {
@@ -135,8 +176,11 @@ impl TableBuilder {
                 created_by: TableProperties::creator(),
                 codec: compression.codec,
                 min_seq: Seq::MAX,
+                zeroed_seq: Some(0),
                 ..Default::default()
             },
+            times: Arc::default(),
+            ages: Ages { seqs: (Seq::MAX, 0), own: None },
             held: None,
         }
     }
@@ -187,10 +231,13 @@ impl TableBuilder {
     #[inline]
     fn count(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
         let p = &mut self.properties;
+        let own_time = key::own_time(trailer, value);
         match key::kind_of(trailer) {
             Some(Kind::Delete) => p.tombstones += 1,
             Some(Kind::Merge) => p.merges += 1,
             Some(Kind::Value | Kind::ValueReference) => {}
+            Some(Kind::TimedValue) if own_time.is_some() => {}
+            Some(Kind::TimedValue) => return Err(Error::invalid("a timed value without a time")),
             Some(Kind::RangeDelete) | None => return Err(Error::invalid("not a kind of point entries")),
         }
         if key.len().saturating_add(value.len()) > LARGEST_ENTRY {
@@ -201,8 +248,15 @@ impl TableBuilder {
         p.raw_value_bytes += value.len() as u64;
         p.min_seq = p.min_seq.min(original_seq);
         p.max_seq = p.max_seq.max(original_seq);
+        match own_time {
+            Some(time) => self.ages.timed(time),
+            None => self.ages.numbered(original_seq),
+        }
         if let Some(held) = &mut self.held {
             held.add(original_seq, (key.len() + value.len()) as u64);
+        }
+        if key::seq_of(trailer) == 0 {
+            p.zeroed_seq = p.zeroed_seq.max(Some(original_seq));
         }
         Ok(())
     }
@@ -210,6 +264,12 @@ impl TableBuilder {
     /// Notes why its codec was chosen, in one line for people ([`TableProperties::chosen`]).
     pub fn set_chosen(&mut self, why: String) {
         self.properties.chosen = why;
+    }
+
+    /// Notes when it was written, and when the numbers of its entries were.
+    pub fn set_times(&mut self, created: u64, times: Arc<TimeMap>) {
+        self.properties.created = created;
+        self.times = times;
     }
 
     /// Makes it note how old its bytes are ([`TableProperties::held`]); `newest` is the newest sequence number there is.
@@ -305,7 +365,8 @@ impl TableBuilder {
     }
 
     /// Writes range tombstones, index, filter, properties and footer, and seals the file (durable; its name is not yet). `times` are the
-    /// oldest and newest write time, unix seconds. The range of the result covers the tombstones.
+    /// oldest and newest write time, unix seconds, 0 if unknown; they are narrowed by what is known of the entries' numbers. The range of
+    /// the result covers the tombstones.
     pub fn finish(mut self, tombstones: &RangeTombstones, times: (u64, u64)) -> Result<TableInfo> {
         if !self.block.is_empty() {
             self.finish_block()?;
@@ -353,7 +414,6 @@ impl TableBuilder {
     /// What is known only at the end.
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
         let p = &mut self.properties;
-        (p.oldest_time, p.newest_time) = times;
         if let Some(held) = &self.held {
             held.encode(&mut p.held);
         }
@@ -365,8 +425,11 @@ impl TableBuilder {
         for seq in fragments.iter().flat_map(|fragment| &fragment.seqs) {
             p.min_seq = p.min_seq.min(*seq);
             p.max_seq = p.max_seq.max(*seq);
+            self.ages.numbered(*seq);
         }
         p.min_seq = p.min_seq.min(p.max_seq);
+        p.times = self.times.within(p.min_seq, p.max_seq);
+        (p.oldest_time, p.newest_time) = self.ages.times(times, p);
         let points = (p.entries > 0).then(|| KeyRange::closed(std::mem::take(&mut self.smallest), self.last_key.as_slice()));
         let deleted = fragments.first().zip(fragments.last()).map(|(first, last)| KeyRange {
             smallest: first.start.clone(),

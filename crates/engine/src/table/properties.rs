@@ -7,6 +7,7 @@ use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::placement::Held;
+use crate::times::TimeMap;
 
 /// What a table says about itself. Stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +36,12 @@ pub struct TableProperties {
     pub oldest_time: u64,
     /// Newest write time, unix seconds; 0 if unknown.
     pub newest_time: u64,
+    /// When the table was written, unix seconds; 0 if unknown.
+    pub created: u64,
+    /// The newest number that an entry with number 0 may once have had; 0 if there is no such entry. `None`: the table does not say.
+    pub zeroed_seq: Option<Seq>,
+    /// When its numbers were written; empty where its family did not track time.
+    pub times: TimeMap,
     /// All user keys, range tombstones included.
     pub range: KeyRange,
     /// Codec of the data blocks (some may be stored plain).
@@ -62,6 +69,8 @@ const CREATED_BY: u64 = 100;
 const SMALLEST: u64 = 101;
 const LARGEST: u64 = 102;
 const CHOSEN: u64 = 103;
+const TIMES: u64 = 104;
+const ZEROED_SEQ: u64 = 19;
 const HELD: u64 = 110;
 const PLACED: u64 = 111;
 
@@ -72,7 +81,7 @@ impl TableProperties {
     }
 
     /// The numbers with their tags. Tags are never used for something else.
-    fn numbers(&mut self) -> [(u64, &mut u64); 15] {
+    fn numbers(&mut self) -> [(u64, &mut u64); 16] {
         [
             (1, &mut self.format_version),
             (2, &mut self.entries),
@@ -89,6 +98,7 @@ impl TableProperties {
             (13, &mut self.data_blocks),
             (14, &mut self.raw_block_bytes),
             (15, &mut self.filter_millibits),
+            (18, &mut self.created),
         ]
     }
 
@@ -96,13 +106,18 @@ impl TableProperties {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let mut copy = self.clone();
         let flags = [(16, u64::from(self.range.end_exclusive)), (17, self.codec as u64)];
-        for (tag, number) in copy.numbers().map(|(tag, number)| (tag, *number)).into_iter().chain(flags) {
+        let zeroed = self.zeroed_seq.map(|seq| (ZEROED_SEQ, seq));
+        for (tag, number) in copy.numbers().map(|(tag, number)| (tag, *number)).into_iter().chain(flags).chain(zeroed) {
             put_varint(out, tag);
             put_varint(out, varint_len(number) as u64);
             put_varint(out, number);
         }
         let texts = [(CREATED_BY, self.created_by.as_bytes()), (SMALLEST, &self.range.smallest), (LARGEST, &self.range.largest)];
-        let optional = [(CHOSEN, self.chosen.as_bytes()), (HELD, &self.held), (PLACED, self.placed.as_bytes())];
+        let mut map = Vec::new();
+        if !self.times.samples().is_empty() {
+            self.times.encode(&mut map);
+        }
+        let optional = [(CHOSEN, self.chosen.as_bytes()), (TIMES, &map), (HELD, &self.held), (PLACED, self.placed.as_bytes())];
         for (tag, bytes) in texts.into_iter().chain(optional.into_iter().filter(|(_, bytes)| !bytes.is_empty())) {
             put_varint(out, tag);
             put_bytes(out, bytes);
@@ -127,6 +142,8 @@ impl TableProperties {
                 PLACED => read.placed = String::from_utf8_lossy(bytes).into_owned(),
                 SMALLEST => read.range.smallest = bytes.to_vec(),
                 LARGEST => read.range.largest = bytes.to_vec(),
+                TIMES => read.times = TimeMap::decode(bytes)?,
+                ZEROED_SEQ => read.zeroed_seq = Some(field.varint()?),
                 16 => read.range.end_exclusive = field.varint()? != 0,
                 17 => read.codec = Codec::from_byte(u8::try_from(field.varint()?).ok()?)?,
                 _ => {
@@ -150,6 +167,7 @@ impl TableProperties {
             && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)
             && (self.min_seq, self.max_seq) == (info.min_seq, info.max_seq)
             && self.range == info.range
+            && self.zeroed_seq.is_none_or(|seq| seq <= self.max_seq)
     }
 }
 
@@ -167,8 +185,11 @@ mod tests {
             held: vec![200, 1, 1, 5, 100],
             placed: "auto: it is old".into(),
             range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },
+            zeroed_seq: Some(0),
             ..Default::default()
         };
+        properties.times.add(7, 1_700_000_000);
+        properties.times.add(9, 1_700_000_100);
         for (tag, number) in properties.numbers().into_iter().skip(1) {
             *number = tag << (tag * 3);
         }
@@ -177,6 +198,9 @@ mod tests {
         put_varint(&mut bytes, 999);
         put_bytes(&mut bytes, b"from the future");
         assert_eq!(TableProperties::decode(&bytes), Some(properties));
+        let mut old = Vec::new();
+        TableProperties { format_version: FORMAT_VERSION.into(), ..Default::default() }.encode(&mut old);
+        assert_eq!(TableProperties::decode(&old).and_then(|old| old.zeroed_seq), None, "a table from before does not say");
         for n in 0..bytes.len() {
             let _ = TableProperties::decode(&bytes[..n]);
         }

@@ -310,6 +310,11 @@ impl Table {
         Ok(self.properties.clone())
     }
 
+    /// The newest number that an entry with number 0 may once have had. A table that does not say may have had any of its numbers zeroed.
+    pub fn zeroed_seq(&self) -> Seq {
+        self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
+    }
+
     /// How old its bytes were when it was written ([`crate::placement::Held`]); empty if it does not tell.
     pub fn held(&self) -> &[u8] {
         &self.properties.held

@@ -1,5 +1,6 @@
 //! Tables against a vector of rows: every key shape, block size and codec; damage; a small cache under threads.
 
+mod ages;
 mod damage;
 mod golden;
 mod hostile;

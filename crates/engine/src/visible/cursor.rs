@@ -4,7 +4,7 @@
 //! cursor meets the versions of a key oldest first, so it has passed the visible one when it knows it, and a copy is kept. Either way the
 //! work per key is bounded: after [`MAX_STEPS`] versions of one key the cursor seeks instead of stepping.
 
-use super::{Operands, fold, unreadable};
+use super::{Operands, fold, unreadable, user_value};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{Kind, Seq, kind_of, seq_of, upper};
@@ -36,6 +36,8 @@ pub struct VisibleCursor<C> {
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     at: At,
+    /// Where the value starts in what the inner cursor's entry stores.
+    value_at: usize,
     key: Vec<u8>,
     value: Vec<u8>,
     operands: Operands,
@@ -59,6 +61,7 @@ impl<C: Cursor> VisibleCursor<C> {
             lower,
             upper,
             at: At::Nowhere,
+            value_at: 0,
             key: Vec::new(),
             value: Vec::new(),
             operands: Operands::default(),
@@ -154,7 +157,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Its value. Only on a valid cursor.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        if self.at == At::Inner { self.inner.value() } else { &self.value }
+        if self.at == At::Inner { self.inner.value().get(self.value_at..).unwrap_or_default() } else { &self.value }
     }
 
     /// The inner cursor, if it stands on the version that is seen, and not on the way to or from it.
@@ -203,12 +206,14 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             let covered = self.coverage.covers(self.inner.key(), seq);
             match kind_of(trailer) {
-                Some(Kind::Value) if !covered => {
+                Some(kind @ (Kind::Value | Kind::TimedValue)) if !covered => {
+                    let stored = self.inner.value();
+                    self.value_at = stored.len() - user_value(kind, self.inner.key(), stored)?.len();
                     self.at = At::Inner;
                     return Ok(());
                 }
                 Some(Kind::Merge) if !covered => return self.merge_forward(),
-                Some(Kind::Value | Kind::Merge | Kind::Delete) => {
+                Some(Kind::Value | Kind::TimedValue | Kind::Merge | Kind::Delete) => {
                     self.copy_key();
                     (skip, older) = (true, 0);
                     self.inner.next()?;
@@ -223,7 +228,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn merge_forward(&mut self) -> Result<()> {
         self.copy_key();
         self.operands.clear();
-        let mut has_base = false;
+        let mut base = None;
         while self.inner.valid() && self.inner.key() == self.key {
             let trailer = self.inner.trailer();
             if self.coverage.covers(&self.key, seq_of(trailer)) {
@@ -231,8 +236,8 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             match kind_of(trailer) {
                 Some(Kind::Merge) => self.operands.push(self.inner.value()),
-                Some(Kind::Value) => {
-                    has_base = true;
+                Some(kind @ (Kind::Value | Kind::TimedValue)) => {
+                    base = Some(kind);
                     break;
                 }
                 Some(Kind::Delete) => break,
@@ -241,7 +246,7 @@ impl<C: Cursor> VisibleCursor<C> {
             self.inner.next()?;
         }
         let operands: Vec<&[u8]> = self.operands.iter().rev().collect();
-        let base = has_base.then(|| self.inner.value());
+        let base = base.map(|kind| user_value(kind, &self.key, self.inner.value())).transpose()?;
         self.value = fold(self.merge.as_deref(), &self.key, base, &operands)?;
         self.at = At::CopyForward;
         Ok(())
@@ -278,11 +283,11 @@ impl<C: Cursor> VisibleCursor<C> {
             let seq = seq_of(trailer);
             if seq <= self.snapshot {
                 match kind_of(trailer) {
-                    Some(Kind::Value | Kind::Delete | Kind::Merge) if self.coverage.covers(&self.key, seq) => {}
-                    Some(Kind::Value) => {
+                    Some(Kind::Value | Kind::TimedValue | Kind::Delete | Kind::Merge) if self.coverage.covers(&self.key, seq) => {}
+                    Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                         self.operands.clear();
                         self.value.clear();
-                        self.value.extend_from_slice(self.inner.value());
+                        self.value.extend_from_slice(user_value(kind, &self.key, self.inner.value())?);
                         has_base = true;
                     }
                     Some(Kind::Delete) => {
@@ -310,9 +315,9 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.inner.valid() && self.inner.key() == self.key && !self.coverage.covers(&self.key, seq_of(self.inner.trailer())) {
             let trailer = self.inner.trailer();
             match kind_of(trailer) {
-                Some(Kind::Value) => {
+                Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                     self.value.clear();
-                    self.value.extend_from_slice(self.inner.value());
+                    self.value.extend_from_slice(user_value(kind, &self.key, self.inner.value())?);
                     exists = true;
                 }
                 Some(Kind::Merge) => {

@@ -10,6 +10,7 @@ pub use cursor::VisibleCursor;
 pub use resolver::Resolver;
 
 use crate::error::{Error, Result};
+use crate::key::{Kind, split_timed};
 use crate::operator::MergeOperator;
 
 /// Merge operands of one key, in the order in which they were met. One buffer for all bytes, reused from key to key.
@@ -48,6 +49,17 @@ fn fold(merge: Option<&dyn MergeOperator>, key: &[u8], base: Option<&[u8]>, oper
     merge.full_merge(key, base, operands).ok_or_else(|| {
         Error::invalid(format!("merge operator '{}' refuses the {} operands of key {}", merge.name(), operands.len(), shown(key)))
     })
+}
+
+/// What a user gets of a value: all that is stored, or what stands behind its time.
+#[inline]
+pub(crate) fn user_value<'a>(kind: Kind, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
+    if kind == Kind::TimedValue { untimed(key, stored) } else { Ok(stored) }
+}
+
+fn untimed<'a>(key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
+    let what = || Error::corrupt("entries", 0, format!("the time of a version of key {} is damaged", shown(key)));
+    Ok(split_timed(stored).ok_or_else(what)?.1)
 }
 
 /// A kind that has no meaning here.

@@ -1,6 +1,6 @@
 //! Point reads: the versions of one key, newest source first, become a value or nothing.
 
-use super::{Operands, fold, unreadable};
+use super::{Operands, fold, unreadable, untimed};
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, trailer};
 use crate::operator::MergeOperator;
@@ -55,6 +55,10 @@ impl<'a> Resolver<'a> {
                 self.answer = Some(Ok(true));
             }
             Kind::Value => self.base(Some(value)),
+            Kind::TimedValue => match untimed(self.key, value) {
+                Ok(value) => return self.version(seq, Kind::Value, value),
+                Err(error) => self.answer = Some(Err(error)),
+            },
             Kind::Delete => self.base(None),
             Kind::Merge => {
                 self.operands.push(value);

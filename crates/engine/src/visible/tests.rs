@@ -209,6 +209,7 @@ fn what_cannot_be_read_is_an_error_not_a_panic() {
         (trailer(5, Kind::Merge), "no merge operator"),
         (trailer(5, Kind::ValueReference), "ValueReference"),
         (trailer(5, Kind::RangeDelete), "RangeDelete"),
+        (trailer(5, Kind::TimedValue), "the time of a version of key 'k' is damaged"),
         (5 << 8 | 77, "unknown kind 77"),
     ];
     for (trailer, what) in cases {

@@ -12,6 +12,7 @@ mod many;
 mod open;
 mod read;
 mod recovery;
+mod timed;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};

@@ -17,6 +17,8 @@ pub struct Variant {
     pub place: Place,
     pub db: DbSettings,
     pub family: FamilySettings,
+    /// Most puts carry a time of their own, which no reader must notice.
+    pub timed: bool,
 }
 
 type Edit = fn(&mut Variant);
@@ -34,7 +36,7 @@ fn base(name: &'static str) -> Variant {
         max_compaction_bytes: 1 << 20,
         ..FamilySettings::default()
     };
-    Variant { name, place: Place::Memory, db, family }
+    Variant { name, place: Place::Memory, db, family, timed: false }
 }
 
 fn codec(codec: Codec, dictionary_bytes: u32) -> Codecs {
@@ -81,6 +83,11 @@ const EDITS: &[(&str, Edit)] = &[
     ("large memtables", |v| v.family.write_buffer_size = 4 << 20),
     ("a short log", |v| v.db.max_total_wal_size = 32 << 10),
     ("every run is merged at once", |v| v.family.level0_file_num_compaction_trigger = 1),
+    ("times of their own", |v| v.timed = true),
+    ("ages are tracked", |v| v.family.preserve_internal_time_seconds = 2000),
+    ("universal, ages are tracked, times of their own", |v| {
+        (v.family.style, v.family.preserve_internal_time_seconds, v.timed) = (Style::Universal, 500, true);
+    }),
     ("background threads", |v| (v.db.max_background_jobs, v.db.max_subcompactions) = (2, 2)),
     ("a directory", |v| {
         v.place = Place::Directory;

@@ -5,7 +5,7 @@ use super::variants::{Place, Variant, changed};
 use super::{Text, operator, shown};
 use sinter_storage::store::{DirStore, MemoryStore, Store};
 use sinterdb::Error;
-use sinterdb::clock::ManualClock;
+use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::compaction::check_shape;
 use sinterdb::db::{Builder, Db, DbIterator, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
@@ -60,7 +60,6 @@ pub struct World {
     variant: Variant,
     medium: Medium,
     clock: Arc<ManualClock>,
-    seconds: u64,
     /// `None` only while it is being reopened.
     db: Option<Db>,
     slots: [Option<Slot>; SLOTS],
@@ -103,7 +102,6 @@ impl World {
             variant: variant.clone(),
             medium,
             clock,
-            seconds: 1_000_000,
             db: Some(db),
             slots: [Some(first), None, None, None],
             stale: [const { None }; SLOTS],
@@ -174,8 +172,7 @@ impl World {
             Operation::ReadOnly => self.read_only(),
             Operation::Checkpoint => self.checkpoint(),
             Operation::Tick(seconds) => {
-                self.seconds += seconds;
-                self.clock.set_unix_seconds(self.seconds);
+                self.clock.advance_seconds(*seconds);
                 Ok(())
             }
         }
@@ -214,6 +211,14 @@ impl World {
         }
     }
 
+    /// The time of its own that a put has, if the variant has such: now, long ago or in the future.
+    fn time_of(&self, key: &[u8], value: &[u8]) -> Option<u64> {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(value, key.len() as u64);
+        let now = self.clock.unix_seconds();
+        let time = [now, now.saturating_sub(hash >> 50), now + (hash >> 54), hash >> (hash % 64), 0];
+        (self.variant.timed && hash % 7 != 0).then(|| time[(hash % 7 % 5) as usize])
+    }
+
     fn expect(&self, result: Result<(), Error>, refused: bool, what: &str) -> Outcome {
         match (result, refused) {
             (Ok(()), false) | (Err(Error::Invalid(_)), true) => Ok(()),
@@ -227,7 +232,10 @@ impl World {
         let options = WriteOptions { durability };
         let db = self.db();
         let result = match write {
-            Write::Put(_, key, value) => db.put_with(&family, key, value, &options),
+            Write::Put(_, key, value) => match self.time_of(key, value) {
+                Some(time) => db.put_at_with(&family, key, value, time, &options),
+                None => db.put_with(&family, key, value, &options),
+            },
             Write::Delete(_, key) => db.delete_with(&family, key, &options),
             Write::DeleteRange(_, from, to) => db.delete_range_with(&family, from, to, &options),
             Write::Merge(_, key, operand) => db.merge_with(&family, key, operand, &options),
@@ -249,7 +257,10 @@ impl World {
             any_refused |= refused;
             applied.push((slot, write));
             match write {
-                Write::Put(_, key, value) => batch.put_in(&family, key, value),
+                Write::Put(_, key, value) => match self.time_of(key, value) {
+                    Some(time) => batch.put_at_in(&family, key, value, time),
+                    None => batch.put_in(&family, key, value),
+                },
                 Write::Delete(_, key) => batch.delete_in(&family, key),
                 Write::DeleteRange(_, from, to) => batch.delete_range_in(&family, from, to),
                 Write::Merge(_, key, operand) => batch.merge_in(&family, key, operand),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::key::MAX_SEQ;
 use crate::merge::Merge;
-use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay};
+use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay, time_of};
 use crate::visible::VisibleCursor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,8 +136,8 @@ impl Case {
         Rules {
             snapshots: &self.snapshots,
             bottommost: self.from == 0,
-            keep_seqs: false,
-            expired_seq: None,
+            zero_up_to: Some(Cut::ALL),
+            expired: None,
             zeroed_seq: 0,
             merge: Some(&*self.operator),
             filter: None,
@@ -162,7 +162,8 @@ fn no_reader_can_tell_that_a_merge_took_place() {
         let merges = rng.one_in(2);
         let case = Case::random(&mut rng, merges);
         let mut rules = case.rules();
-        rules.keep_seqs = rng.one_in(3);
+        let cut = Cut { seq: rng.below(case.history.len() as u64 + 1), time: rng.below(260) };
+        rules.zero_up_to = [None, Some(cut), Some(Cut::ALL)][rng.below(3) as usize];
         if rng.one_in(5) {
             rules.merge = None;
         }
@@ -176,8 +177,9 @@ fn no_reader_can_tell_that_a_merge_took_place() {
         }
         for (entry, original) in list.entries.iter().zip(&list.originals) {
             let seq = seq_of(entry.1);
-            assert!(seq == *original || (seq == 0 && case.from == 0 && !rules.keep_seqs), "seed {seed}");
-            assert!(case.from < *original as usize && *original as usize <= case.to, "seed {seed}");
+            let zeroed = seq == 0 && case.from == 0 && rules.zero_up_to.is_some_and(|cut| *original <= cut.seq);
+            assert!(zeroed || seq == *original && case.from < seq as usize, "seed {seed}");
+            assert!(*original as usize <= case.to, "seed {seed}");
         }
     }
 }
@@ -235,8 +237,8 @@ fn filter_and_time_to_live_change_only_what_no_snapshot_sees() {
             rules.filter = Some(&Digits);
         }
         if seed % 3 != 1 {
-            rules.expired_seq = Some(rng.below(case.history.len() as u64));
-            rules.keep_seqs = true;
+            rules.expired = Some(Cut { seq: rng.below(case.history.len() as u64), time: rng.below(260) });
+            rules.zero_up_to = None;
         }
         let (compacted, _) = compact(&mut rng, &case.history, (case.from, case.to), &rules);
         let levels = case.levels(compacted);
@@ -253,7 +255,7 @@ fn filter_and_time_to_live_change_only_what_no_snapshot_sees() {
             if seq <= older.last().copied().unwrap_or(0) || seq as usize <= case.from || seq as usize > case.to {
                 return true;
             }
-            if rules.expired_seq.is_some_and(|expired| seq <= expired) {
+            if rules.expired.is_some_and(|cut| cut.covers(seq, time_of(seq))) {
                 return false;
             }
             match rules.filter.map_or(Decision::Keep, |_| digits(value)) {
@@ -278,8 +280,8 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
     let mut rules = Rules {
         snapshots: &[100],
         bottommost: true,
-        keep_seqs: true,
-        expired_seq: None,
+        zero_up_to: None,
+        expired: None,
         zeroed_seq: 50,
         merge: Some(&operator),
         filter: None,
@@ -321,12 +323,49 @@ fn operands_are_folded_as_far_as_is_known() {
 #[test]
 fn a_zeroed_value_expires_no_earlier_than_the_newest_that_it_can_be() {
     let value = [("k", 0, Kind::Value, "v")];
-    assert_eq!(run(&value, |r| r.expired_seq = Some(49)).len(), 1);
-    assert_eq!(run(&value, |r| r.expired_seq = Some(50)).len(), 0);
+    let through = |seq| Some(Cut { seq, time: 1000 });
+    assert_eq!(run(&value, |r| r.expired = through(49)).len(), 1);
+    assert_eq!(run(&value, |r| r.expired = through(50)).len(), 0);
     let operands = [("k", 9, Kind::Merge, "b"), ("k", 8, Kind::Merge, "a"), ("k", 7, Kind::Value, "v")];
-    assert_eq!(run(&operands, |r| r.expired_seq = Some(8)), [entry("k", 9, Kind::Value, "vab")], "the newest operand counts");
-    let gone = run(&operands, |r| (r.expired_seq, r.bottommost) = (Some(9), false));
+    assert_eq!(run(&operands, |r| r.expired = through(8)), [entry("k", 9, Kind::Value, "vab")], "the newest operand counts");
+    let gone = run(&operands, |r| (r.expired, r.bottommost) = (through(9), false));
     assert_eq!(gone, [entry("k", 9, Kind::Delete, "")]);
+}
+
+#[test]
+fn a_value_with_its_own_time_is_as_old_as_that() {
+    use Kind::{Delete, Merge, TimedValue, Value};
+    let timed = [("k", 9, TimedValue, "\u{5}a5")];
+    let as_it_is = [entry("k", 9, TimedValue, "\u{5}a5")];
+    let through = |seq, time| Some(Cut { seq, time });
+    for (cut, is_old) in [(through(100, 4), false), (through(9, 5), true), (through(0, 5), true), (None, false)] {
+        let left = if is_old { vec![] } else { as_it_is.to_vec() };
+        assert_eq!(run(&timed, |r| r.expired = cut), left, "{cut:?}: its number does not matter");
+        let left = if is_old { vec![entry("k", 0, Value, "a5")] } else { as_it_is.to_vec() };
+        assert_eq!(run(&timed, |r| r.zero_up_to = cut), left, "{cut:?}");
+        let above = run(&timed, |r| (r.zero_up_to, r.bottommost) = (cut, false));
+        assert_eq!(above, as_it_is, "{cut:?}: not where something older may lie below");
+    }
+    let above = run(&timed, |r| (r.expired, r.bottommost) = (through(0, 5), false));
+    assert_eq!(above, [entry("k", 9, Delete, "")]);
+    let changed = run(&timed, |r| r.filter = Some(&Digits));
+    assert_eq!(changed, [entry("k", 9, TimedValue, "\u{5}changed")], "a filter sees and changes what the user has");
+    let folded = run(&[("k", 9, Merge, "b"), ("k", 8, TimedValue, "\u{5}a")], |_| ());
+    assert_eq!(folded, [entry("k", 9, Value, "ab")], "a fold is as old as its operands");
+    // What counts as the number that was zeroed.
+    for (cut, original) in [(through(3, 5), 3), (through(0, 7), 0), (through(50, 7), 9), (Some(Cut::ALL), 9)] {
+        let case = Case::random(&mut Rng(1), false);
+        let rules = Rules { snapshots: &[100], bottommost: true, zero_up_to: cut, ..case.rules() };
+        let input = VecCursor::new(vec![(b"k".to_vec(), trailer(9, TimedValue), b"\x05a".to_vec())]);
+        let mut list = List::default();
+        collapse(input, (None, None), &RangeTombstones::default(), &rules, never(), &mut list).unwrap();
+        assert_eq!((list.entries, list.originals), (vec![(b"k".to_vec(), trailer(0, Value), b"a".to_vec())], vec![original]), "{cut:?}");
+    }
+    let input = VecCursor::new(vec![(b"k".to_vec(), trailer(9, TimedValue), vec![])]);
+    let case = Case::random(&mut Rng(1), false);
+    let rules = Rules { snapshots: &[100], bottommost: false, ..case.rules() };
+    let result = collapse(input, (None, None), &RangeTombstones::default(), &rules, never(), &mut List::default());
+    assert!(matches!(result, Err(Error::Corrupt { .. })));
 }
 
 /// Gives entries in the order of a list, sorted or not.

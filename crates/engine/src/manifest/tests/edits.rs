@@ -205,20 +205,28 @@ fn a_log_is_needed_until_every_family_is_past_it() {
 }
 
 #[test]
-fn time_samples_are_thinned_and_keep_both_ends() {
+fn samples_of_the_time_are_kept_the_denser_the_newer_they_are() {
     let mut state = State::new(DB);
-    for seq in 1..=10_000u64 {
+    for seq in 1..=5000u64 {
         state.apply(&Edit { time_samples: vec![(seq, seq * 10)], ..Edit::default() }).unwrap();
-        assert!(state.time_samples.len() <= MAX_TIME_SAMPLES);
     }
-    let seqs: Vec<u64> = state.time_samples.keys().copied().collect();
-    assert_eq!((seqs.first(), seqs.last()), (Some(&1), Some(&10_000)));
-    for pair in seqs.windows(2) {
-        let age = 10_000 - pair[0];
-        assert!(pair[1] - pair[0] <= 1 + age / 8, "{pair:?}: a gap is small against its age");
+    let samples = state.times.samples();
+    assert_eq!((samples.first(), samples.last()), (Some(&(1, 10)), Some(&(5000, 50_000))));
+    assert!(samples.len() < 700, "{} samples", samples.len());
+    for pair in samples.windows(2) {
+        assert!(pair[1].1 - pair[0].1 <= 10.max((50_000 - pair[1].1) / 100), "{pair:?}: a gap is small against its age");
     }
-    let many = Edit { time_samples: (0..5000).map(|seq| (seq, seq)).collect(), ..Edit::default() };
+    assert_eq!(state.last_seq, 5000, "the numbers count as used");
+    let beyond = Edit { time_samples: vec![(MAX_SEQ + 1, 60_000)], ..Edit::default() };
+    let before = state.clone();
+    assert!(state.apply(&beyond).unwrap_err().contains("larger than any"));
+    assert_eq!(state, before);
+}
+
+#[test]
+fn samples_of_a_clock_that_went_back_make_nothing_older() {
     let mut state = State::new(DB);
-    state.apply(&many).unwrap();
-    assert!(state.time_samples.len() <= MAX_TIME_SAMPLES);
+    let samples = [(100, 1000), (200, 500), (200, 2000), (150, 3000), (300, 1500)];
+    samples.iter().for_each(|sample| state.apply(&Edit { time_samples: vec![*sample], ..Edit::default() }).unwrap());
+    assert_eq!(state.times.samples(), [(200, 1000), (300, 1500)]);
 }

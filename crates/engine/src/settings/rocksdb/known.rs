@@ -246,7 +246,6 @@ const GROUPS: &[Group] = &[
             ("default_write_temperature", "kUnknown"),
             ("default_temperature", "kUnknown"),
             ("preclude_last_level_data_seconds", "0"),
-            ("preserve_internal_time_seconds", "0"),
         ],
     ),
     (

@@ -135,8 +135,12 @@ pub fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
             let kind = [Kind::Value, Kind::Value, Kind::Value, Kind::Delete, Kind::Merge][random.below(5) as usize];
             let length = if kind == Kind::Delete { 0 } else { random.below(longest_value + 1) as usize };
             // Half noise, so that codecs have something to do.
-            let value = (0..length).map(|i| if i < length / 2 { random.next() as u8 } else { b'z' }).collect();
-            rows.push((key.clone(), trailer(seq, kind), value));
+            let mut value: Vec<u8> = (0..length).map(|i| if i < length / 2 { random.next() as u8 } else { b'z' }).collect();
+            let timed = kind == Kind::Value && seq % 5 == 1;
+            if timed {
+                value.insert(0, (seq % 128) as u8);
+            }
+            rows.push((key.clone(), trailer(seq, if timed { Kind::TimedValue } else { kind }), value));
         }
     }
     rows
