@@ -12,6 +12,7 @@ mod many;
 mod open;
 mod read;
 mod recovery;
+mod tiering;
 mod timed;
 mod write;
 
