@@ -40,6 +40,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let opener = SinterOpener {
         path: place.path.clone(),
         disable_wal: flags.switches.disable_wal,
+        hide_limits: false,
         database: chosen.database.clone(),
         families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
     };

@@ -6,7 +6,7 @@ use crate::ended::Ended;
 use anyhow::anyhow;
 use clap::Args;
 use print::Watch;
-use sinter_lab::drive::{INTERRUPTED, permitted_memory, permitted_processors, stop_on_signal};
+use sinter_lab::drive::{INTERRUPTED, permitted_memory, permitted_processors, permitted_quota, stop_on_signal};
 use sinter_lab::report;
 use sinter_lab::run::{Limits, Workload};
 use sinter_lab::study::catalogue;
@@ -162,14 +162,14 @@ impl StudyFlags {
         Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?)
     }
 
-    /// Asked of the kernel only where it matters: the answer takes a cgroup.
+    /// Asked of the kernel only where it matters: the answer takes cgroups.
     fn permits(&self) -> Permits {
-        match self.name.as_deref() {
-            Some(name) if catalogue::varies_limits(name) => {
-                Permits { cpus: permitted_processors(), memory: permitted_memory(catalogue::LEAST_MEMORY) }
-            }
-            _ => Permits::all(),
-        }
+        let least = self.name.as_deref().and_then(catalogue::least_memory);
+        least.map_or_else(Permits::all, |least| Permits {
+            cpus: permitted_processors(),
+            memory: permitted_memory(least),
+            quota: permitted_quota(),
+        })
     }
 
     fn scale(&self) -> Result<Option<Scale>, Ended> {
@@ -180,7 +180,7 @@ impl StudyFlags {
     }
 
     fn limits(&self) -> Limits {
-        Limits { cpus: self.cpus, memory_bytes: self.memory }
+        Limits { cpus: self.cpus, memory_bytes: self.memory, cpu_percent: None }
     }
 
     fn rivals_program(&self) -> Result<PathBuf, Ended> {

@@ -169,6 +169,29 @@ fn compression_is_studied() {
     }
 }
 
+/// The whole of the study of memory at the scale `ci`: every claim that is made has its figures. What of it runs depends on what the
+/// machine permits.
+#[test]
+fn memory_and_limits_are_studied() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "memory-and-limits", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch"];
+    let done = command(directory.path(), &ask).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    let out = directory.path().join("out");
+    let count = files(&out.join("runs")).len();
+    assert!(count >= 13 && stdout.contains(&format!("{count} of {count} runs finished")), "{stdout}");
+    let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
+    let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
+    for comparison in verdicts.as_array().unwrap().iter().flat_map(comparisons) {
+        assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
+    }
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    for part in ["99.9th percentile of latency", "block cache hits, compressed", "B moving"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 /// The table that sets engines side by side, with one engine: it is printed, kept, and on the page.
 #[test]
 fn engines_side_by_side_are_a_table() {

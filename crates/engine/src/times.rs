@@ -113,7 +113,7 @@ impl TimeMap {
                 map.thin(parts);
             } else {
                 // Every other one goes; the newest stays.
-                let mut keep = map.samples.len() % 2 == 0;
+                let mut keep = map.samples.len().is_multiple_of(2);
                 map.samples.retain(|_| {
                     keep = !keep;
                     keep

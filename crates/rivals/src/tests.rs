@@ -21,7 +21,7 @@ fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn spec(database: &[(&str, &str)], families: &[(&str, &[(&str, &str)])]) -> EngineSpec {
     let families = families.iter().map(|(name, pairs)| FamilySpec { name: (*name).into(), settings: settings(pairs) }).collect();
-    EngineSpec { name: "any".into(), database: settings(database), families, wal: true, sync: false }
+    EngineSpec { name: "any".into(), database: settings(database), families, wal: true, ..EngineSpec::default() }
 }
 
 /// Two families with memtables so small that everything happens.
@@ -309,6 +309,21 @@ fn rocksdb_reads_through_the_cache() {
         assert!(cached() > before, "family {family}");
     }
     assert!(cached() <= 1 << 20);
+}
+
+/// A budget of memory is a cache that memtables are charged to.
+#[test]
+fn rocksdb_charges_memtables_to_the_budget() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = &[("memory_budget", "16777216"), ("db_write_buffer_size", "8388608"), ("compressed_cache", "0.25")];
+    let opened = Rocks.open(&spec(database, &[("default", &[("write_buffer_size", "4194304")])]), directory.path()).unwrap();
+    let ignored = &opened.ignored_settings;
+    assert!(matches!(&ignored[..], [line] if line.starts_with("[DBOptions] compressed_cache = 0.25: ")), "{ignored:?}");
+    let cached = || opened.target.figures().unwrap().cache_bytes;
+    let before = cached();
+    let mut session = opened.target.session(false);
+    (0..2000u64).for_each(|key| session.put(&key.to_be_bytes(), &[7; 1000]).unwrap());
+    assert!(cached() >= before + (1 << 20), "{before} to {}", cached());
 }
 
 fn complaint<E: Engine>(engine: &E, spec: &EngineSpec) -> String {

@@ -154,7 +154,7 @@ pub fn history(rng: &mut Rng, writes: u64, merges: bool, ranges: bool) -> Vec<Wr
 
 /// The time of its own that a put of this number has: every third has one, 5 to 255.
 pub fn time_of(seq: Seq) -> Option<u64> {
-    (seq % 3 == 0).then_some(5 + seq * 7919 % 251)
+    seq.is_multiple_of(3).then_some(5 + seq * 7919 % 251)
 }
 
 /// The point entries and range tombstones of the writes `from..to` of a history.

@@ -216,7 +216,7 @@ impl World {
         let hash = xxhash_rust::xxh3::xxh3_64_with_seed(value, key.len() as u64);
         let now = self.clock.unix_seconds();
         let time = [now, now.saturating_sub(hash >> 50), now + (hash >> 54), hash >> (hash % 64), 0];
-        (self.variant.timed && hash % 7 != 0).then(|| time[(hash % 7 % 5) as usize])
+        (self.variant.timed && !hash.is_multiple_of(7)).then(|| time[(hash % 7 % 5) as usize])
     }
 
     fn expect(&self, result: Result<(), Error>, refused: bool, what: &str) -> Outcome {

@@ -1,4 +1,5 @@
-//! Confines the process to some processors (affinity) and some memory (a cgroup of its own, of either version), as far as it may.
+//! Confines the process to some processors (affinity), some of their time and some memory (cgroups of its own, of either version), as far
+//! as it may.
 
 use crate::run::{Confinement, Limits};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -16,37 +17,53 @@ pub(super) struct Confined {
     pub confinement: Confinement,
     /// The processors before.
     cpus: Option<CpuSet>,
-    group: Option<Group>,
+    groups: Vec<Group>,
 }
 
-/// Confines the calling thread and those that it starts to `limits.cpus`, and the process to `limits.memory_bytes`.
+/// Confines the calling thread and those that it starts to `limits.cpus`, and the process to the rest of the limits.
 pub(super) fn confine(limits: &Limits) -> Confined {
     let mut complaints = Vec::new();
     let cpus = limits.cpus.and_then(|cpus| pin(cpus).map_err(|what| complaints.push(format!("limits.cpus: {what}"))).ok());
-    let groups = Groups::read();
-    let group = limits.memory_bytes.and_then(|bytes| {
-        let entered = groups.as_ref().map_err(Clone::clone).and_then(|groups| groups.enter(bytes));
-        entered.map_err(|what| complaints.push(format!("limits.memory_bytes: {what}"))).ok().flatten()
-    });
+    let memory = limits.memory_bytes.map(|bytes| limit_memory(bytes).map_err(|what| format!("limits.memory_bytes: {what}")));
+    let quota = limits.cpu_percent.map(|percent| limit_time(percent).map_err(|what| format!("limits.cpu_percent: {what}")));
+    let holds = quota.as_ref().is_some_and(Result::is_ok);
+    let mut groups = Vec::new();
+    for entered in [memory, quota].into_iter().flatten() {
+        match entered {
+            Ok(group) => groups.extend(group),
+            Err(what) => complaints.push(what),
+        }
+    }
     Confined {
         confinement: Confinement {
             cpus: sched_getaffinity(THIS_THREAD).map_or(0, |set| members(&set).len()),
-            memory_bytes: Groups::read().ok().and_then(|groups| groups.limit()),
+            memory_bytes: memory_limit(),
+            cpu_percent: limits.cpu_percent.filter(|_| holds),
             complaint: (!complaints.is_empty()).then(|| complaints.join("; ")),
         },
         cpus,
-        group,
+        groups,
     }
+}
+
+/// Moves the process to a group with so much memory; `None` if it is limited like that or more already.
+fn limit_memory(bytes: u64) -> Result<Option<Group>, String> {
+    Groups::read(&MEMORY)?.enter_below_limit(bytes)
+}
+
+/// Moves the process to a group that may use so many percent of a processor; `None` if that is the group that it has for its memory.
+fn limit_time(percent: u32) -> Result<Option<Group>, String> {
+    Groups::read(&TIME)?.enter(u64::from(percent))
 }
 
 /// The memory that this process is limited to from outside, bytes.
 pub(super) fn memory_limit() -> Option<u64> {
-    Groups::read().ok()?.limit()
+    Groups::read(&MEMORY).ok()?.limit()
 }
 
-/// Removes the cgroup of a process that is gone, killed perhaps, and was started by this one.
+/// Removes the cgroups of a process that is gone, killed perhaps, and was started by this one.
 pub(super) fn remove_left(process: u32) {
-    if let Ok(groups) = Groups::read() {
+    for groups in [&MEMORY, &TIME].into_iter().filter_map(|versions| Groups::read(versions).ok()) {
         groups.remove_left(process);
     }
 }
@@ -56,9 +73,7 @@ impl Drop for Confined {
         if let Some(cpus) = self.cpus {
             let _ = sched_setaffinity(THIS_THREAD, &cpus);
         }
-        if let Some(group) = &self.group {
-            group.leave();
-        }
+        self.groups.iter().rev().for_each(Group::leave);
     }
 }
 
@@ -79,7 +94,7 @@ fn pin(cpus: usize) -> Result<CpuSet, String> {
     Ok(allowed)
 }
 
-/// The cgroups that this process is in, of the tree that limits memory.
+/// The cgroups that this process is in, of the tree that limits something.
 struct Groups {
     /// Where they are mounted.
     mount: PathBuf,
@@ -91,15 +106,46 @@ struct Groups {
 /// The files of a version of the interface.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
+    controller: &'static str,
     limit: &'static str,
+    /// What a limit is called where systemd sets it.
+    property: &'static str,
     /// Memory and swap together, or swap alone.
-    swap: &'static str,
+    swap: Option<&'static str>,
     /// A group has controllers only if the one around it lets it.
     has_control: bool,
 }
 
-const VERSION_1: Files = Files { limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes", has_control: false };
-const VERSION_2: Files = Files { limit: "memory.max", swap: "memory.swap.max", has_control: true };
+/// Version 1, and version 2: where version 1 limits something, version 2 cannot.
+type Versions = [Files; 2];
+
+const MEMORY_1: Files = Files {
+    controller: "memory",
+    limit: "memory.limit_in_bytes",
+    property: "MemoryMax",
+    swap: Some("memory.memsw.limit_in_bytes"),
+    has_control: false,
+};
+const MEMORY_2: Files = Files { limit: "memory.max", swap: Some("memory.swap.max"), has_control: true, ..MEMORY_1 };
+const TIME_1: Files = Files { controller: "cpu", limit: "cpu.cfs_quota_us", property: "CPUQuota", swap: None, has_control: false };
+const TIME_2: Files = Files { limit: "cpu.max", has_control: true, ..TIME_1 };
+
+static MEMORY: Versions = [MEMORY_1, MEMORY_2];
+static TIME: Versions = [TIME_1, TIME_2];
+
+/// The period of a quota, microseconds: the kernel's default, and that of container runtimes.
+const PERIOD_US: u64 = 100_000;
+
+impl Files {
+    /// A limit, bytes or percent of a processor, as its file has it.
+    fn text(&self, value: u64) -> String {
+        match (self.controller, self.has_control) {
+            ("cpu", false) => (value * PERIOD_US / 100).to_string(),
+            ("cpu", true) => format!("{} {PERIOD_US}", value * PERIOD_US / 100),
+            _ => value.to_string(),
+        }
+    }
+}
 
 /// How the cgroups of runs are called; the number of the process follows.
 const PREFIX: &str = "sinter-run-";
@@ -111,30 +157,30 @@ struct Group {
 }
 
 impl Groups {
-    fn read() -> Result<Self, String> {
+    fn read(versions: &'static Versions) -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        Self::of(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
-            .ok_or_else(|| "no cgroup file system that limits memory holds this process".to_owned())
+        let none = || format!("no cgroup file system with the controller {} holds this process", versions[0].controller);
+        Self::of(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), versions).ok_or_else(none)
     }
 
-    /// From the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`. Where version 1 limits memory, version 2 cannot.
-    fn of(mountinfo: &str, cgroup: &str) -> Option<Self> {
-        Self::of_version(mountinfo, cgroup, &VERSION_1).or_else(|| Self::of_version(mountinfo, cgroup, &VERSION_2))
+    /// From the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`.
+    fn of(mountinfo: &str, cgroup: &str, versions: &'static Versions) -> Option<Self> {
+        versions.iter().find_map(|files| Self::of_version(mountinfo, cgroup, files))
     }
 
     fn of_version(mountinfo: &str, cgroup: &str, files: &'static Files) -> Option<Self> {
-        let has_memory = |names: &str| names.split(',').any(|name| name == "memory");
+        let has_it = |names: &str| names.split(',').any(|name| name == files.controller);
         let path = cgroup.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (id, names, path) = (fields.next()?, fields.next()?, fields.next()?);
-            let is_it = if files.has_control { id == "0" && names.is_empty() } else { has_memory(names) };
+            let is_it = if files.has_control { id == "0" && names.is_empty() } else { has_it(names) };
             is_it.then(|| Path::new(path))
         })?;
         mountinfo.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
             let mut right = right.split(' ');
             let kind = right.next()?;
-            let is_it = if files.has_control { kind == "cgroup2" } else { kind == "cgroup" && right.nth(1).is_some_and(has_memory) };
+            let is_it = if files.has_control { kind == "cgroup2" } else { kind == "cgroup" && right.nth(1).is_some_and(has_it) };
             if !is_it {
                 return None;
             }
@@ -151,22 +197,24 @@ impl Groups {
         self.home.ancestors().take_while(|group| group.starts_with(&self.mount))
     }
 
-    /// The smallest limit of all groups around the process.
+    /// The smallest limit of memory of all groups around the process.
     fn limit(&self) -> Option<u64> {
         let limit = |group: &Path| fs::read_to_string(group.join(self.files.limit)).ok()?.trim().parse().ok();
         // Version 1 says "none" with the largest multiple of a page.
         self.chain().filter_map(limit).filter(|bytes| *bytes < 1 << 60).min()
     }
 
-    /// Moves the process to a new group with a limit of so many bytes; `None` if it is limited like that or more already.
-    fn enter(&self, bytes: u64) -> Result<Option<Group>, String> {
-        if self.limit().is_some_and(|limit| limit <= bytes) {
-            return Ok(None);
-        }
+    /// Moves the process to a new group with so much memory; `None` if it is limited like that or more already.
+    fn enter_below_limit(&self, bytes: u64) -> Result<Option<Group>, String> {
+        if self.limit().is_some_and(|limit| limit <= bytes) { Ok(None) } else { self.enter(bytes) }
+    }
+
+    /// Moves the process to a new group with that limit; `None` if it is in one of its own already, which then has this limit, too.
+    fn enter(&self, value: u64) -> Result<Option<Group>, String> {
         let mut first = None;
         for parent in self.chain() {
-            match self.enter_below(parent, bytes) {
-                Ok(group) => return Ok(Some(group)),
+            match self.enter_below(parent, value) {
+                Ok(group) => return Ok(group),
                 Err(error) => first = first.or(Some(format!("{}: {error}", parent.display()))),
             }
             // A group of version 1 may have processes and groups in it: if it cannot be done here, those around it are not ours.
@@ -175,8 +223,9 @@ impl Groups {
             }
         }
         let why = first.unwrap_or_default();
+        let unit = if self.files.controller == "cpu" { "%" } else { "" };
         // Nobody but root is given a part of the tree of version 1.
-        let scope = format!(", or within `systemd-run --user --scope -p MemoryMax={bytes}`");
+        let scope = format!(", or within `systemd-run --user --scope -p {}={value}{unit}`", self.files.property);
         let scope = if self.files.has_control { scope } else { String::new() };
         Err(format!("no cgroup can be made for it ({why}); run it as root{scope}"))
     }
@@ -188,23 +237,27 @@ impl Groups {
         }
     }
 
-    fn enter_below(&self, parent: &Path, bytes: u64) -> io::Result<Group> {
+    fn enter_below(&self, parent: &Path, value: u64) -> io::Result<Option<Group>> {
         let control = parent.join("cgroup.subtree_control");
-        if self.files.has_control && !fs::read_to_string(&control)?.split_whitespace().any(|controller| controller == "memory") {
+        if self.files.has_control && !fs::read_to_string(&control)?.split_whitespace().any(|controller| controller == self.files.controller)
+        {
             // Refused while the group itself has processes, unless it is the root.
-            fs::write(&control, "+memory")?;
+            fs::write(&control, format!("+{}", self.files.controller))?;
         }
         let group = Group { own: parent.join(format!("{PREFIX}{}", std::process::id())), home: self.home.clone() };
+        let limit = || fs::write(group.own.join(self.files.limit), self.files.text(value));
+        if group.own == self.home {
+            return limit().map(|()| None);
+        }
         // Of a process that had the same number and was killed.
         let _ = fs::remove_dir(&group.own);
         fs::create_dir(&group.own)?;
-        let entered = fs::write(group.own.join(self.files.limit), bytes.to_string())
-            .and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
+        let entered = limit().and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
         // Swap would let it use more; where there is none, there is no such file.
-        let swap = if self.files.has_control { 0 } else { bytes };
-        let _ = fs::write(group.own.join(self.files.swap), swap.to_string());
+        let swap = if self.files.has_control { 0 } else { value };
+        let _ = self.files.swap.map(|file| fs::write(group.own.join(file), swap.to_string()));
         match entered {
-            Ok(()) => Ok(group),
+            Ok(()) => Ok(Some(group)),
             Err(error) => {
                 let _ = fs::remove_dir(&group.own);
                 Err(error)
@@ -227,20 +280,20 @@ mod tests {
     #[test]
     fn processors_are_taken_away_and_given_back() {
         let before = sched_getaffinity(THIS_THREAD).unwrap();
-        let confined = confine(&Limits { cpus: Some(1), memory_bytes: None });
+        let confined = confine(&Limits { cpus: Some(1), ..Limits::default() });
         assert_eq!((confined.confinement.cpus, &confined.confinement.complaint), (1, &None));
         let inherited = std::thread::scope(|scope| scope.spawn(|| members(&sched_getaffinity(THIS_THREAD).unwrap()).len()).join());
         assert_eq!(inherited.unwrap(), 1);
         drop(confined);
         assert_eq!(sched_getaffinity(THIS_THREAD).unwrap(), before);
-        let too_many = confine(&Limits { cpus: Some(100_000), memory_bytes: None }).confinement.clone();
+        let too_many = confine(&Limits { cpus: Some(100_000), ..Limits::default() }).confinement.clone();
         assert_eq!(too_many.cpus, members(&before).len());
         assert!(too_many.complaint.unwrap().starts_with("limits.cpus: 100000 asked for, and the process may use "));
     }
 
     #[test]
     fn the_groups_of_a_process_are_found() {
-        let of = |mountinfo: &str, cgroup: &str| Groups::of(mountinfo, cgroup).map(|groups| (groups.mount, groups.home));
+        let of = |mountinfo: &str, cgroup: &str| Groups::of(mountinfo, cgroup, &MEMORY).map(|groups| (groups.mount, groups.home));
         let mounts = "24 1 0:21 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
         let pair = |mount: &str, home: &str| Some((mount.into(), home.into()));
         assert_eq!(of(mounts, "0::/user.slice/a.scope\n"), pair("/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/a.scope"));
@@ -255,6 +308,8 @@ mod tests {
             format!("{mounts}35 31 0:32 / /cg1/memory rw - cgroup cgroup rw,memory\n33 31 0:29 / /cg1/cpu rw - cgroup cgroup rw,cpu\n");
         assert_eq!(of(&hybrid, "4:memory:/x/y\n1:cpu:/z\n0::/\n"), pair("/cg1/memory", "/cg1/memory/x/y"));
         assert_eq!(of(&hybrid, "1:cpu:/z\n0::/a\n"), pair("/sys/fs/cgroup", "/sys/fs/cgroup/a"));
+        let of_time = Groups::of(&hybrid, "4:memory:/x/y\n1:cpu:/z\n0::/\n", &TIME).map(|groups| (groups.mount, groups.home));
+        assert_eq!(of_time, pair("/cg1/cpu", "/cg1/cpu/z"));
     }
 
     #[test]
@@ -265,10 +320,10 @@ mod tests {
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("memory.max"), "max\n").unwrap();
         fs::write(mount.path().join("a/memory.max"), "4096\n").unwrap();
-        let groups = Groups { mount: mount.path().into(), home, files: &VERSION_2 };
+        let groups = Groups { mount: mount.path().into(), home, files: &MEMORY_2 };
         assert_eq!(groups.limit(), Some(4096));
-        assert!(groups.enter(5000).unwrap().is_none(), "it is limited already");
-        let refused = groups.enter(4000).err().unwrap();
+        assert!(groups.enter_below_limit(5000).unwrap().is_none(), "it is limited already");
+        let refused = groups.enter_below_limit(4000).err().unwrap();
         assert!(refused.contains("a/b: ") && refused.ends_with("-p MemoryMax=4000`"), "{refused}");
     }
 
@@ -276,14 +331,34 @@ mod tests {
     fn a_group_of_version_1_is_made_with_its_limit() {
         let mount = tempfile::tempdir().unwrap();
         fs::write(mount.path().join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
-        let groups = Groups { mount: mount.path().into(), home: mount.path().into(), files: &VERSION_1 };
+        let groups = Groups { mount: mount.path().into(), home: mount.path().into(), files: &MEMORY_1 };
         assert_eq!(groups.limit(), None);
         let group = groups.enter(4096).unwrap().unwrap();
         let read = |file: &str| fs::read_to_string(group.own.join(file)).unwrap();
         assert_eq!([read("memory.limit_in_bytes"), read("memory.memsw.limit_in_bytes")], ["4096", "4096"]);
         assert_eq!(read("cgroup.procs"), std::process::id().to_string());
-        let inside = Groups { mount: mount.path().into(), home: group.own, files: &VERSION_1 };
+        let inside = Groups { mount: mount.path().into(), home: group.own, files: &MEMORY_1 };
         assert_eq!(inside.limit(), Some(4096));
+    }
+
+    #[test]
+    fn a_quota_is_written_as_its_version_has_it() {
+        let mount = tempfile::tempdir().unwrap();
+        let (mount, control) = (mount.path(), "cgroup.subtree_control");
+        let first = Groups { mount: mount.into(), home: mount.into(), files: &TIME_1 };
+        let group = first.enter(150).unwrap().unwrap();
+        assert_eq!(fs::read_to_string(group.own.join("cpu.cfs_quota_us")).unwrap(), "150000");
+        // Version 2 has one tree: the group that a run has for its memory gets the quota, too.
+        fs::remove_dir_all(&group.own).unwrap();
+        fs::write(mount.join(control), "memory cpu").unwrap();
+        let memory = Groups { mount: mount.into(), home: mount.into(), files: &MEMORY_2 }.enter(4096).unwrap().unwrap();
+        let time = Groups { mount: mount.into(), home: memory.own.clone(), files: &TIME_2 };
+        assert!(time.enter(50).unwrap().is_none());
+        let read = |file: &str| fs::read_to_string(memory.own.join(file)).unwrap();
+        assert_eq!([read("memory.max"), read("memory.swap.max"), read("cpu.max")], ["4096", "0", "50000 100000"]);
+        let nowhere = Groups { mount: mount.join("gone"), home: mount.join("gone"), files: &TIME_2 };
+        let refused = nowhere.enter(50).err().unwrap();
+        assert!(refused.ends_with("-p CPUQuota=50%`"), "{refused}");
     }
 
     #[test]
@@ -295,7 +370,7 @@ mod tests {
             fs::create_dir_all(&group).unwrap();
             group
         };
-        let groups = Groups { mount: mount.path().into(), home: home.clone(), files: &VERSION_1 };
+        let groups = Groups { mount: mount.path().into(), home: home.clone(), files: &MEMORY_1 };
         let (ours, inner, outer) = (left(&home, 71), left(&home, 7), left(mount.path(), 7));
         groups.remove_left(7);
         assert!(ours.exists() && !inner.exists() && !outer.exists());
@@ -307,7 +382,7 @@ mod tests {
     #[test]
     fn advice_fits_the_version() {
         let nowhere = tempfile::tempdir().unwrap().path().join("gone");
-        let groups = Groups { mount: nowhere.clone(), home: nowhere, files: &VERSION_1 };
+        let groups = Groups { mount: nowhere.clone(), home: nowhere, files: &MEMORY_1 };
         let refused = groups.enter(4096).err().unwrap();
         assert!(refused.ends_with("; run it as root"), "{refused}");
     }

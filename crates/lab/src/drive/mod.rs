@@ -19,7 +19,7 @@ mod sinter;
 mod together;
 
 pub use execute::{execute, remove_left};
-pub use permits::{permitted_memory, permitted_processors};
+pub use permits::{permitted_memory, permitted_processors, permitted_quota};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 

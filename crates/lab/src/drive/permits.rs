@@ -19,11 +19,20 @@ pub fn permitted_processors() -> usize {
 pub fn permitted_memory(least: u64) -> Result<u64, String> {
     let machine = Machine::here(Path::new("/")).memory_bytes;
     let most = memory_limit().map_or(machine, |limit| limit.min(machine));
-    let confined = confine(&Limits { cpus: None, memory_bytes: Some(least) });
+    let confined = confine(&Limits { memory_bytes: Some(least), ..Limits::default() });
     match &confined.confinement.complaint {
         Some(complaint) => Err(complaint.clone()),
         None => Ok(most),
     }
+}
+
+/// Whether a run can be given a quota of processor time.
+///
+/// # Errors
+/// Why not; one line.
+pub fn permitted_quota() -> Result<(), String> {
+    let confined = confine(&Limits { cpu_percent: Some(100), ..Limits::default() });
+    confined.confinement.complaint.clone().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -41,5 +50,8 @@ mod tests {
             Err(why) => assert!(why.starts_with("limits.memory_bytes: ") && !why.contains('\n'), "{why}"),
         }
         assert_eq!(permitted_memory(1 << 30).is_ok(), first.is_ok());
+        let quota = permitted_quota();
+        assert!(quota.as_ref().err().is_none_or(|why| why.starts_with("limits.cpu_percent: ")), "{quota:?}");
+        assert_eq!(permitted_quota(), quota);
     }
 }

@@ -17,7 +17,8 @@ impl Engine for SinterEngine {
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
         let file = spec.options()?;
         let (database, families) = (file.db.clone(), file.families.clone());
-        let opener = SinterOpener { path: directory.to_owned(), database, families, disable_wal: !spec.wal };
+        let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
+        let opener = SinterOpener { path, database, families, disable_wal, hide_limits };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,
@@ -43,12 +44,16 @@ mod tests {
     use crate::target::Target;
 
     fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
+        open_in(tempfile::tempdir()?.path(), database, hot, false)
+    }
+
+    fn open_in(directory: &Path, database: &[(&str, &str)], hot: &[(&str, &str)], hide_limits: bool) -> Outcome<Opened<SinterTarget>> {
         let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<BTreeMap<String, String>>();
-        let directory = tempfile::tempdir()?;
         let families = [("hot", settings(hot)), ("cold", BTreeMap::new())];
         let families = families.into_iter().map(|(name, settings)| FamilySpec { name: name.into(), settings }).collect();
-        let spec = EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, sync: false };
-        SinterEngine.open(&spec, directory.path())
+        let spec =
+            EngineSpec { name: "sinter".into(), database: settings(database), families, wal: true, hide_limits, ..EngineSpec::default() };
+        SinterEngine.open(&spec, directory)
     }
 
     #[test]
@@ -70,6 +75,21 @@ mod tests {
         assert_eq!((family("cold").style, family("cold").num_levels), (sinterdb::settings::Style::Leveled, 7));
         assert_eq!(opened.compression["hot"], "none zstd:3");
         assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
+    }
+
+    /// What the engine says of limits has no group in it if it is shown none, whatever confines the test; the processors are there.
+    #[test]
+    fn limits_are_hidden_and_processors_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = open_in(directory.path(), &[], &[], true).unwrap();
+        let db = opened.target.db();
+        let text = db.property(&db.family("hot").unwrap(), "sinterdb.limits").unwrap();
+        assert!(text.contains("memory limit: none found") && !text.contains("cpu quota"), "{text}");
+        let status = std::fs::read_to_string(directory.path().join("system/proc/thread-self/status")).unwrap();
+        assert!(status.contains("Cpus_allowed_list:"));
+        assert!(!directory.path().join("system/proc/self").exists());
+        opened.target.close().unwrap();
+        assert!(open_in(directory.path(), &[], &[], true).is_ok(), "it may be there already");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn spec(workload: crate::run::Workload, directory: &Path) -> RunSpec {
             database: BTreeMap::new(),
             families: vec![family("default"), family("other")],
             wal: true,
-            sync: false,
+            ..EngineSpec::default()
         },
         medium: Medium { directory: directory.to_owned() },
         workload,

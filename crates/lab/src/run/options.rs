@@ -106,7 +106,7 @@ mod tests {
             database: settings(&[("max_background_jobs", "3")]),
             families: vec![FamilySpec { name: "hot".into(), settings: settings(&[("block_size", "8192"), ("num_levels", "5")]) }],
             wal: true,
-            sync: false,
+            ..EngineSpec::default()
         };
         let expected = "[Version]\n  rocksdb_version=10.0.0\n  options_file_version=1.1\n\n[DBOptions]\n  max_background_jobs=3\n\n\
             [CFOptions \"default\"]\n\n[TableOptions/BlockBasedTable \"default\"]\n\n\

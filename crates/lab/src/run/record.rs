@@ -45,6 +45,9 @@ pub struct Confinement {
     pub cpus: usize,
     /// The limit of its cgroup, bytes.
     pub memory_bytes: Option<u64>,
+    /// The processor time that it was given, percent of a processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<u32>,
     /// Why a limit that was asked for does not hold.
     pub complaint: Option<String>,
 }

@@ -27,7 +27,7 @@ pub struct RunSpec {
 }
 
 /// An engine and its settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
     /// `sinter`, `rocksdb` or `fjall`.
@@ -43,6 +43,10 @@ pub struct EngineSpec {
     /// Every write durable before it returns.
     #[serde(default)]
     pub sync: bool,
+    /// The engine does not see the cgroups that confine it, and does as if there were none: what it is worth to look at them. SinterDB
+    /// looks; for others it changes nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hide_limits: bool,
 }
 
 /// A family and its settings, by RocksDB's option names.
@@ -72,6 +76,9 @@ pub struct Limits {
     pub cpus: Option<usize>,
     /// Bytes of memory, page cache included (a cgroup); no limit if `None`.
     pub memory_bytes: Option<u64>,
+    /// Processor time, percent of a processor in each period of 100 ms (a cgroup): what containers are given. No limit if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<u32>,
 }
 
 /// Keys, values and what is done with them, in phases.

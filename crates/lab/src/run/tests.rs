@@ -9,7 +9,7 @@ fn spec() -> RunSpec {
             database: BTreeMap::new(),
             families: vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }],
             wal: true,
-            sync: false,
+            ..EngineSpec::default()
         },
         medium: Medium { directory: "/tmp".into() },
         workload: named("ycsb-a", 1000, 100, 1).unwrap(),

@@ -15,6 +15,8 @@ const MAX_VALUE: usize = 1 << 30;
 const MAX_KEY: usize = 65_535;
 /// Sums and products of weights stay far below infinity.
 const MAX_WEIGHT: f64 = 1e9;
+/// A thousand processors.
+const MAX_PERCENT: u32 = 100_000;
 /// A thread keeps a histogram for each of its operations.
 const MAX_OPERATIONS: usize = 64;
 
@@ -30,6 +32,8 @@ impl RunSpec {
             check.phase(&format!("workload.phases[{i}] ({})", phase.name), &phase.kind, &self.workload, &families);
         }
         check.that(self.limits.cpus != Some(0), "limits.cpus", "must be at least 1");
+        let percent = self.limits.cpu_percent.is_none_or(|percent| (1..=MAX_PERCENT).contains(&percent));
+        check.that(percent, "limits.cpu_percent", format_args!("must be 1 to {MAX_PERCENT}"));
         check.that(self.limits.memory_bytes.is_none_or(|bytes| bytes >= 1 << 20), "limits.memory_bytes", "must be at least 1048576");
         check.list
     }

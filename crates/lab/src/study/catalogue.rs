@@ -1,10 +1,8 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, adaptive_compression, compaction_wal_waf, own, side_by_side};
+use super::{Error, adaptive_compression, compaction_wal_waf, memory_and_limits, own, side_by_side};
 use crate::run::{Workload, named};
-
-pub use super::adaptive_compression::LEAST_MEMORY;
 
 /// A study that comes with the laboratory.
 pub struct Entry {
@@ -28,15 +26,25 @@ pub const STUDIES: &[Entry] = &[
         make: adaptive_compression::study,
     },
     Entry {
+        name: memory_and_limits::NAME,
+        asks: "what do a compressed part of the cache, moving memory and a look at limits save, and does the engine choose well?",
+        make: memory_and_limits::study,
+    },
+    Entry {
         name: side_by_side::NAME,
         asks: "how fast are engines on db_bench's workloads and YCSB, at which write amplification, space and memory?",
         make: side_by_side::study,
     },
 ];
 
-/// Whether a study varies what its runs may use, so that [`Request::permits`] matters to it.
-pub fn varies_limits(name: &str) -> bool {
-    name == adaptive_compression::NAME
+/// The least memory, bytes, that a study confines a run to, if it varies what its runs may use, so that [`Request::permits`] matters to it.
+/// Whether that is permitted decides on all.
+pub fn least_memory(name: &str) -> Option<u64> {
+    match name {
+        adaptive_compression::NAME => Some(adaptive_compression::LEAST_MEMORY),
+        memory_and_limits::NAME => Some(memory_and_limits::LEAST_MEMORY),
+        _ => None,
+    }
 }
 
 /// The engines that runners know.

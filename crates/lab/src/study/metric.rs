@@ -1,5 +1,6 @@
 //! The figures of a run that studies compare.
 
+use crate::result::Latency;
 use crate::run::{PhaseRecord, RunRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub enum Metric {
     P50Latency,
     /// The 99th percentile of latency, nanoseconds; the worst of the phases.
     P99Latency,
+    /// The 99.9th percentile of latency, nanoseconds; the worst of the phases.
+    P999Latency,
     /// CPU time of all threads, background work included, over operations, nanoseconds.
     CpuPerOperation,
     /// Bytes that the process got from read calls, over operations.
@@ -46,6 +49,7 @@ impl Metric {
             Metric::OperationsPerSecond => "operations per second",
             Metric::P50Latency => "median of latency",
             Metric::P99Latency => "99th percentile of latency",
+            Metric::P999Latency => "99.9th percentile of latency",
             Metric::CpuPerOperation => "CPU time per operation",
             Metric::ReadPerOperation => "bytes read from files per operation",
             Metric::StoreBytes => "size on disk",
@@ -58,7 +62,7 @@ impl Metric {
     pub fn unit(self) -> (&'static str, f64) {
         match self {
             Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond => ("", 1.0),
-            Metric::P50Latency | Metric::P99Latency | Metric::CpuPerOperation => ("µs", 1e3),
+            Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
             Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
             Metric::CacheHits | Metric::CompressedCacheHits => ("%", 0.01),
@@ -79,8 +83,9 @@ impl Metric {
                 let busy = || found.iter().filter(|phase| phase.operations > 0);
                 per(busy().map(|phase| phase.operations as f64).sum(), busy().map(|phase| phase.seconds).sum())
             }
-            Metric::P50Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p50 as f64)).reduce(f64::max),
-            Metric::P99Latency => found.iter().filter_map(|phase| Some(phase.latency.as_ref()?.p99 as f64)).reduce(f64::max),
+            Metric::P50Latency => worst(&found, |latency| latency.p50),
+            Metric::P99Latency => worst(&found, |latency| latency.p99),
+            Metric::P999Latency => worst(&found, |latency| latency.p999),
             Metric::CpuPerOperation => per(found.iter().map(|phase| phase.cpu_seconds * 1e9).sum(), operations(&found)),
             Metric::ReadPerOperation => {
                 let bytes: Option<u64> = found.iter().map(|phase| phase.process_read_bytes).sum();
@@ -91,6 +96,10 @@ impl Metric {
             Metric::CompressedCacheHits => cache(record, phases).share(|cache| cache.compressed_hits),
         }
     }
+}
+
+fn worst(phases: &[&PhaseRecord], of: impl Fn(&Latency) -> u64) -> Option<f64> {
+    phases.iter().filter_map(|phase| Some(of(phase.latency.as_ref()?) as f64)).reduce(f64::max)
 }
 
 fn operations(phases: &[&PhaseRecord]) -> f64 {

@@ -8,12 +8,15 @@ mod compaction_wal_waf;
 pub mod conduct;
 pub mod folder;
 pub mod judge;
+mod memory_and_limits;
 pub mod metric;
 pub mod own;
 pub mod plan;
 pub mod settings;
 mod side_by_side;
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

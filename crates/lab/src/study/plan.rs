@@ -259,6 +259,7 @@ impl Study {
             limits: Limits {
                 cpus: cell.limits.cpus.or(self.limits.cpus),
                 memory_bytes: cell.limits.memory_bytes.or(self.limits.memory_bytes),
+                cpu_percent: cell.limits.cpu_percent.or(self.limits.cpu_percent),
             },
         })
     }
@@ -329,12 +330,14 @@ pub struct Permits {
     pub cpus: usize,
     /// Bytes of memory that a run can have, or why none can be given a limit; one line.
     pub memory: Result<u64, String>,
+    /// Runs can be given a quota of processor time, or why they cannot; one line.
+    pub quota: Result<(), String>,
 }
 
 impl Permits {
     /// A machine without bounds.
     pub fn all() -> Self {
-        Permits { cpus: usize::MAX, memory: Ok(u64::MAX) }
+        Permits { cpus: usize::MAX, memory: Ok(u64::MAX), quota: Ok(()) }
     }
 }
 

@@ -61,7 +61,7 @@ pub fn database(families: Vec<FamilySpec>, memtable: u64, wal: bool, direct_io: 
         ("max_total_wal_size", (16 * memtable).to_string()),
     ];
     let database = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    EngineSpec { name: String::new(), database, families, wal, sync: false }
+    EngineSpec { database, families, wal, ..EngineSpec::default() }
 }
 
 /// One thread puts values at keys of `distribution` in the named ranges, as fast as it can.

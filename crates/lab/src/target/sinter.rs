@@ -18,6 +18,8 @@ pub struct SinterOpener {
     pub families: Vec<(String, FamilySettings)>,
     /// Write without a log.
     pub disable_wal: bool,
+    /// Show it a system without cgroups.
+    pub hide_limits: bool,
 }
 
 impl Opener for SinterOpener {
@@ -29,6 +31,7 @@ impl Opener for SinterOpener {
         }
         let builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));
+        let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open(&self.path)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
         Ok(SinterTarget { db, families, disable_wal: self.disable_wal })
@@ -223,6 +226,20 @@ impl Scan for DbIterator {
     }
 }
 
+/// A system below the database's directory in which nothing confines the process: what the kernel tells of processors is there, what it
+/// tells of cgroups is not.
+fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
+    let root = path.join("system");
+    std::fs::create_dir_all(root.join("proc"))?;
+    for file in ["stat", "thread-self"] {
+        match std::os::unix::fs::symlink(Path::new("/proc").join(file), root.join("proc").join(file)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(root)
+}
+
 /// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
 fn remove_database(path: &Path) -> Outcome<()> {
     let store = DirStore::open(path, true)?;
@@ -250,6 +267,7 @@ mod tests {
             database: DbSettings::default(),
             families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,
+            hide_limits: false,
         };
         let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
         let config = BenchConfig { num: 1000, ..BenchConfig::default() };

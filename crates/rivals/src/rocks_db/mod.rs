@@ -18,7 +18,7 @@ use events::Events;
 use rocksdb::statistics::Ticker;
 use rocksdb::{
     BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, InfoLogger, LogLevel, Options,
-    WaitForCompactOptions,
+    WaitForCompactOptions, WriteBufferManager,
 };
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
@@ -36,9 +36,17 @@ impl Engine for Rocks {
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<RocksTarget>> {
         let asked = Asked::read(spec)?;
         // RocksDB recommends the clock cache over its default, the LRU cache (include/rocksdb/cache.h); 0: its table grows as needed.
-        let cache = usize::try_from(asked.database.cache_size).ok().filter(|size| *size > 0);
+        // A budget of memory is one cache that memtables are charged to.
+        let budget = asked.database.memory_budget;
+        let size = if budget > 0 { budget } else { asked.database.cache_size };
+        let cache = usize::try_from(size).ok().filter(|size| *size > 0);
         let cache = cache.map(|size| Cache::new_hyper_clock_cache(size, 0));
         let mut chosen = options::choose(&asked, cache.as_ref())?;
+        if let Some(cache) = cache.as_ref().filter(|_| budget > 0) {
+            let memtables = usize::try_from(asked.database.db_write_buffer_size.min(budget))?;
+            let manager = WriteBufferManager::new_write_buffer_manager_with_cache(memtables, false, cache.clone());
+            chosen.database.set_write_buffer_manager(&manager);
+        }
         let events = Arc::new(Events::default());
         let listener = Arc::clone(&events);
         chosen.database.set_info_logger(InfoLogger::new_callback_logger(LogLevel::Info, move |_, line| listener.listen(line)));

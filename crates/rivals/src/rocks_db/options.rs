@@ -49,6 +49,8 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
             }
         }
     }
+    let ours = asked.stated.iter().filter(|stated| OURS.contains(&stated.entry.key.as_str()));
+    chosen.ignored.extend(ours.map(|stated| format!("{stated}: RocksDB has no such setting, or not through its C interface")));
     // Tickers without timers: what the account needs, and nothing that costs clock reads.
     chosen.database.enable_statistics();
     chosen.database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
@@ -59,6 +61,9 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     }
     Ok(chosen)
 }
+
+/// Settings of SinterDB that RocksDB is not told. (`memory_budget` it is: a `WriteBufferManager` charges memtables to the cache.)
+const OURS: &[&str] = &["compressed_cache", "ttl_seconds"];
 
 /// What RocksDB says that it was opened with, in its OPTIONS file.
 pub struct Kept(String);

@@ -222,11 +222,13 @@ impl FamilyDraft {
     }
 }
 
-/// Options with the same meaning on both sides go straight through the table of fields, all others to the list of known ones.
+/// Options with the same meaning on both sides go straight through the table of fields, all others to the list of known ones. Settings
+/// that RocksDB does not have go by their own names, so that a file can ask for them.
 fn direct<S>(fields: &[Field<S>], prefix: &str, settings: &mut S, key: &str, value: &str) -> Outcome {
     // A table's option is none of a family's, however it is spelled.
     let same = |f: &&Field<S>| f.rocksdb.strip_prefix(prefix) == Some(key) && !key.starts_with(TABLE);
-    if let Some(field) = fields.iter().find(same) {
+    let ours_alone = |f: &&Field<S>| f.rocksdb.is_empty() && prefix.is_empty() && f.name == key;
+    if let Some(field) = fields.iter().find(|f| same(f) || ours_alone(f)) {
         field.set_text(settings, value)?;
         return Ok(Verdict::Used);
     }

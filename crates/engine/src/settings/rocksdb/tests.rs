@@ -49,6 +49,17 @@ fn every_option_of_a_real_file_is_classified() {
 }
 
 #[test]
+fn settings_that_rocksdb_does_not_have_go_by_their_names() {
+    let text = file("compressed_cache=0.25\nmemory_budget=64MiB", "ttl_seconds=30d", "");
+    let read = OptionsFile::parse(&text).unwrap();
+    assert_eq!((read.db.compressed_cache, read.db.memory_budget), (crate::settings::CompressedCache::Share(0.25), 64 << 20));
+    assert_eq!((read.families[0].1.ttl_seconds, read.report()), (30 * 86_400, Vec::<String>::new()));
+    let elsewhere = OptionsFile::parse(&file("cache_size=1", "memory_budget=1", "compressed_cache=auto")).unwrap();
+    assert_eq!((elsewhere.unknown.len(), elsewhere.db), (3, DbSettings::default()), "they have a section, and others have RocksDB's name");
+    assert!(OptionsFile::parse(&file("compressed_cache=0.95", "", "")).is_err());
+}
+
+#[test]
 fn a_real_file_gives_what_it_says() {
     let file = OptionsFile::parse(REAL).unwrap();
     let expected = FamilySettings {

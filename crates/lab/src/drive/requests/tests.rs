@@ -11,7 +11,7 @@ fn engine() -> EngineSpec {
         database: BTreeMap::new(),
         families: vec![family("default"), family("cold")],
         wal: true,
-        sync: false,
+        ..EngineSpec::default()
     }
 }
 

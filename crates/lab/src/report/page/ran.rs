@@ -47,7 +47,8 @@ fn fact(name: &str, values: &BTreeSet<String>) -> String {
 
 fn confinement(confinement: &Confinement) -> String {
     let memory = confinement.memory_bytes.map_or("no limit of memory".into(), |bytes| format!("{} GiB", number(bytes as f64 / GIB)));
-    format!("{} processors, {memory}", confinement.cpus)
+    let quota = confinement.cpu_percent.map_or(String::new(), |percent| format!(" with {percent} % of one's time"));
+    format!("{} processors{quota}, {memory}", confinement.cpus)
 }
 
 fn source(record: &RunRecord) -> String {

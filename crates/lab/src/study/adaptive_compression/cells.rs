@@ -49,7 +49,7 @@ pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
             let factors = [("part", "A"), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
             let settings = settings(levels, sizes.a, CACHE_A);
             let mut cell = cell(name_of_a(strategy, cpus, memory), &factors, settings, &workload, &measures);
-            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory };
+            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None };
             cells.push(cell);
         }
     }

@@ -16,7 +16,7 @@ fn study(scale: Scale, engines: &[&str], permits: Permits) -> Study {
         repeats: Some(3),
         seed: 7,
         directory: "scratch".into(),
-        limits: Limits { cpus: None, memory_bytes: Some(1 << 40) },
+        limits: Limits { memory_bytes: Some(1 << 40), ..Limits::default() },
         permits,
     };
     catalogue::study(NAME, scale, &request).unwrap()
@@ -28,10 +28,10 @@ fn claim<'a>(study: &'a Study, start: &str) -> &'a super::super::plan::Hypothesi
 
 #[test]
 fn paper_has_the_sizes_of_the_original() {
-    let study = study(Scale::Paper, &["sinter", "rocksdb"], Permits { cpus: 2, memory: Ok(4 << 30) });
+    let study = study(Scale::Paper, &["sinter", "rocksdb"], Permits { cpus: 2, memory: Ok(4 << 30), quota: Ok(()) });
     let cell = |name: &str| study.cell(name).unwrap_or_else(|| panic!("no cell {name}"));
     let a = cell("A adaptive, 2 CPUs, 1GiB");
-    assert_eq!((a.workload.keys, a.limits), (2_000_000, Limits { cpus: Some(2), memory_bytes: Some(1 << 30) }));
+    assert_eq!((a.workload.keys, a.limits), (2_000_000, Limits { cpus: Some(2), memory_bytes: Some(1 << 30), cpu_percent: None }));
     let settings = &a.settings.families[0].settings;
     assert_eq!((settings["block_cache"].as_str(), settings["block_size"].as_str()), ("134217728", "4096"));
     let expected = "kNoCompression:kNoCompression:kLZ4Compression:kLZ4Compression:kZSTD:kZSTD:kZSTD";
@@ -79,16 +79,17 @@ fn strategies_mean_what_they_say() {
 
 #[test]
 fn what_is_not_permitted_is_left_out_and_named() {
-    let refused = Permits { cpus: 1, memory: Err("no cgroup".into()) };
+    let refused = Permits { cpus: 1, memory: Err("no cgroup".into()), quota: Ok(()) };
     let study = study(Scale::Small, &["sinter"], refused);
     assert_eq!(study.left_out.len(), 2, "{:?}", study.left_out);
     assert!(study.left_out[1].contains("64MiB, 128MiB, 256MiB of memory are not permitted (no cgroup)"), "{:?}", study.left_out);
     assert_eq!(study.cells.len(), 5 + 6);
     let spec = |cell: &str| study.spec(study.runs().iter().find(|run| run.cell == cell).unwrap()).unwrap();
-    assert_eq!(spec("A no_comp, 1 CPU").limits, Limits { cpus: Some(1), memory_bytes: Some(1 << 40) }, "the rest is the request's");
+    let expected = Limits { cpus: Some(1), memory_bytes: Some(1 << 40), cpu_percent: None };
+    assert_eq!(spec("A no_comp, 1 CPU").limits, expected, "the rest is the request's");
     let claims: Vec<&str> = study.hypotheses.iter().map(|hypothesis| hypothesis.claim.as_str()).collect();
     assert!(claims.iter().all(|claim| !claim.contains("processors")), "one number of processors says nothing of more: {claims:?}");
-    let least = self::study(Scale::Ci, &["sinter"], Permits { cpus: 2, memory: Err("no cgroup".into()) });
+    let least = self::study(Scale::Ci, &["sinter"], Permits { cpus: 2, memory: Err("no cgroup".into()), quota: Ok(()) });
     assert!(least.left_out.is_empty(), "it asks for no memory");
 }
 

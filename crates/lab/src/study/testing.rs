@@ -1,0 +1,37 @@
+//! What tests of studies make up: requests, and records of runs that nobody made.
+
+use super::plan::{Permits, Request};
+use crate::result::Machine;
+use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source};
+use std::collections::BTreeMap;
+
+/// A request on a machine without bounds.
+pub fn request(engines: &[&str], repeats: u32) -> Request {
+    Request {
+        engines: engines.iter().map(|engine| engine.to_string()).collect(),
+        repeats: Some(repeats),
+        seed: 7,
+        directory: "scratch".into(),
+        limits: Limits::default(),
+        permits: Permits::all(),
+    }
+}
+
+/// A record that says it did what the spec asks, with these figures in each of its phases.
+pub fn record(spec: RunSpec, figures: &PhaseRecord) -> RunRecord {
+    let phases = spec.workload.phases.iter().map(|phase| PhaseRecord { name: phase.name.clone(), ..figures.clone() });
+    RunRecord {
+        version: RECORD_VERSION,
+        phases: phases.collect(),
+        engine_version: format!("{} 1", spec.engine.name),
+        commit: None,
+        ignored_settings: Vec::new(),
+        compression: BTreeMap::new(),
+        started_unix: 0,
+        machine: Machine::default(),
+        confinement: Confinement::default(),
+        written_source: Source::Engine,
+        failure: None,
+        spec,
+    }
+}
