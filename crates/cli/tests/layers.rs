@@ -54,6 +54,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/compaction/sampler", 80),
     ("engine/src/compaction/collapse", 80),
     ("engine/src/compaction/output", 80),
+    ("engine/src/compaction/router", 80),
     ("engine/src/compaction/split", 80),
     ("engine/src/compaction/throttle", 80),
     ("engine/src/compaction/job", 80),

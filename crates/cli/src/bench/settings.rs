@@ -124,6 +124,9 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("ttl_seconds", &flags.ttl_seconds),
         ("preserve_internal_time_seconds", &flags.preserve_internal_time_seconds),
         ("fast_tier_budget", &flags.fast_tier_budget),
+        ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
+        ("last_level_temperature", &flags.last_level_temperature),
+        ("default_write_temperature", &flags.default_write_temperature),
     ];
     for (name, value) in named {
         value.as_ref().map_or(Ok(()), |value| family.set(name, value))?;

@@ -17,6 +17,7 @@ mod iterator;
 mod logs;
 mod mem;
 mod open;
+mod placement;
 mod properties;
 mod publish;
 mod queue;

@@ -117,6 +117,7 @@ impl Db {
     /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each
     /// level with the codec that the engine chose and why. `sinterdb.memory-split` tells how memory is divided between memtables and the
     /// two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
+    /// `sinterdb.tiering` tells up to which age data is kept from the last level, and why, if the engine chooses that.
     /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
@@ -160,6 +161,7 @@ impl Db {
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.limits" => return Some(self.inner.limits_text()),
+            "sinterdb.tiering" => return Some(self.tiering_lines(family)),
             "sinterdb.compression" => return Some(self.compression_lines(family)),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {

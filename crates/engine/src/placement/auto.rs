@@ -39,6 +39,7 @@ struct State {
     /// Bytes by age that went into merges to the last level, and what came out.
     merged: (Ages, Ages),
     reviewed: Seq,
+    reviewed_ns: Option<u64>,
     standing: Standing,
     verdict: Verdict,
     since_unix: u64,
@@ -52,9 +53,9 @@ pub struct Auto {
     state: Mutex<State>,
 }
 
-/// What compactions ask for.
+/// What compactions ask for: where data of different ages parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct Borders {
     /// Entries up to this number belong on the last level, newer ones above it; 0: none does.
     pub cold: Seq,
     /// Numbers up to this may be zeroed: what is older cannot be kept by any choice.
@@ -65,6 +66,16 @@ impl Auto {
     /// Where touches are counted.
     pub fn heat(&self) -> &Heat {
         &self.heat
+    }
+
+    /// By the monotonic clock, the last review that was asked for was longer ago than `pause` nanoseconds; then this counts as one.
+    pub fn is_due(&self, now_ns: u64, pause: u64) -> bool {
+        let mut state = self.state.lock();
+        let is_due = state.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= pause);
+        if is_due {
+            state.reviewed_ns = Some(now_ns);
+        }
+        is_due
     }
 
     /// Chooses anew from what was counted and what the tables hold.
@@ -107,11 +118,11 @@ impl Auto {
     }
 
     /// Where merges that start at `now` part hot from cold.
-    pub fn cut(&self, now: Seq) -> Cut {
+    pub fn borders(&self, now: Seq) -> Borders {
         let state = self.state.lock();
         let cold = now.saturating_sub(state.standing.age());
         let seen = state.held.reach(state.verdict.bytes[2] * SEEN);
-        Cut { cold, zeroed: now.saturating_sub(seen).min(cold) }
+        Borders { cold, zeroed: now.saturating_sub(seen).min(cold) }
     }
 
     /// The choice in one line, for people.

@@ -85,7 +85,7 @@ fn ideal_auto(keys: usize, alpha: f64, budget: TierBudget) -> Outcome {
         let held = model.held();
         let table = held::Holding { bytes: model.live() as u64 * 100, seqs: (1, model.now), held: &held };
         auto.review(&Observed { now: model.now, budget, tables: &[table], unix_seconds: 0 });
-        model.now - auto.cut(model.now).cold
+        model.now - auto.borders(model.now).cold
     })
 }
 
@@ -138,7 +138,7 @@ fn tree(alpha: f64, flushes: u64, fixed: Option<u64>) -> Merged {
         if tree.write(zipf.draw(random(&mut seed))) {
             let holdings: Vec<_> = tree.runs().map(Run::holding).collect();
             auto.review(&Observed { now: tree.now, budget: TierBudget::Percent(25.0), tables: &holdings, unix_seconds: 0 });
-            let cold = fixed.map_or(auto.cut(tree.now).cold, |age| tree.now.saturating_sub(age));
+            let cold = fixed.map_or(auto.borders(tree.now).cold, |age| tree.now.saturating_sub(age));
             if let Some((before, after)) = tree.compact(cold) {
                 auto.merged(&before, &after);
                 if n > WRITES / 2 {

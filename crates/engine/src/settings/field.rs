@@ -2,7 +2,8 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style, TierBudget};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TierBudget};
+use sinter_storage::store::Temperature;
 
 /// One setting of `S`.
 pub(super) struct Field<S: 'static> {
@@ -60,6 +61,14 @@ pub(super) enum Kind<S: 'static> {
         get: fn(&S) -> &Codecs,
         set: fn(&mut S, Codecs),
     },
+    Preclude {
+        get: fn(&S) -> Preclude,
+        set: fn(&mut S, Preclude),
+    },
+    Temperature {
+        get: fn(&S) -> Temperature,
+        set: fn(&mut S, Temperature),
+    },
 }
 
 impl Unit {
@@ -107,6 +116,11 @@ impl<S> Field<S> {
             Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
             Kind::TierBudget { set, .. } => set(settings, TierBudget::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
+            Kind::Preclude { set, .. } => set(settings, Preclude::parse(text)?),
+            Kind::Temperature { set, .. } => {
+                let known = Temperature::ALL.into_iter().find(|temperature| temperature.name() == text.trim());
+                set(settings, known.ok_or_else(|| format!("`{}` is none of {}", shorten(text), temperatures()))?);
+            }
         }
         Ok(())
     }
@@ -124,6 +138,8 @@ impl<S> Field<S> {
             Kind::CompressedCache { get, .. } => get(settings).text(),
             Kind::TierBudget { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
+            Kind::Preclude { get, .. } => get(settings).text(),
+            Kind::Temperature { get, .. } => get(settings).name().into(),
         }
     }
 
@@ -137,8 +153,15 @@ impl<S> Field<S> {
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
             Kind::TierBudget { .. } => "bytes, or a share up to 100%".into(),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
+            Kind::Preclude { .. } => format!("auto, or 0 to {}", format_seconds(Preclude::MOST)),
+            Kind::Temperature { .. } => temperatures(),
         }
     }
+}
+
+/// All temperatures, for people.
+fn temperatures() -> String {
+    Temperature::ALL.map(Temperature::name).join(", ")
 }
 
 macro_rules! whole {
@@ -485,6 +508,28 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "For preclude_last_level_data_seconds = auto: how much of the family's data merges may keep from the last level. Larger: more reads \
          are answered by the fast tier. What is written between two merges comes on top.",
         "nothing could be kept, or more than there is",
+    ),
+    plain!(
+        preclude_last_level_data_seconds,
+        Preclude {},
+        "preclude_last_level_data_seconds",
+        "Data younger than this stays above the last level, older data sinks to it as compactions come by. Larger: more of the data is on \
+         the levels above. 0: age does not place data. auto: the engine finds the age.",
+        "a century is for ever",
+    ),
+    plain!(
+        last_level_temperature,
+        Temperature {},
+        "last_level_temperature",
+        "Of tables that are written to the last level: what places files goes by it. unknown: default_write_temperature.",
+        "",
+    ),
+    plain!(
+        default_write_temperature,
+        Temperature {},
+        "default_write_temperature",
+        "Of all other tables when they are written. A table that moves to another level keeps its own.",
+        "",
     ),
 ];
 

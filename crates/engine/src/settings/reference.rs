@@ -27,6 +27,8 @@ fn rows<S>(out: &mut String, fields: &[Field<S>], defaults: &S) {
             Kind::CompressedCache { .. } => "word or share",
             Kind::TierBudget { .. } => "bytes or share",
             Kind::Compression { .. } => "list",
+            Kind::Preclude { .. } => "word or seconds",
+            Kind::Temperature { .. } => "word",
         };
         let rocksdb = if field.rocksdb.is_empty() { "-".into() } else { format!("`{}`", field.rocksdb) };
         let (name, default, range) = (field.name, field.text(defaults), field.range());

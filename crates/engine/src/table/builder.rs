@@ -277,6 +277,15 @@ impl TableBuilder {
         self.held = Some(Held::new(newest));
     }
 
+    /// How old the bytes are that were added so far, if it notes that, in the format of the property.
+    pub fn held(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(held) = &self.held {
+            held.encode(&mut bytes);
+        }
+        bytes
+    }
+
     /// Notes why its entries are on this level, in one line for people ([`TableProperties::placed`]).
     pub fn set_placed(&mut self, why: String) {
         self.properties.placed = why;
@@ -288,6 +297,11 @@ impl TableBuilder {
         let block = if self.block.is_empty() { 0 } else { self.block.estimate() };
         let filter = if self.hashes.is_empty() { 0 } else { Filter::encoded_len(self.hashes.len(), self.options.bloom_bits_per_key) };
         self.out.position() + self.window.estimate() + (samples + block + filter + self.index.estimate()) as u64
+    }
+
+    /// Newest original sequence number added.
+    pub fn max_seq(&self) -> Seq {
+        self.properties.max_seq
     }
 
     /// Point entries added.
@@ -413,10 +427,9 @@ impl TableBuilder {
 
     /// What is known only at the end.
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
+        let held = self.held();
         let p = &mut self.properties;
-        if let Some(held) = &self.held {
-            held.encode(&mut p.held);
-        }
+        p.held = held;
         if !self.hashes.is_empty() {
             p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
         }
@@ -463,5 +476,6 @@ fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo 
         oldest_time: p.oldest_time,
         newest_time: p.newest_time,
         temperature: Default::default(),
+        settled: 0,
     }
 }

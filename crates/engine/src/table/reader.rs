@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{Kind, Seq};
 use crate::manifest::TableInfo;
+use crate::placement::held::Holding;
 use crate::range_del::RangeTombstones;
 use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
@@ -315,9 +316,9 @@ impl Table {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
     }
 
-    /// How old its bytes were when it was written ([`crate::placement::Held`]); empty if it does not tell.
-    pub fn held(&self) -> &[u8] {
-        &self.properties.held
+    /// What it says of how old its bytes are.
+    pub fn holding(&self) -> Holding<'_> {
+        Holding { bytes: self.info.bytes, seqs: (self.info.min_seq, self.info.max_seq), held: &self.properties.held }
     }
 
     /// Forgets its blocks in the cache: the table was deleted.

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// States that each workload contributes at least; 19 of them make more than 20,000.
+/// States that each workload contributes at least; 21 of them make more than 20,000.
 const STATES: u64 = 1_400;
 
 /// One image in so many is also crashed during its recovery.
@@ -69,6 +69,10 @@ fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
             assert!(compacted == 0 && waiting < 3, "{compacted} of {flushed} bytes were rewritten, {waiting} tables never moved");
         }
         "leveled" | "universal" | "manual" | "range_deletes" => assert!(compacted > 0, "nothing was compacted"),
+        "aging_leveled" | "aging_universal" => {
+            let last = |to: u8| ledger.sum(|cause| matches!(cause, Cause::Compaction { to: level, .. } if level == to));
+            assert!(last(2) > 0 && last(3) > 0, "{} bytes were written above the last level, {} to it", last(2), last(3));
+        }
         _ => {}
     }
     store.mutating_calls()
@@ -268,4 +272,6 @@ rings!(
     long_log,
     big_values,
     snapshots,
+    aging_leveled,
+    aging_universal,
 );

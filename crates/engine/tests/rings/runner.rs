@@ -1,15 +1,16 @@
-//! Runs the steps of a workload against a database without threads and a clock that stands still, so that every run makes the same calls.
+//! Runs the steps of a workload against a database without threads and a clock that only steps move, so that every run makes the same
+//! calls.
 
 use crate::check::{self, Problem};
 use crate::model::{Batch, Change, Model, Progress, Step, mark};
 use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
-use sinterdb::clock::ManualClock;
+use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
-use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,7 +44,10 @@ pub fn settings() -> DbSettings {
 
 /// Opens the way all rings do: no threads, a small cache, an identity from outside.
 pub fn builder(identity: u8) -> Builder {
-    let clock = Arc::new(ManualClock::default());
+    builder_at(identity, Arc::default())
+}
+
+fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
     Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
@@ -59,6 +63,7 @@ pub struct Runner {
     /// The step that comes next.
     pub next: usize,
     pub identity: u8,
+    clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     db: Option<Db>,
     families: BTreeMap<&'static str, Family>,
@@ -74,6 +79,7 @@ impl Runner {
             on_checkpoint: None,
             next: 0,
             identity: 1,
+            clock: Arc::default(),
             store,
             db: None,
             families: BTreeMap::new(),
@@ -82,7 +88,9 @@ impl Runner {
     }
 
     pub fn open(&mut self) -> Result<()> {
-        let db = builder(self.identity).family("default", self.workload.settings.clone()).open_store(self.store.clone())?;
+        let db = builder_at(self.identity, self.clock.clone())
+            .family("default", self.workload.settings.clone())
+            .open_store(self.store.clone())?;
         self.families = db.families().into_iter().filter_map(|f| Some((self.known(f.name())?, f))).collect();
         self.db = Some(db);
         Ok(())
@@ -186,6 +194,16 @@ impl Runner {
                 Ok(())
             }
             Step::Release => self.release(),
+            Step::Pass(seconds) => {
+                self.clock.set_unix_seconds(self.clock.unix_seconds() + seconds);
+                Ok(())
+            }
+            Step::Preclude(name, seconds) => {
+                let family = &self.families[name];
+                let preclude_last_level_data_seconds = Preclude::Seconds(*seconds);
+                let settings = FamilySettings { preclude_last_level_data_seconds, ..self.db().family_settings(family)? };
+                self.db().change_family_settings(family, settings)
+            }
         }
     }
 

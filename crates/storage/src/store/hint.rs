@@ -11,7 +11,7 @@ pub enum Reason {
     LevelSize = 1,
     /// Universal: neighbouring runs of similar size.
     SizeRatio = 2,
-    /// Universal: dead bytes above the last run exceed the budget.
+    /// What may be dead below newer data exceeds the budget.
     SpaceAmplification = 3,
     /// Entries outlived the family's time to live.
     TimeToLive = 4,
@@ -21,11 +21,13 @@ pub enum Reason {
     Manual = 6,
     /// The shape of the tree changed with the family's style.
     StyleChange = 7,
+    /// Data has become old enough for the last level.
+    Age = 8,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 9] = [
         Reason::RunCount,
         Reason::LevelSize,
         Reason::SizeRatio,
@@ -34,6 +36,7 @@ impl Reason {
         Reason::Tombstones,
         Reason::Manual,
         Reason::StyleChange,
+        Reason::Age,
     ];
 
     /// The name used in statistics and reports.
@@ -47,6 +50,7 @@ impl Reason {
             Reason::Tombstones => "tombstones",
             Reason::Manual => "manual",
             Reason::StyleChange => "style-change",
+            Reason::Age => "age",
         }
     }
 }
@@ -103,6 +107,24 @@ pub enum Temperature {
     Cold,
     /// Kept for the record.
     Ice,
+}
+
+impl Temperature {
+    /// Every temperature, from unknown and hot to cold.
+    pub const ALL: [Temperature; 6] =
+        [Temperature::Unknown, Temperature::Hot, Temperature::Warm, Temperature::Cool, Temperature::Cold, Temperature::Ice];
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Temperature::Unknown => "unknown",
+            Temperature::Hot => "hot",
+            Temperature::Warm => "warm",
+            Temperature::Cool => "cool",
+            Temperature::Cold => "cold",
+            Temperature::Ice => "ice",
+        }
+    }
 }
 
 /// The placement hint of one file.
