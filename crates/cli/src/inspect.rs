@@ -2,17 +2,21 @@
 //! does not open can still be looked at.
 
 mod compression;
+mod tiers;
 mod views;
 
 use crate::ended::Ended;
 use crate::store::require_database;
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use sinter_storage::store::Store;
+use sinter_storage::store::{Store, Temperature, Tiers};
+use sinterdb::Error;
+use sinterdb::db::find_tiers;
 use sinterdb::manifest::{Loaded, State, load};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -21,6 +25,9 @@ pub struct InspectFlags {
     path: PathBuf,
     #[command(subcommand)]
     view: Option<View>,
+    /// The same as the view `tiers`.
+    #[arg(long, global = true)]
+    tiers: bool,
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -34,6 +41,8 @@ enum View {
     Levels,
     /// How the tables of each level are compressed, and why where the engine chose (reads the end of every table).
     Compression,
+    /// Each directory of the database: what lies there, how old it is, and what a read costs (reads some blocks of each).
+    Tiers,
     /// The properties of table N.
     Table {
         /// File number.
@@ -67,15 +76,41 @@ struct Shown {
     json: Value,
 }
 
+/// The stores of a database.
+struct Stores {
+    /// All that can be found, as one.
+    all: Tiers,
+    /// The same apart, the primary one first.
+    each: Vec<(Temperature, Arc<dyn Store>)>,
+    /// Tiers that cannot be looked at.
+    problems: Vec<(Temperature, Error)>,
+}
+
+impl Stores {
+    fn find(primary: Arc<dyn Store>, state: &State) -> Result<Self, Ended> {
+        let found = find_tiers(state);
+        let all = Tiers::new(Arc::clone(&primary), found.stores.clone()).map_err(Error::from)?;
+        let each = std::iter::once((Temperature::Unknown, primary)).chain(found.stores).collect();
+        Ok(Stores { all, each, problems: found.problems })
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A path without a database, a number that names no file; damage that hides what was asked for.
 pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
-    let store = require_database(&flags.path)?;
-    let loaded = load(&store)?;
+    let store = Arc::new(require_database(&flags.path)?);
+    let loaded = load(&*store)?;
     let state = loaded.state.as_ref().ok_or_else(|| Ended::usage(format!("{}: no database there", flags.path.display())))?;
-    let shown = show(flags.view.unwrap_or(View::Levels), &store, &loaded, state)?;
+    let view = match (flags.view, flags.tiers) {
+        (None, true) => View::Tiers,
+        (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
+        (view, false) => view.unwrap_or(View::Levels),
+    };
+    let stores = Stores::find(store, state)?;
+    stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {error}"));
+    let shown = show(view, &stores, &loaded, state)?;
     let mut out = io::stdout().lock();
     if flags.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&shown.json)?)?;
@@ -85,11 +120,13 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(view: View, store: &dyn Store, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
+fn show(view: View, stores: &Stores, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
+    let store = &stores.all;
     match view {
         View::Manifest => views::manifest(store, loaded, state),
         View::Levels => Ok(views::levels(state)),
         View::Compression => Ok(compression::view(store, state)),
+        View::Tiers => Ok(tiers::view(stores, state)),
         View::Table { number } => views::table(store, state, number),
         View::Log { number, from, limit } => views::log(store, state, number, Page { from, limit }),
         View::Settings => Ok(views::settings(state)),

@@ -19,6 +19,7 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/fault", 20),
     ("storage/src/store/meter", 20),
     ("storage/src/store/throttle", 20),
+    ("storage/src/store/tiers", 20),
     ("storage/src/lib", 20),
     ("engine/src/key", 30),
     ("engine/src/coding", 30),
@@ -37,6 +38,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/placement", 40),
     ("engine/src/block", 40),
     ("engine/src/filter", 40),
+    ("engine/src/tier", 40),
     ("engine/src/cache", 40),
     ("engine/src/range_del", 40),
     ("engine/src/table", 50),
@@ -80,7 +82,10 @@ const RANKS: &[(&str, u32)] = &[
 /// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.
 const ONLY: &[(&str, &[&str])] = &[
     // Pickers are pure: they see versions and settings, never tables.
-    ("engine/src/compaction", &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "storage/src/store/hint"]),
+    (
+        "engine/src/compaction",
+        &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "engine/src/times", "storage/src/store/hint"],
+    ),
 ];
 
 /// Crates by the name under which code imports them.

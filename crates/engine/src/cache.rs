@@ -25,6 +25,7 @@ use crate::clock::{Clock as Time, ManualClock};
 use arc_swap::{ArcSwapOption, Guard};
 use packed::{Below, is_probed, is_watched};
 use parking_lot::Mutex;
+use sinter_storage::store::Temperature;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
@@ -199,6 +200,18 @@ struct Reads {
     bytes: AtomicU64,
 }
 
+impl Reads {
+    fn add(&self, bytes: u64) {
+        self.count.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Number and bytes.
+    fn get(&self) -> (u64, u64) {
+        (self.count.load(Relaxed), self.bytes.load(Relaxed))
+    }
+}
+
 /// A byte budget shared by data blocks, indexes and filters of all tables.
 #[derive(Debug)]
 pub struct Cache {
@@ -209,6 +222,7 @@ pub struct Cache {
     packed_used: AtomicU64,
     misses: [AtomicU64; 3],
     reads: [Reads; 2],
+    reads_by_temperature: [Reads; Temperature::ALL.len()],
     clock: Mutex<Clock>,
     below: Mutex<Below>,
     /// Held by whoever changes the capacities: the share of packed blocks, which outlives a capacity of nothing.
@@ -232,6 +246,7 @@ impl Cache {
             packed_used: AtomicU64::new(0),
             misses: Default::default(),
             reads: Default::default(),
+            reads_by_temperature: Default::default(),
             clock: Mutex::default(),
             below: Mutex::default(),
             packed_share: Mutex::default(),
@@ -315,15 +330,20 @@ impl Cache {
 
     /// Reads of tables from the medium, by readers and compactions, and their bytes: of tables of the last level, or of all others.
     pub fn reads(&self, last_level: bool) -> (u64, u64) {
-        let reads = &self.reads[usize::from(last_level)];
-        (reads.count.load(Relaxed), reads.bytes.load(Relaxed))
+        self.reads[usize::from(last_level)].get()
+    }
+
+    /// The same of tables that were written as data of a temperature.
+    pub fn reads_of(&self, temperature: Temperature) -> (u64, u64) {
+        self.reads_by_temperature[temperature as usize].get()
     }
 
     /// Counts a read of a table from the medium.
-    pub fn count_read(&self, last_level: bool, bytes: u64) {
-        let reads = &self.reads[usize::from(last_level)];
-        reads.count.fetch_add(1, Relaxed);
-        reads.bytes.fetch_add(bytes, Relaxed);
+    pub fn count_read(&self, last_level: bool, temperature: Temperature, bytes: u64) {
+        self.reads[usize::from(last_level)].add(bytes);
+        if temperature != Temperature::Unknown {
+            self.reads_by_temperature[temperature as usize].add(bytes);
+        }
     }
 
     /// A part was looked for in vain and will be read from the medium.

@@ -29,8 +29,8 @@
 //! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
 //!
 //! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`], [`times`]; [`limits`] and [`cpu`]: what confines the process
-//! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`]; [`placement`]: how old
-//!   what is kept and what is touched is
+//! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`],
+//!   [`tier`]; [`placement`]: how old what is kept and what is touched is
 //! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
 //! * the tree: [`manifest`], [`compaction`], [`pacing`], [`memory_split`]
 
@@ -59,6 +59,7 @@ pub mod range_del;
 pub mod run_cursor;
 pub mod settings;
 pub mod table;
+pub mod tier;
 pub mod times;
 pub mod visible;
 pub mod wal;

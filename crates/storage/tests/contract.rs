@@ -1,13 +1,20 @@
 //! What every store has to do, run over the directory, the memory and each of them below all wrappers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use sinter_storage::store::{Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, Shared, Store, Throttle};
+use sinter_storage::store::{
+    Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, Shared, Store, Temperature, Throttle, Tiers,
+};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 fn hint() -> Hint {
-    Hint::new(Cause::Flush)
+    Hint { temperature: Temperature::Cold, ..Hint::new(Cause::Flush) }
+}
+
+/// Tables lie in the second store.
+fn tiered() -> Tiers {
+    Tiers::new(Arc::new(MemoryStore::new()), [(Temperature::Warm, Arc::new(MemoryStore::new()) as Arc<dyn Store>)]).unwrap()
 }
 
 fn wrapped(store: Arc<dyn Store>) -> Arc<dyn Store> {
@@ -21,6 +28,7 @@ fn over_all(test: impl Fn(&str, &dyn Store, &dyn Store)) {
     let dir = |i: usize| Arc::new(DirStore::open(homes[i].path(), false).unwrap());
     test("dir", &*dir(0), &*dir(1));
     test("memory", &MemoryStore::new(), &MemoryStore::new());
+    test("tiers", &tiered(), &tiered());
     test("wrapped dir", &*wrapped(dir(2)), &*wrapped(dir(3)));
     test("wrapped memory", &*wrapped(Arc::new(MemoryStore::new())), &*wrapped(Arc::new(MemoryStore::new())));
 }

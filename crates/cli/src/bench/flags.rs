@@ -141,6 +141,15 @@ pub struct EngineFlags {
     /// Block cache, bytes [default: 32MiB].
     #[arg(long)]
     pub cache_size: Option<String>,
+    /// A directory for tables of a temperature, as in cold=/mnt/slow (hot, warm, cool, cold, ice); may be repeated.
+    #[arg(long, value_name = "TEMPERATURE=DIRECTORY")]
+    pub tier: Vec<String>,
+    /// Makes a tier as slow as a medium with that seek and throughput, as in cold=8,150; may be repeated (docs/tiers.md).
+    #[arg(long, value_name = "TEMPERATURE=MILLISECONDS,MB_PER_S")]
+    pub tier_model: Vec<String>,
+    /// How warm data is by its age, as in "hot 1h, warm 7d, cold" [default: off].
+    #[arg(long)]
+    pub temperature_ages: Option<String>,
     /// Of the block cache, for compressed blocks: auto, off, or a share as in 0.25 [default: off].
     #[arg(long)]
     pub compressed_cache: Option<String>,

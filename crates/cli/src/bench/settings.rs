@@ -1,13 +1,16 @@
 //! From flags to the settings of the database: a base (db_bench's defaults, budgets, or a file), then the flags that were given.
 
 use super::flags::EngineFlags;
+use sinter_storage::store::{Medium, Temperature};
 use sinterdb::codec::{Codec, Compression};
 use sinterdb::db::DEFAULT_FAMILY;
 use sinterdb::settings::{Budgets, Codecs, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// What a database is opened with, and what the user should be told about it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Chosen {
     /// The database.
     pub database: DbSettings,
@@ -15,6 +18,8 @@ pub struct Chosen {
     pub family: FamilySettings,
     /// Options of an OPTIONS file that have no effect here.
     pub notes: Vec<String>,
+    /// Tiers that are as slow as a medium.
+    pub slow: BTreeMap<Temperature, Medium>,
 }
 
 /// db_bench's word for "the codec's own level".
@@ -32,17 +37,22 @@ pub fn choose(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
     collect(apply_family(flags, &mut chosen.family));
     collect(apply_zero_is_default(flags, &mut chosen));
     collect(apply_compression(flags, &mut chosen.family));
+    collect(apply_tiers(flags, &mut chosen));
     complaints.extend(chosen.database.validate().err().into_iter().flatten());
     complaints.extend(chosen.family.validate().err().into_iter().flatten());
     if complaints.is_empty() { Ok(chosen) } else { Err(complaints) }
 }
 
 fn base(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
-    let plain = |settings: &Settings| Chosen { database: settings.db.clone(), family: settings.family(DEFAULT_FAMILY), notes: Vec::new() };
+    let plain = |settings: &Settings| {
+        let (database, family) = (settings.db.clone(), settings.family(DEFAULT_FAMILY));
+        Chosen { database, family, ..Chosen::default() }
+    };
     if let Some(path) = &flags.options_file {
         let file = OptionsFile::parse(&read(path)?).map_err(|list| in_file(path, list))?;
         let family = file.families.iter().find(|(name, _)| name == DEFAULT_FAMILY).map(|(_, family)| family.clone());
-        return Ok(Chosen { database: file.db.clone(), family: family.unwrap_or_default(), notes: in_file(path, file.report()) });
+        let notes = in_file(path, file.report());
+        return Ok(Chosen { database: file.db.clone(), family: family.unwrap_or_default(), notes, ..Chosen::default() });
     }
     if let Some(path) = &flags.settings {
         return Ok(plain(&Settings::from_toml(&read(path)?).map_err(|list| in_file(path, list))?));
@@ -67,7 +77,7 @@ fn db_bench_defaults() -> Chosen {
         ..FamilySettings::default()
     };
     let database = DbSettings { max_total_wal_size: wal_limit(&family), ..DbSettings::default() };
-    Chosen { database, family, notes: Vec::new() }
+    Chosen { database, family, ..Chosen::default() }
 }
 
 /// RocksDB's `max_total_wal_size` of 0.
@@ -124,6 +134,7 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("ttl_seconds", &flags.ttl_seconds),
         ("preserve_internal_time_seconds", &flags.preserve_internal_time_seconds),
         ("fast_tier_budget", &flags.fast_tier_budget),
+        ("temperature_ages", &flags.temperature_ages),
         ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
         ("last_level_temperature", &flags.last_level_temperature),
         ("default_write_temperature", &flags.default_write_temperature),
@@ -189,6 +200,31 @@ fn apply_zero_is_default(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(),
         None => {}
     }
     Ok(())
+}
+
+/// Directories of tiers, and media that they are to be as slow as.
+fn apply_tiers(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
+    if !flags.tier.is_empty() {
+        chosen.database.set("tiers", &flags.tier.join(", "))?;
+    }
+    for model in &flags.tier_model {
+        let (temperature, medium) = parse_model(model)
+            .ok_or_else(|| format!("tier_model: {model:?} is not TEMPERATURE=MILLISECONDS,MB_PER_S, as in cold=8,150"))?;
+        if !chosen.database.tiers.named().any(|(named, _)| named == temperature) {
+            return Err(format!("tier_model: there is no tier {} (--tier {0}=DIRECTORY)", temperature.name()));
+        }
+        chosen.slow.insert(temperature, medium);
+    }
+    Ok(())
+}
+
+fn parse_model(text: &str) -> Option<(Temperature, Medium)> {
+    let (name, numbers) = text.split_once('=')?;
+    let (seek, rate) = numbers.split_once(',')?;
+    let number = |text: &str| text.trim().parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0 && *n < 1e9);
+    let (seek, rate): (f64, f64) = (number(seek)?, number(rate)?);
+    let medium = Medium { read_mb_per_s: rate, write_mb_per_s: rate, seek: Duration::from_secs_f64(seek / 1000.0) };
+    Some((Temperature::from_name(name.trim())?, medium))
 }
 
 fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), String> {

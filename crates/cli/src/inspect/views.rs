@@ -4,7 +4,7 @@ use super::{Page, Shown};
 use crate::ended::Ended;
 use crate::store::{escape, escape_whole};
 use serde_json::{Map, Value, json};
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::{FileId, Store, Temperature};
 use sinterdb::cache::Cache;
 use sinterdb::db::{Operation, log_operations};
 use sinterdb::key::{Kind, Seq, split_timed};
@@ -31,6 +31,11 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
     line!(text, "next number {}, last sequence number {}, next family {}", state.next_number, state.last_seq, state.next_family);
     line!(text, "logs        {:?}", state.logs);
     line!(text, "times       {}", times_text(&state.times));
+    for tier in state.tiers.values() {
+        line!(text, "tier        {}, known by {}", tier.temperature.name(), FileId::tier(tier.number));
+    }
+    let tiers: Vec<Value> =
+        state.tiers.values().map(|t| json!({ "temperature": t.temperature.name(), "file": FileId::tier(t.number).to_string() })).collect();
     let mut families = Vec::new();
     for family in state.families.values() {
         let tables = family.version.tables().count();
@@ -55,6 +60,7 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
         "last_seq": state.last_seq,
         "next_family": state.next_family,
         "logs": state.logs,
+        "tiers": tiers,
         "families": families,
         "records": records,
         "times": times_json(&state.times),
@@ -230,8 +236,9 @@ fn range_text(range: &KeyRange) -> String {
 }
 
 fn table_line(table: &TableInfo) -> String {
+    let warmth = if table.temperature == Temperature::Unknown { String::new() } else { format!("{}, ", table.temperature.name()) };
     format!(
-        "{} {:.2} MB, {} entries ({} deletes, {} range deletes, {} merges), seq {}..{}, {}",
+        "{} {:.2} MB, {warmth}{} entries ({} deletes, {} range deletes, {} merges), seq {}..{}, {}",
         FileId::table(table.number),
         table.bytes as f64 / MIB,
         table.entries,
@@ -250,6 +257,7 @@ fn table_json(table: &TableInfo) -> Value {
         "tombstones": table.tombstones, "range_tombstones": table.range_tombstones, "merges": table.merges, "min_seq": table.min_seq,
         "max_seq": table.max_seq, "smallest": escape(&table.range.smallest), "largest": escape(&table.range.largest),
         "end_exclusive": table.range.end_exclusive, "oldest_time": table.oldest_time, "newest_time": table.newest_time,
+        "temperature": table.temperature.name(),
     })
 }
 

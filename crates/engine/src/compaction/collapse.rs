@@ -10,7 +10,7 @@
 //! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
 //!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
 //!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live,
-//!    while they are younger than the time that it tracks, and where their age still has to place them.
+//!    and while they are younger than the time that it tracks.
 //! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
 //!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
 //!    do all operands of a family without an operator.

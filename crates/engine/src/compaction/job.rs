@@ -21,7 +21,6 @@ use crate::clock::Clock;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::ledger::Ledger;
 use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -34,9 +33,12 @@ use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Creates a table file.
+pub type Create<'a> = dyn Fn(FileId, &Hint) -> Result<Box<dyn Appender>> + Sync + 'a;
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
@@ -50,8 +52,8 @@ pub struct Context<'a> {
     pub settings: &'a FamilySettings,
     /// Chooses the codecs; `None`: the settings have them.
     pub auto: Option<&'a Arc<Auto>>,
-    /// Where every byte written is accounted for, also those of a job that fails.
-    pub ledger: &'a Ledger,
+    /// Creates a table file and accounts for every byte written to it, also if the job fails.
+    pub create: &'a Create<'a>,
     /// The cache that new tables will use.
     pub cache: &'a Arc<Cache>,
     /// An open table of the version.
@@ -186,11 +188,10 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     }
 }
 
-/// What may be zeroed: nothing that has not found its place, of what has only what is old.
+/// What needs no number any more: nothing that the plan takes for young.
 fn zero_up_to(plan: &Plan, context: &Context<'_>) -> Option<Cut> {
-    let is_last = plan.output_level + 1 >= context.settings.num_levels;
-    let cut = context.zero_up_to.filter(|_| is_last || !context.settings.places_by_age())?;
-    Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.after), time: cut.time.min(hot.since) }))
+    let cut = context.zero_up_to?;
+    Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.old.seq), time: cut.time.min(hot.old.time) }))
 }
 
 /// Writes memtables, newest first, and their range tombstones to level 0. `times` are the oldest and newest write time, unix seconds.
@@ -280,6 +281,12 @@ fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, 
     (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
 }
 
+/// How warm the outputs to a level are whose newest data was written at `newest`: by their age, if that is asked for.
+fn temperature(context: &Context<'_>, level: usize, newest: u64) -> Temperature {
+    let settings = context.settings;
+    settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_else(|| settings.temperature_at(level))
+}
+
 /// Where to cut a large merge into key ranges: none if it is not worth it.
 fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<Vec<Vec<u8>>> {
     let target = plan.target_file_size.max(1);
@@ -353,12 +360,14 @@ impl Job<'_> {
         let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents };
         // Samples of one key range will do, and in one order they repeat exactly.
         let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
-        let old = self.hot.filter(|hot| hot.since > 0).map(|hot| (hot.after, hot.since));
-        let factory = Factory { job: self, level: self.level, old, to: to_key, samples };
+        let newest = self.times.1;
+        // What an upper output leaves is old.
+        let left = self.hot.map_or(newest, |hot| if newest == 0 { hot.old.time } else { newest.min(hot.old.time) });
+        let factory = Factory { job: self, level: self.level, newest: left, to: to_key, samples };
         let upper = self.hot.map(|hot| Upper {
-            after: hot.after,
+            old: hot.old,
             spans: &hot.spans,
-            factory: Factory { level: self.level - 1, old: None, ..factory },
+            factory: Factory { level: self.level - 1, newest, ..factory },
             limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },
         });
         let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
@@ -433,8 +442,8 @@ impl Job<'_> {
 struct Factory<'a> {
     job: &'a Job<'a>,
     level: usize,
-    /// Entries up to this number were not written later than this, unix seconds; `None`: no time is known for any number.
-    old: Option<(Seq, u64)>,
+    /// When the newest entry was written, as far as that is known in advance, unix seconds; 0: not known.
+    newest: u64,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
     /// Whether it takes samples for the choice of codecs.
@@ -450,7 +459,7 @@ impl<'a> TableFactory for Factory<'a> {
         let id = FileId::table(number);
         let to = u8::try_from(level).unwrap_or(u8::MAX);
         let cause = self.job.reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
-        let temperature = context.settings.temperature_at(level);
+        let temperature = temperature(context, level, self.newest);
         let hint = Hint {
             cause,
             family: context.family,
@@ -474,7 +483,7 @@ impl<'a> TableFactory for Factory<'a> {
         };
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
-        let out = context.ledger.account(Some(context.family), cause, context.store.create(id, &hint)?);
+        let out = (context.create)(id, &hint)?;
         let out = match context.auto {
             Some(auto) => auto.timed(out),
             None => out,
@@ -490,12 +499,12 @@ impl<'a> TableFactory for Factory<'a> {
             builder.set_placed(chosen.why.clone());
             (&self.job.written, self.job.newest())
         });
-        Ok(Building { builder, times: self.job.times, old: self.old, temperature, written, auto, sampler })
+        Ok(Building { builder, times: self.job.times, temperature, written, auto, sampler })
     }
 }
 
 /// How long a table of a level lives before it is merged again: the deeper, the longer.
-fn lifetime(level: usize) -> Lifetime {
+pub fn lifetime(level: usize) -> Lifetime {
     match level {
         0 | 1 => Lifetime::Medium,
         2 => Lifetime::Long,
@@ -507,7 +516,6 @@ fn lifetime(level: usize) -> Lifetime {
 struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
-    old: Option<(Seq, u64)>,
     temperature: Temperature,
     /// Where the ages of its bytes are added up, and from which number on they count.
     written: Option<(&'a Mutex<Ages>, Seq)>,
@@ -533,14 +541,8 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        let (oldest, mut newest) = self.times;
-        let seqs = tombstones.fragments().iter().flat_map(|fragment| fragment.seqs.first());
-        let max_seq = seqs.copied().max().unwrap_or(0).max(self.builder.max_seq());
-        if let Some((_, by)) = self.old.filter(|(seq, _)| max_seq <= *seq) {
-            newest = if newest == 0 { by } else { newest.min(by) };
-        }
         let held = self.builder.held();
-        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, (oldest, newest))? };
+        let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
         if let Some((written, now)) = self.written {
             Holding { bytes: info.bytes, seqs: (info.min_seq, info.max_seq), held: &held }.add_to(&mut written.lock(), now);
         }

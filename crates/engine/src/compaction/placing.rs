@@ -12,6 +12,7 @@
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::times::Cut;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,10 +40,8 @@ pub struct Span {
 pub struct Hot {
     /// The run on that level.
     pub run: u64,
-    /// Entries with a larger sequence number belong there.
-    pub after: Seq,
-    /// The others were not written later, unix seconds.
-    pub since: u64,
+    /// What is as old as this stays below.
+    pub old: Cut,
     /// Where they may be written, in key order.
     pub spans: Vec<Span>,
     /// Tables of the last level, in key order: the output is cut where it would overlap too many bytes of them.
@@ -124,8 +123,7 @@ pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level:
     let below = version.levels[output_level].last();
     Some(Hot {
         run: run_number(version, level),
-        after: young.cut(inputs),
-        since: young.since,
+        old: Cut { seq: young.cut(inputs), time: young.since },
         spans,
         grandparents: below.map_or_else(Vec::new, |run| run.overlapping(&range).to_vec()),
         target_file_size: target_file_size(version, env.settings, level),

@@ -1,21 +1,24 @@
 //! Two outputs behind one sink: what a merge into the last level finds young goes to tables one level higher.
 //!
 //! Of one key, newer versions stand above older ones wherever they go: what is young has larger sequence numbers than what is not, range
-//! tombstones are divided at the same number, and where the upper level is not free all goes to the last. A version whose number was
-//! zeroed is the oldest of its key, and nothing says how old. It goes up with the rest only if no older version and no older range tombstone
-//! of its key goes down: those would come to stand below it.
+//! tombstones are divided at the same number, and where the upper level is not free all goes to the last.
+//!
+//! Two sorts of versions may be as old as their number does not say: those whose number was zeroed, and values with a time of their own. They
+//! go where their age belongs only if that passes nothing: once a version of a key has gone down, all older ones do; what rises against its
+//! number must leave no newer range tombstone below, and what sinks against it none that is older above.
 
 use super::collapse::Sink;
 use super::output::{Limits, Output, TableFactory, TableSink};
 use super::placing::Span;
 use crate::error::Result;
-use crate::key::{MAX_SEQ, Seq, seq_of};
+use crate::key::{MAX_SEQ, Seq, own_time, seq_of};
 use crate::range_del::RangeTombstones;
+use crate::times::Cut;
 
 /// What the upper output is.
 pub struct Upper<'a, F> {
-    /// Entries with a larger sequence number go there.
-    pub after: Seq,
+    /// What is as old as this does not go there.
+    pub old: Cut,
     /// Where it may be, in key order.
     pub spans: &'a [Span],
     /// Makes its tables.
@@ -89,7 +92,7 @@ impl<'a, F: TableFactory + Clone> Router<'a, F> {
     /// `tombstones` are all that are to be written, clipped to the key range of this output.
     pub fn new(factory: F, limits: Limits<'a>, tombstones: RangeTombstones, upper: Option<Upper<'a, F>>) -> Self {
         let Some(to) = upper else { return Router { lower: Output::new(factory, limits, tombstones), upper: None } };
-        let (above, below) = divide(&tombstones, to.after, to.spans);
+        let (above, below) = divide(&tombstones, to.old.seq, to.spans);
         let lower = Output::new(factory, limits, below.clone());
         let (open, done, placed, key) = (None, Vec::new(), Placed::default(), OneKey::default());
         Router { lower, upper: Some(Rising { to, tombstones: above, below, open, done, placed, key }) }
@@ -106,20 +109,32 @@ impl<'a, F: TableFactory + Clone> Router<'a, F> {
 }
 
 impl<'a, F: TableFactory + Clone> Rising<'a, F> {
-    /// The version may go up: its key lies in a span and, if its own number is not known, nothing older stays below it.
-    fn admits(&mut self, key: &[u8], trailer: u64) -> Result<bool> {
-        let free = match self.key.free {
-            Some(free) => free,
-            None => {
-                while let [first, ..] = self.to.spans
-                    && first.ends_before(key)
-                {
-                    self.end_span()?;
-                }
-                *self.key.free.insert(self.to.spans.first().is_some_and(|span| span.contains(key)))
-            }
-        };
-        Ok(free && (seq_of(trailer) > 0 || !(self.key.fell || self.below.covering(key, MAX_SEQ).is_some())))
+    /// The version goes up. `by_number`: its number alone would say so.
+    fn rises(&mut self, key: &[u8], trailer: u64, young: bool, by_number: bool) -> Result<bool> {
+        if self.key.fell || !self.is_free(key)? {
+            return Ok(false);
+        }
+        let seq = seq_of(trailer);
+        Ok(match (young, by_number) {
+            (true, true) if seq > 0 => true,
+            (true, _) => self.below.covering(key, MAX_SEQ).is_none_or(|tombstone| tombstone < seq),
+            (false, _) => self.tombstones.covering(key, seq.saturating_sub(1)).is_some(),
+        })
+    }
+
+    /// The key lies in a span.
+    fn is_free(&mut self, key: &[u8]) -> Result<bool> {
+        if let Some(free) = self.key.free {
+            return Ok(free);
+        }
+        while let [first, ..] = self.to.spans
+            && first.ends_before(key)
+        {
+            self.end_span()?;
+        }
+        let free = self.to.spans.first().is_some_and(|span| span.contains(key));
+        self.key.free = Some(free);
+        Ok(free)
     }
 
     /// The output of the first span.
@@ -158,13 +173,14 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
         if first_of_key {
             upper.key = OneKey::default();
         }
-        let is_young = original_seq > upper.to.after;
-        if is_young && upper.admits(key, trailer)? {
+        let by_number = original_seq > upper.to.old.seq;
+        let young = !upper.to.old.covers(original_seq, own_time(trailer, value));
+        if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
             upper.placed.hot += 1;
             let first = !std::mem::replace(&mut upper.key.rose, true);
             return upper.open().add(key, trailer, value, original_seq, first);
         }
-        if is_young {
+        if young {
             upper.placed.sunk += 1;
         } else {
             upper.placed.cold += 1;

@@ -1,4 +1,5 @@
-//! The threads behind a database: one for flushes, the rest for compactions. The only place that starts threads which outlive a job.
+//! The threads behind a database: one for flushes, the rest for compactions, and one for moves if there are tiers. The only place that
+//! starts threads which outlive a job.
 
 use super::Inner;
 use super::schedule::Takes;
@@ -24,12 +25,18 @@ impl Threads {
         if jobs == 0 {
             return Ok(());
         }
-        let first = if jobs == 1 { Takes::All } else { Takes::Flushes };
-        let takes = std::iter::once(first).chain(std::iter::repeat_n(Takes::Compactions, jobs - 1));
+        let first = if jobs == 1 { Takes::Jobs } else { Takes::Flushes };
+        let moves = inner.media.tiers.as_ref().map(|_| Takes::Moves);
+        let takes = std::iter::once(first).chain(std::iter::repeat_n(Takes::Compactions, jobs - 1)).chain(moves);
         let mut handles = self.handles.lock();
         for (n, takes) in takes.enumerate() {
             let weak = Arc::downgrade(inner);
-            let name = format!("sinterdb-{}{n}", if takes == Takes::Compactions { "compact" } else { "flush" });
+            let what = match takes {
+                Takes::Compactions => "compact",
+                Takes::Moves => "move",
+                Takes::Flushes | Takes::Jobs | Takes::All => "flush",
+            };
+            let name = format!("sinterdb-{what}{n}");
             let spawned = Builder::new().name(name).spawn(move || work(&weak, takes));
             handles.push(spawned.map_err(|e| Error::invalid(format!("a background thread cannot be started: {e}")))?);
         }
@@ -51,7 +58,7 @@ impl Threads {
 fn work(weak: &Weak<Inner>, takes: Takes) {
     while let Some(inner) = weak.upgrade() {
         let _guard = PanicGuard { inner: &inner, jobs: 0 };
-        if takes != Takes::Compactions {
+        if matches!(takes, Takes::Flushes | Takes::Jobs) {
             inner.tick();
         }
         let mut shared = inner.shared.lock();

@@ -145,7 +145,9 @@ impl Inner {
     /// Another compaction may start now. One may always, and without threads nothing runs beside it.
     pub(super) fn may_compact(&self, shared: &Shared) -> bool {
         // Not bounded by the threads: compactions by hand count, too, but run on the threads of callers.
-        shared.busy_output.len() < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
+        // A move between tiers takes no CPU to speak of.
+        let running = shared.busy_output.len() - usize::from(shared.moving).min(shared.busy_output.len());
+        running < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
     }
 
     fn compactions_at_once(&self) -> usize {

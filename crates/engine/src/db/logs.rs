@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::Edit;
 use crate::wal::LogWriter;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, Store};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime};
 use std::sync::atomic::Ordering;
 
 /// The first words of a segment.

@@ -15,8 +15,11 @@ mod division;
 mod family;
 mod iterator;
 mod logs;
+mod media;
 mod mem;
+mod moves;
 mod open;
+mod placed;
 mod placement;
 mod properties;
 mod publish;
@@ -31,6 +34,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod tiers;
 mod times;
 mod verify;
 mod view;
@@ -39,11 +43,13 @@ mod write;
 pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, Operation, WriteBatch, log_operations};
 pub use family::Family;
 pub use iterator::DbIterator;
+pub use media::TierStats;
 pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
 pub use recover::RecoveryReport;
 pub use snapshot::Snapshot;
+pub use tiers::{FoundTiers, find_tiers};
 pub use verify::Damage;
 pub use write::{Durability, WriteOptions};
 
@@ -66,11 +72,13 @@ use damage::Damaged;
 use division::Division;
 use family::FamilyCore;
 use logs::Retired;
+use media::Media;
+use moves::Moves;
 use parking_lot::{Condvar, Mutex};
+use placed::Placer;
 use queue::Queue;
 use room::Pressure;
-use sinter_storage::store::Meter;
-use sinter_storage::store::{FileId, StoreLock};
+use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -99,7 +107,11 @@ impl std::fmt::Debug for Db {
 struct Inner {
     /// Differs between all handles of a process, of the same database too.
     handle: u64,
-    store: Arc<Meter>,
+    /// Of [`Media`].
+    store: Arc<dyn Store>,
+    media: Media,
+    placer: Arc<Placer>,
+    moves: Moves,
     db: DbId,
     settings: DbSettings,
     /// A [`TrackedClock`](crate::clock::TrackedClock): its seconds never go back.
@@ -153,7 +165,7 @@ struct Inner {
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
     /// Until the database is closed.
-    lock: Mutex<Option<Box<dyn StoreLock>>>,
+    locks: Mutex<Vec<Box<dyn StoreLock>>>,
 }
 
 /// What the background jobs and the administrative calls change, under one lock.
@@ -178,6 +190,8 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
+    /// One of them moves a table between tiers.
+    moving: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -207,6 +221,7 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
+            moving: false,
             settling: 0,
             manual: Vec::new(),
             blocked: None,
@@ -220,8 +235,9 @@ impl Shared {
 
 /// What an open database is made of besides its settings.
 struct Parts {
-    store: Arc<Meter>,
-    lock: Option<Box<dyn StoreLock>>,
+    media: Media,
+    placer: Arc<Placer>,
+    locks: Vec<Box<dyn StoreLock>>,
     pool: Arc<ChunkPool>,
     cache: Arc<Cache>,
     ledger: Arc<Ledger>,
@@ -237,7 +253,10 @@ impl Inner {
     fn new(parts: Parts, state: &State) -> Self {
         Inner {
             handle: parts.default_family.core.handle,
-            store: parts.store,
+            store: parts.media.store.clone(),
+            media: parts.media,
+            placer: parts.placer,
+            moves: Moves::default(),
             db: state.db,
             division: Division::new(&parts.settings),
             settings: parts.settings,
@@ -274,7 +293,7 @@ impl Inner {
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
-            lock: Mutex::new(parts.lock),
+            locks: Mutex::new(parts.locks),
         }
     }
 
@@ -340,7 +359,7 @@ impl Inner {
         }
         if is_outside {
             // Nothing will be created, logged or deleted any more that the next opener could not bear.
-            *self.lock.lock() = None;
+            self.locks.lock().clear();
         }
         shared.failed.clone().map_or(synced, Err).and(flushed).and(self.check_undamaged(&shared, None))
     }

@@ -8,11 +8,14 @@
 
 use super::confined::{MemoryWatch, cpu_room};
 use super::family::{Family, FamilyCore};
+use super::media::Media;
 use super::mem::{Mem, MemWriter};
+use super::placed::Placer;
 use super::publish::new_tables;
 use super::read_only::check_log;
 use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
+use super::tiers::{Opening, stored_settings};
 use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
@@ -30,7 +33,7 @@ use crate::settings::{DbSettings, FamilySettings};
 use arc_swap::ArcSwap;
 use sinter_storage::store::DirStore;
 use sinter_storage::store::Meter;
-use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock};
+use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock, Temperature};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,18 +45,19 @@ static HANDLES: AtomicU64 = AtomicU64::new(1);
 type Families = BTreeMap<u32, Arc<FamilyCore>>;
 /// Takes a full memtable of a family.
 type FullMemtable<'a> = dyn FnMut(&Arc<FamilyCore>, Arc<Mem>) -> Result<()> + 'a;
-type OpenParts = (Arc<Meter>, Option<Box<dyn StoreLock>>, Arc<ChunkPool>);
+type OpenParts = (Media, Vec<Box<dyn StoreLock>>, Arc<Ledger>);
 
 /// How a database is opened: settings are data, parts (clock, store, operators) are passed in.
 pub struct Builder {
-    settings: Option<DbSettings>,
+    pub(super) settings: Option<DbSettings>,
+    pub(super) tier_stores: BTreeMap<Temperature, Arc<dyn Store>>,
     families: Vec<(String, FamilySettings)>,
     operators: BTreeMap<String, Arc<dyn MergeOperator>>,
     filters: BTreeMap<String, Arc<dyn CompactionFilter>>,
-    read_only: bool,
+    pub(super) read_only: bool,
     create_if_missing: bool,
     error_if_exists: bool,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     system_root: PathBuf,
     id: Option<[u8; 16]>,
 }
@@ -62,6 +66,7 @@ impl Default for Builder {
     fn default() -> Self {
         Builder {
             settings: None,
+            tier_stores: BTreeMap::new(),
             families: Vec::new(),
             operators: BTreeMap::new(),
             filters: BTreeMap::new(),
@@ -156,9 +161,9 @@ impl Builder {
     }
 
     pub(super) fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
-        let lock = if self.read_only { None } else { Some(store.lock()?) };
-        let meter = Arc::new(Meter::new(store));
-        let mut loaded = manifest::load(&*meter)?;
+        let mut locks = if self.read_only { Vec::new() } else { vec![store.lock()?] };
+        let primary = Arc::new(Meter::new(store));
+        let mut loaded = manifest::load(&*primary)?;
         let mut state = match loaded.state.take() {
             Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
             Some(state) => state,
@@ -166,16 +171,19 @@ impl Builder {
             None => State::new(self.new_identity()?),
         };
         let needed_log = state.needed_log();
+        let before = stored_settings(&state)?.tiers;
         self.merge_settings(&mut state)?;
-        let pool = Arc::new(ChunkPool::default());
-        let log = open_log(&*meter, &state)?;
+        let ledger = Arc::new(Ledger::default());
+        let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, before };
+        let media = self.open_tiers(&primary, opening)?;
+        let log = open_log(&*media.store, &state)?;
         if self.read_only {
-            check_log(&*meter, needed_log)?;
+            check_log(&*primary, needed_log)?;
         }
         let mut survey = survey(log, &state)?;
         survey.report.cut_bytes += loaded.end.cut_bytes;
         survey.report.cut_records += loaded.end.cut_records;
-        self.assemble((meter, lock, pool), state, survey, &loaded)
+        self.assemble((media, locks, ledger), state, survey, &loaded)
     }
 
     fn validate(&self) -> Result<()> {
@@ -207,7 +215,7 @@ impl Builder {
 
     /// Brings given settings and families into the state.
     fn merge_settings(&self, state: &mut State) -> Result<()> {
-        let mut edit = Edit { db_settings: self.settings.as_ref().map(DbSettings::to_toml), ..Edit::default() };
+        let mut edit = Edit { db_settings: self.db_settings(state)?.as_ref().map(DbSettings::to_toml), ..Edit::default() };
         let default = FamilySettings::default();
         let mut wanted: Vec<(&str, &FamilySettings)> = self.families.iter().map(|(name, settings)| (name.as_str(), settings)).collect();
         if state.family(DEFAULT_FAMILY).is_none() && !wanted.iter().any(|w| w.0 == DEFAULT_FAMILY) {
@@ -261,9 +269,9 @@ impl Builder {
     }
 
     fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
-        let (store, lock, pool) = parts;
-        let stored = if state.settings.is_empty() { DbSettings::default().to_toml() } else { state.settings.clone() };
-        let mut settings = DbSettings::from_stored(&stored).map_err(|c| Error::Invalid(c.join("; ")))?.0;
+        let (media, locks, ledger) = parts;
+        let pool = Arc::new(ChunkPool::default());
+        let mut settings = stored_settings(&state)?;
         let of = |toml: &String| Ok(FamilySettings::from_stored(toml).map_err(|c| Error::Invalid(c.join("; ")))?.0);
         let family_settings = state.families.values().map(|family| of(&family.settings)).collect::<Result<Vec<_>>>()?;
         let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
@@ -272,7 +280,6 @@ impl Builder {
         cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);
         let newest = state.times.newest().map_or(0, |newest| newest.1);
         let clock: Arc<dyn Clock> = Arc::new(TrackedClock::new(self.clock.clone(), newest));
-        let ledger = Arc::new(Ledger::default());
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let has_threads = settings.max_background_jobs > 0;
         let mut families = BTreeMap::new();
@@ -280,7 +287,7 @@ impl Builder {
         for (family, settings) in state.families.values().zip(family_settings) {
             let auto = Auto::new(self.clock.clone(), has_threads);
             let times = auto.read_times();
-            let opener = TableOpener { store: &*store, db: state.db, cache: &cache, times, tolerant: self.read_only };
+            let opener = TableOpener { media: &media, db: state.db, cache: &cache, times, tolerant: self.read_only };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, clock.unix_seconds());
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
@@ -307,7 +314,8 @@ impl Builder {
         let next_number = loaded.next_number.max(state.next_number).max(1);
         let default_family = Family { core };
         let cpu = Arc::new(cpu_room(&settings, &self.system_root));
-        let parts = Parts { store, lock, pool, cache, ledger, clock, cpu, memory, settings, default_family, next_number };
+        let placer = Placer::new(media.store.clone(), media.tiers.clone(), ledger.clone(), clock.clone());
+        let parts = Parts { media, placer, locks, pool, cache, ledger, clock, cpu, memory, settings, default_family, next_number };
         let inner = Inner::new(parts, &state);
         if self.read_only {
             inner.start_read_only(state, families, survey)?;
@@ -418,7 +426,7 @@ impl Inner {
         let dead = |id: &FileId| match id.kind {
             FileKind::Table => !tables.contains(&id.number),
             FileKind::Log => id.number < needed,
-            FileKind::Manifest => false,
+            FileKind::Manifest | FileKind::Tier => false,
         };
         let files: Vec<FileId> = self.store.list()?.into_iter().map(|(id, _)| id).filter(dead).collect();
         self.delete_files(&files);
@@ -430,7 +438,7 @@ impl Inner {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
         let times = core.auto.read_times();
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, times, tolerant: false };
+        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

@@ -2,12 +2,13 @@
 //! `placement` has the rule; here are the tables, the clock, and the words for users.
 
 use super::family::FamilyCore;
-use super::{Db, Family, Inner};
+use super::{Db, Family, Inner, Shared};
 use crate::compaction::Young;
 use crate::compaction::job::Chosen;
+use crate::key::Seq;
 use crate::placement::Observed;
 use crate::settings::{FamilySettings, Preclude, format_seconds};
-use crate::times::Cut;
+use crate::times::{Cut, TimeMap};
 use std::sync::Arc;
 
 /// A review of so many tables takes a few milliseconds, and waits a second for each.
@@ -18,6 +19,11 @@ const PERIOD_NS: u64 = 250_000_000;
 /// The engine chooses the age.
 fn chooses(settings: &FamilySettings) -> bool {
     settings.preclude_last_level_data_seconds == Preclude::Auto && settings.places_by_age()
+}
+
+/// When a number was written, surely not too late: what carries its own time goes by that.
+fn moment(times: &TimeMap, seq: Seq) -> Cut {
+    Cut { seq, time: times.not_before(seq).map_or(0, |time| time.saturating_sub(1)) }
 }
 
 impl Inner {
@@ -45,14 +51,20 @@ impl Inner {
     }
 
     /// What the engine's choice keeps from the last level now; `None` if it is not to choose.
-    pub(super) fn chosen_young(&self, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
-        // By the number alone: that is what was chosen, whatever the clock says.
-        chooses(settings).then(|| Young { after: core.placement.borders(self.visible()).cold, since: 0 })
+    pub(super) fn chosen_young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
+        chooses(settings).then(|| {
+            let Cut { seq, time } = moment(&shared.state.times, core.placement.borders(self.visible()).cold);
+            Young { after: seq, since: time }
+        })
     }
 
     /// What may be zeroed of what no other setting needs: not what a later choice could be about.
     pub(super) fn unless_chosen(&self, core: &FamilyCore, settings: &FamilySettings, cut: Cut) -> Cut {
-        if chooses(settings) { Cut { seq: cut.seq.min(core.placement.borders(self.visible()).zeroed), ..cut } } else { cut }
+        if !chooses(settings) {
+            return cut;
+        }
+        let old = moment(&self.shared.lock().state.times, core.placement.borders(self.visible()).zeroed);
+        Cut { seq: cut.seq.min(old.seq), time: cut.time.min(old.time) }
     }
 
     /// Whom a merge tells what became of which ages, and why it places as it does.

@@ -1,14 +1,13 @@
 //! Figures about an open database: statistics, and properties under RocksDB's names.
 
 use super::family::Family;
-use super::{Db, Inner};
+use super::{Db, Inner, TierStats};
 use crate::cache::{Cache, Part};
 use crate::error::Result;
 use crate::ledger::{self, HistogramSummary, LedgerSnapshot, Statistics};
 use crate::manifest::Version;
 use crate::settings::DbSettings;
 use sinter_storage::store::MeterSnapshot;
-use sinter_storage::store::Store;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,8 +35,10 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
-    /// What the store counted itself.
+    /// What the stores counted themselves, together.
     pub meter: MeterSnapshot,
+    /// Each store, the primary one first.
+    pub tiers: Vec<TierStats>,
 }
 
 impl Stats {
@@ -71,6 +72,8 @@ impl Db {
                 .tickers()
                 .chain(ledger.tickers())
                 .chain(read_tickers(&inner.cache))
+                .chain(inner.temperature_tickers())
+                .chain(inner.tier_tickers())
                 .chain(inner.codec_tickers())
                 .collect(),
             histograms: inner.statistics.histograms().collect(),
@@ -81,7 +84,8 @@ impl Db {
             store_bytes: files.iter().map(|(_, bytes)| bytes).sum(),
             memtable_bytes: inner.memtable_bytes(),
             cache_bytes: inner.cache.used(),
-            meter: inner.store.snapshot(),
+            meter: inner.media.snapshot(),
+            tiers: inner.tier_stats(),
             ledger,
         }
     }
@@ -91,9 +95,9 @@ impl Db {
         &self.inner.statistics
     }
 
-    /// The ledger's bytes equal those that the store counted; the difference otherwise. Call it when no job runs.
+    /// The ledger's bytes equal those that each store counted; the difference otherwise. Call it when no job runs.
     pub fn check_ledger(&self) -> std::result::Result<(), String> {
-        self.inner.ledger.balance(self.inner.store.total_written())
+        self.inner.media.balance(&self.inner.ledger.snapshot())
     }
 
     /// What of the settings does not fit into the memory that this process may use, for people; `None` if all does, or no limit is known.
@@ -119,6 +123,8 @@ impl Db {
     /// two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
     /// `sinterdb.tiering` tells up to which age data is kept from the last level, and why, if the engine chooses that.
     /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
+    /// `sinterdb.tiers` has a line for each store of the database ([`Db::tiers`]), and one for each of the last tables that found no room
+    /// on theirs.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;
@@ -149,7 +155,10 @@ impl Db {
             }
             "rocksdb.live-sst-files-size" | "rocksdb.total-sst-files-size" => view.tree.bytes(),
             "rocksdb.estimate-live-data-size" => {
-                version.levels.iter().rfind(|l| !l.is_empty()).map_or(0, |l| l.iter().map(|r| r.bytes()).sum())
+                let deepest = version.deepest().unwrap_or(0);
+                // Where age divides data, the level above the last has as much of it alive as that one.
+                let is_divided = settings.places_by_age() && deepest + 1 == version.levels.len();
+                version.level_bytes(deepest) + if is_divided { version.level_bytes(deepest - 1) } else { 0 }
             }
             "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
@@ -162,6 +171,7 @@ impl Db {
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.tiering" => return Some(self.tiering_lines(family)),
+            "sinterdb.tiers" => return Some(self.inner.tier_lines()),
             "sinterdb.compression" => return Some(self.compression_lines(family)),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {

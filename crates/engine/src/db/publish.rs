@@ -13,7 +13,7 @@ use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
-use sinter_storage::store::{Cause, FileId, Store};
+use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -105,7 +105,7 @@ impl Inner {
         edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
-        let opener = TableOpener { store: &*self.store, db: self.db, cache: &self.cache, times: core.auto.read_times(), tolerant: false };
+        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times: core.auto.read_times(), tolerant: false };
         let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
         self.log_edit(&mut shared, edit)?;
         let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();

@@ -15,7 +15,8 @@ use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
-use sinter_storage::store::{FileId, Store};
+use crate::times::Cut;
+use sinter_storage::store::{FileId, Temperature};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -34,13 +35,19 @@ pub(super) enum Work {
     Merge,
     Move,
     Drop,
+    /// To where data of a temperature lies; nothing else changes.
+    Relocate(Temperature),
 }
 
-/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting.
+/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
+/// between tiers, so that a slow one keeps no compaction waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Flushes,
     Compactions,
+    /// Both.
+    Jobs,
+    Moves,
     All,
 }
 
@@ -56,11 +63,15 @@ impl Inner {
         if shared.closing || self.ended.load(Ordering::Acquire) {
             return None;
         }
-        let flush = if takes == Takes::Compactions { None } else { self.next_flush(shared) };
+        let flush = if matches!(takes, Takes::Compactions | Takes::Moves) { None } else { self.next_flush(shared) };
         if flush.is_some() || takes == Takes::Flushes {
             return flush;
         }
-        self.next_compaction(shared)
+        let compaction = if takes == Takes::Moves { None } else { self.next_compaction(shared) };
+        if compaction.is_some() || !matches!(takes, Takes::Moves | Takes::All) {
+            return compaction;
+        }
+        self.next_move(shared)
     }
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
@@ -92,10 +103,15 @@ impl Inner {
         })
     }
 
+    /// Something could be merged, dropped or moved down now.
+    pub(super) fn is_compaction_due(&self, shared: &Shared) -> bool {
+        self.pick_compaction(shared).is_some()
+    }
+
     /// Nothing runs, waits for its flush or could be compacted: no change of the tree is to be expected.
     pub(super) fn is_idle(&self, shared: &Shared) -> bool {
         let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
-        shared.running == 0 && shared.manual.is_empty() && flushed() && self.pick_compaction(shared).is_none()
+        shared.running == 0 && shared.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
     }
 
     /// Calls `pick` with what it may know besides the version.
@@ -118,11 +134,12 @@ impl Inner {
 
     /// What is too young for a family's last level.
     fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
-        let Preclude::Seconds(age) = settings.preclude_last_level_data_seconds else { return self.chosen_young(core, settings) };
-        // Times are whole seconds: what was written in the very second may be younger by a part of one.
-        let since = self.clock.unix_seconds().saturating_sub(age).saturating_sub(1);
-        // Where nothing is known to be old, all may be young.
-        settings.places_by_age().then(|| Young { after: shared.state.times.seq_at(since).unwrap_or(0), since })
+        let Preclude::Seconds(age) = settings.preclude_last_level_data_seconds else { return self.chosen_young(shared, core, settings) };
+        settings.places_by_age().then(|| {
+            // Where nothing is known to be old, all may be young.
+            let Cut { seq, time } = self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
+            Young { after: seq, since: time }
+        })
     }
 
     /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to
@@ -169,11 +186,12 @@ impl Inner {
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
+                shared.moving &= !matches!(work, Work::Relocate(_));
                 let is_damaged = !damaged.is_empty();
                 self.set_aside(&mut shared, &core, damaged);
                 self.refresh_pressure(&mut shared, &core);
-                if !is_damaged {
-                    return self.settle(&mut shared, result);
+                if !is_damaged && !matches!(result, Ok(false)) {
+                    return self.settle(&mut shared, result.map(drop));
                 }
                 // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle. But where no
                 // work is left that could find out, nothing waits for room.
@@ -263,7 +281,8 @@ impl Inner {
         }
     }
 
-    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<()> {
+    /// False if there was nothing to publish: a table found no room on its tier and stays where it is.
+    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<bool> {
         let to = Place { level: plan.output_level, run: plan.output_run };
         let above = plan.hot.as_ref().map(|hot| Place { level: plan.output_level - 1, run: hot.run });
         let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
@@ -279,9 +298,17 @@ impl Inner {
                 // Both levels change in one edit: no moment has an entry on neither, or on both.
                 tables.extend(report.hot.into_iter().map(|info| added(core.id, above.unwrap_or(to), info)));
             }
+            Work::Relocate(wanted) => {
+                let Some(copy) = self.move_table(core, plan, wanted)? else { return Ok(false) };
+                tables.push(added(core.id, to, copy));
+            }
         }
         let edit = Edit { tables, ..Edit::default() };
-        self.publish(core, edit, Vec::new())
+        self.publish(core, edit, Vec::new())?;
+        if let Work::Relocate(_) = work {
+            self.moves.count(plan.bytes());
+        }
+        Ok(true)
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
@@ -326,7 +353,7 @@ impl Inner {
             family: core.id,
             settings: &settings,
             auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
-            ledger: &self.ledger,
+            create: &|id, hint| self.placer.create(id, hint),
             cache: &self.cache,
             table: &table,
             new_number: &|| self.new_number(),

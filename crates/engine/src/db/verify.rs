@@ -1,10 +1,11 @@
-//! Reads and verifies everything: each table whole, each log segment, the manifest.
+//! Reads and verifies everything: each table whole, each log segment, the manifest, the identity of each tier.
 
 use super::Db;
+use super::tiers::check_known;
 use crate::error::{Error, Result};
 use crate::manifest::TableInfo;
 use crate::wal::survey_log;
-use sinter_storage::store::{FileId, FileKind, Store};
+use sinter_storage::store::{FileId, FileKind};
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +54,14 @@ impl Db {
         let store = &*self.inner.store;
         let mut files = store.list()?;
         files.sort_unstable();
-        for (id, _) in files.into_iter().filter(|(id, _)| id.kind != FileKind::Table) {
+        let known: Vec<_> = self.inner.shared.lock().state.tiers.values().copied().collect();
+        for tier in known {
+            let checked = self.inner.media.store_of(tier.temperature).map(|store| check_known(store, &tier, self.inner.db));
+            if let Some(Err(error)) = checked {
+                found.push(Damage::new(FileId::tier(tier.number).to_string(), &error));
+            }
+        }
+        for (id, _) in files.into_iter().filter(|(id, _)| matches!(id.kind, FileKind::Log | FileKind::Manifest)) {
             match survey_log(store, Some(self.inner.db), id) {
                 Ok(_) => {}
                 // Deleted meanwhile, because a flush made it superfluous.

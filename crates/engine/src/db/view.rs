@@ -1,6 +1,7 @@
 //! What readers see of a family at one moment: memtables and open tables, immutable behind one `Arc`. Readers load it without a lock and
 //! without touching a shared counter.
 
+use super::media::Media;
 use super::mem::Mem;
 use crate::cache::Cache;
 use crate::checksum::DbId;
@@ -9,7 +10,7 @@ use crate::key;
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::run_cursor::TableSource;
 use crate::table::{ReadOptions, ReadTimes, Table, TableCursor};
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::FileId;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,7 +88,7 @@ pub(crate) struct Tree {
 
 /// Where a tree opens its tables.
 pub(crate) struct TableOpener<'a> {
-    pub store: &'a dyn Store,
+    pub media: &'a Media,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
     /// Where tables note how long reads take.
@@ -99,13 +100,17 @@ pub(crate) struct TableOpener<'a> {
 
 impl TableOpener<'_> {
     fn open(&self, info: &Arc<TableInfo>) -> Result<Arc<Table>> {
-        let opened = Table::open(self.store, self.db, info.clone(), self.cache).map_err(|error| match error {
+        let opened = Table::open(&*self.media.store, self.db, info.clone(), self.cache).map_err(|error| match error {
             // A table that the manifest names and the store does not have is damage, not a failure of the medium.
             Error::Io(reason) if reason.is_not_found() => Error::corrupt(FileId::table(info.number), 0, "the table is missing"),
             error => error,
         });
         match opened {
             Err(error @ Error::Corrupt { .. }) if self.tolerant => Ok(Table::broken(self.db, info.clone(), self.cache, error)),
+            Ok(table) => {
+                self.media.latencies(info.number).into_iter().for_each(|latencies| table.set_latencies(latencies));
+                Ok(table)
+            }
             opened => opened,
         }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
 use crate::wal::LogWriter;
-use sinter_storage::store::{Cause, Store};
+use sinter_storage::store::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

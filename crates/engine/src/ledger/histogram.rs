@@ -1,6 +1,6 @@
 //! Distributions in fixed buckets, eight to an octave, so that a percentile is off by at most an eighth and recording is two adds.
 
-use super::shard::{SLOTS, add, raise};
+use super::shard::{SLOTS, add, raise, slot};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,6 +39,11 @@ pub struct HistogramSummary {
 }
 
 impl HistogramSummary {
+    /// The mean; 0 of nothing.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+
     /// The same in a unit that is `factor` times as large.
     pub(super) fn in_larger_unit(self, factor: f64) -> Self {
         let HistogramSummary { count, sum, max, p50, p95, p99 } = self;
@@ -78,6 +83,28 @@ impl Buckets {
         all.p95 = percentile(&counts, &all, 0.95);
         all.p99 = percentile(&counts, &all, 0.99);
         all
+    }
+}
+
+/// A distribution of times by itself: fed nanoseconds, told in microseconds.
+#[derive(Default)]
+pub struct Latencies(Buckets);
+
+impl std::fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.summary().fmt(f)
+    }
+}
+
+impl Latencies {
+    /// Adds a time, nanoseconds.
+    pub fn record(&self, ns: u64) {
+        self.0.record(slot(), ns);
+    }
+
+    /// All so far, microseconds.
+    pub fn summary(&self) -> HistogramSummary {
+        self.0.summary().in_larger_unit(1000.0)
     }
 }
 

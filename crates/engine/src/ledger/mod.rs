@@ -16,24 +16,26 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
-pub use histogram::HistogramSummary;
+pub use histogram::{HistogramSummary, Latencies};
 pub use report::Space;
 pub use statistics::{Histogram, Statistics, Ticker, dump};
 
 use accounted::Accounted;
 use parking_lot::RwLock;
-use sinter_storage::store::{Appender, Cause};
+use sinter_storage::store::{Appender, Cause, Temperature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One line of the ledger: bytes written for one family and cause. Logs and manifests are shared: their family is `None`.
+/// One line of the ledger: bytes written for one family and cause to one tier. Logs and manifests are shared: their family is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerLine {
     /// Whose data.
     pub family: Option<u32>,
     /// Who wrote.
     pub cause: Cause,
+    /// To which tier; [`Temperature::Unknown`] is the primary store.
+    pub tier: Temperature,
     /// How much.
     pub bytes: u64,
 }
@@ -47,7 +49,7 @@ pub struct LedgerSnapshot {
     pub user_keys: Vec<(u32, u64)>,
     /// Bytes of each family's records in the shared log, framing excluded, per family id.
     pub wal_payload: Vec<(u32, u64)>,
-    /// Bytes written, by family and cause.
+    /// Bytes written, by family, cause and tier.
     pub lines: Vec<LedgerLine>,
 }
 
@@ -95,8 +97,8 @@ impl FamilyCounters {
     }
 }
 
-/// Family and cause.
-type LineKey = (Option<u32>, Cause);
+/// Family, cause and tier.
+type LineKey = (Option<u32>, Cause, Temperature);
 
 /// Where every written byte came from.
 #[derive(Debug, Default)]
@@ -111,19 +113,24 @@ impl Ledger {
         counter(&self.families, id)
     }
 
-    /// The counter of one line, in bytes. Keep the handle where many small writes are recorded (the log).
-    pub fn counter(&self, family: Option<u32>, cause: Cause) -> Arc<AtomicU64> {
-        counter(&self.lines, (family, cause))
+    /// The counter of one line, in bytes. Keep the handle where many small writes are recorded.
+    pub fn counter(&self, family: Option<u32>, cause: Cause, tier: Temperature) -> Arc<AtomicU64> {
+        counter(&self.lines, (family, cause, tier))
     }
 
-    /// `bytes` were handed to the store for a file of this cause. Logs and manifests have no family.
+    /// `bytes` were handed to the primary store for a file of this cause. Logs and manifests have no family.
     pub fn record(&self, family: Option<u32>, cause: Cause, bytes: u64) {
-        self.counter(family, cause).fetch_add(bytes, Relaxed);
+        self.record_on(Temperature::Unknown, family, cause, bytes);
     }
 
-    /// Makes a file book what is appended to it, so that the bytes of a job that fails are not missing.
-    pub fn account(&self, family: Option<u32>, cause: Cause, file: Box<dyn Appender>) -> Box<dyn Appender> {
-        Box::new(Accounted { file, line: self.counter(family, cause) })
+    /// [`Ledger::record`] for the store of a tier.
+    pub fn record_on(&self, tier: Temperature, family: Option<u32>, cause: Cause, bytes: u64) {
+        self.counter(family, cause, tier).fetch_add(bytes, Relaxed);
+    }
+
+    /// Makes a file of a tier book what is appended to it, so that the bytes of a job that fails are not missing.
+    pub fn account(&self, tier: Temperature, family: Option<u32>, cause: Cause, file: Box<dyn Appender>) -> Box<dyn Appender> {
+        Box::new(Accounted { file, line: self.counter(family, cause, tier) })
     }
 
     /// As [`FamilyCounters::user`], without a handle.
@@ -148,7 +155,7 @@ impl Ledger {
                 .lines
                 .read()
                 .iter()
-                .map(|((family, cause), bytes)| LedgerLine { family: *family, cause: *cause, bytes: bytes.load(Relaxed) })
+                .map(|(&(family, cause, tier), bytes)| LedgerLine { family, cause, tier, bytes: bytes.load(Relaxed) })
                 .collect(),
         }
     }
@@ -190,6 +197,13 @@ impl LedgerSnapshot {
         self.lines.iter().filter(|l| which(l.cause)).map(|l| l.bytes).sum()
     }
 
+    /// What was written to one tier; users do not write to one.
+    #[must_use]
+    pub fn on(&self, tier: Temperature) -> LedgerSnapshot {
+        let lines = self.lines.iter().filter(|line| line.tier == tier).copied().collect();
+        LedgerSnapshot { lines, ..LedgerSnapshot::default() }
+    }
+
     /// Bytes by cause, all families together, in the order of [`Cause`].
     pub fn by_cause(&self) -> Vec<(Cause, u64)> {
         let mut causes = BTreeMap::new();
@@ -227,7 +241,7 @@ impl LedgerSnapshot {
     pub fn since(&self, earlier: &LedgerSnapshot) -> LedgerSnapshot {
         let minus = |now: &[(u32, u64)], then: &[(u32, u64)]| now.iter().map(|(id, n)| (*id, n.saturating_sub(of(then, *id)))).collect();
         let before = |line: &LedgerLine| {
-            let same = |l: &&LedgerLine| l.family == line.family && l.cause == line.cause;
+            let same = |l: &&LedgerLine| (l.family, l.cause, l.tier) == (line.family, line.cause, line.tier);
             earlier.lines.iter().find(same).map_or(0, |l| l.bytes)
         };
         LedgerSnapshot {

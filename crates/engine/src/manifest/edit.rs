@@ -24,6 +24,7 @@ const NEXT_NUMBER: u8 = 0x0a;
 const LAST_SEQ: u8 = 0x0b;
 const NEXT_FAMILY: u8 = 0x0c;
 const LOG_LENGTH: u8 = 0x0e;
+const TIER: u8 = 0x10;
 /// Ages are estimates: losing a sample makes them coarser, never wrong.
 const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
 /// Of the table that the item before adds. A reader that takes it for 0 merges sooner than it has to.
@@ -53,6 +54,17 @@ pub struct TableChange {
     pub change: Change,
 }
 
+/// A store beside the primary one. Whoever does not know of it takes its tables for lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownTier {
+    /// Of which tables.
+    pub temperature: Temperature,
+    /// Number of its identity file.
+    pub number: u64,
+    /// Checksum of that file.
+    pub identity: u64,
+}
+
 /// One atomic change. Everything in it happens, in the order of the fields, or nothing does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
@@ -64,6 +76,8 @@ pub struct Edit {
     pub family_settings: Vec<(u32, String)>,
     /// New settings (TOML) of the database.
     pub db_settings: Option<String>,
+    /// Stores beside the primary one.
+    pub tiers: Vec<KnownTier>,
     /// Tables added, removed and moved.
     pub tables: Vec<TableChange>,
     /// Per family: all log segments with a smaller number hold nothing that the family needs.
@@ -117,6 +131,9 @@ impl Edit {
         }
         if let Some(settings) = &self.db_settings {
             item(out, scratch, DB_SETTINGS, |b| put_bytes(b, settings.as_bytes()));
+        }
+        for tier in &self.tiers {
+            item(out, scratch, TIER, |b| put_tier(b, tier));
         }
         for TableChange { family, change } in &self.tables {
             let tag = match change {
@@ -176,6 +193,7 @@ impl Edit {
             NEW_FAMILY => self.new_families.push(family(body)?),
             FAMILY_SETTINGS => self.family_settings.push((id(body)?, text(body)?)),
             DB_SETTINGS => once(&mut self.db_settings, text(body)?)?,
+            TIER => self.tiers.push(tier(body)?),
             ADD_TABLE | REMOVE_TABLE | MOVE_TABLE => {
                 self.tables.push(TableChange { family: id(body)?, change: change(tag, body)? });
             }
@@ -301,12 +319,17 @@ fn table(from: &mut Decoder<'_>) -> Option<TableInfo> {
         raw_bytes: from.varint()?,
         oldest_time: from.varint()?,
         newest_time: from.varint()?,
-        temperature: temperature(from.u8()?)?,
+        temperature: Temperature::from_byte(from.u8()?)?,
         settled: 0,
     })
 }
 
-/// The temperature of a format byte (its place in the enumeration, which only grows at the end).
-fn temperature(byte: u8) -> Option<Temperature> {
-    Temperature::ALL.into_iter().find(|t| *t as u8 == byte)
+fn put_tier(out: &mut Vec<u8>, tier: &KnownTier) {
+    out.push(tier.temperature as u8);
+    put_varint(out, tier.number);
+    out.extend_from_slice(&tier.identity.to_le_bytes());
+}
+
+fn tier(from: &mut Decoder<'_>) -> Option<KnownTier> {
+    Some(KnownTier { temperature: Temperature::from_byte(from.u8()?)?, number: from.varint()?, identity: from.u64()? })
 }

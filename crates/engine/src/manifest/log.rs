@@ -181,11 +181,14 @@ impl Loaded {
 }
 
 /// Reads the live manifest; writes nothing. `Corrupt` for damage to anything that was acknowledged, for edits that make no sense,
-/// for a store with logs or tables but no manifest, and for one with two manifests that both hold edits.
+/// for a store with logs or tables but no manifest, and for one with two manifests that both hold edits. `Invalid` for a tier's store.
 pub fn load(store: &dyn Store) -> Result<Loaded> {
     let files: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
     let highest = files.iter().map(|id| id.number).max().unwrap_or(0);
     let next_number = highest.checked_add(1).ok_or_else(|| Error::corrupt("manifest", 0, "file numbers are used up"))?;
+    if let Some(tier) = files.iter().find(|id| id.kind == FileKind::Tier) {
+        return Err(Error::invalid(format!("this is a tier of a database ({tier}), not a database: name the database's own directory")));
+    }
     let in_use = files.iter().find(|id| id.kind != FileKind::Manifest);
     let mut manifests: Vec<FileId> = files.iter().copied().filter(|id| id.kind == FileKind::Manifest).collect();
     manifests.sort();

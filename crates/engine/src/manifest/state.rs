@@ -1,11 +1,12 @@
 //! Everything that the manifest says, in memory: edits lead from one state to the next, and a state can be written as one edit.
 
 use super::apply::Change;
-use super::edit::{Edit, NewFamily, TableChange};
+use super::edit::{Edit, KnownTier, NewFamily, TableChange};
 use super::{Place, Version};
 use crate::checksum::DbId;
 use crate::key::{MAX_SEQ, Seq};
 use crate::times::TimeMap;
+use sinter_storage::store::Temperature;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct State {
     pub families: BTreeMap<u32, FamilyState>,
     /// Its settings, TOML.
     pub settings: String,
+    /// Its stores beside the primary one.
+    pub tiers: BTreeMap<Temperature, KnownTier>,
     /// Log segments that some family still needs; each must exist.
     pub logs: BTreeSet<u64>,
     /// Least length, bytes, of the records of some of these.
@@ -69,6 +72,7 @@ impl State {
             db,
             families: BTreeMap::new(),
             settings: String::new(),
+            tiers: BTreeMap::new(),
             logs: BTreeSet::new(),
             log_lengths: BTreeMap::new(),
             next_number: 1,
@@ -124,6 +128,7 @@ impl State {
         let mut next = State {
             families,
             settings: self.settings.clone(),
+            tiers: self.tiers.clone(),
             logs: self.logs.clone(),
             log_lengths: self.log_lengths.clone(),
             times: self.times.clone(),
@@ -201,6 +206,13 @@ impl State {
         if let Some(settings) = &edit.db_settings {
             self.settings.clone_from(settings);
         }
+        for tier in &edit.tiers {
+            if tier.temperature == Temperature::Unknown {
+                return Err("a tier has no temperature".into());
+            }
+            self.number_used(tier.number)?;
+            self.tiers.insert(tier.temperature, *tier);
+        }
         Ok(())
     }
 
@@ -264,6 +276,7 @@ impl State {
     pub fn snapshot_edit(&self) -> Edit {
         let mut edit = Edit {
             db_settings: Some(self.settings.clone()),
+            tiers: self.tiers.values().copied().collect(),
             new_logs: self.logs.iter().copied().collect(),
             log_lengths: self.log_lengths.iter().map(|(log, length)| (*log, *length)).collect(),
             next_number: Some(self.next_number),

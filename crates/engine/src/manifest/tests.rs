@@ -5,6 +5,7 @@ mod tree;
 use super::*;
 use crate::checksum::DbId;
 use crate::wal::testing::Random;
+use sinter_storage::store::Temperature;
 use std::sync::Arc;
 
 const DB: DbId = DbId([7; 16]);
@@ -41,7 +42,11 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
     let id = ids[random.below(ids.len() as u64) as usize];
     let family = &state.families[&id];
     let tables: Vec<(usize, u64, u64)> = family.version.tables().map(|(level, run, t)| (level, run, t.number)).collect();
-    match random.below(10) {
+    match random.below(11) {
+        10 => {
+            let temperature = Temperature::ALL[1 + random.below(5) as usize];
+            edit.tiers.push(KnownTier { temperature, number, identity: random.next() });
+        }
         0 if ids.len() > 1 => edit.dropped_families.push(id),
         1 => edit.family_settings.push((id, format!("ttl_seconds = {number}\n"))),
         2 => edit.db_settings = Some(format!("cache_size = {number}\n")),
@@ -64,7 +69,7 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
             new.max_seq = state.last_seq + random.below(1000).max(5);
             new.range.end_exclusive = random.below(4) == 0;
             new.entries = random.next() >> random.below(64);
-            new.temperature = sinter_storage::store::Temperature::Warm;
+            new.temperature = Temperature::Warm;
             new.settled = random.below(2) * random.below(1 << 20);
             edit.tables = in_family(id, [add(0, number, Arc::new(new))]);
             edit.flushed_logs.push((id, random.below(number)));

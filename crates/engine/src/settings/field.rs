@@ -2,7 +2,7 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TierBudget};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TemperatureAges, TierBudget, TierPaths};
 use sinter_storage::store::Temperature;
 
 /// One setting of `S`.
@@ -69,6 +69,12 @@ pub(super) enum Kind<S: 'static> {
         get: fn(&S) -> Temperature,
         set: fn(&mut S, Temperature),
     },
+    /// A list with a form of its own, which is right once it is read.
+    List {
+        form: &'static str,
+        get: fn(&S) -> String,
+        set: fn(&mut S, &str) -> Result<(), String>,
+    },
 }
 
 impl Unit {
@@ -118,9 +124,10 @@ impl<S> Field<S> {
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
             Kind::Preclude { set, .. } => set(settings, Preclude::parse(text)?),
             Kind::Temperature { set, .. } => {
-                let known = Temperature::ALL.into_iter().find(|temperature| temperature.name() == text.trim());
+                let known = Temperature::from_name(text.trim());
                 set(settings, known.ok_or_else(|| format!("`{}` is none of {}", shorten(text), temperatures()))?);
             }
+            Kind::List { set, .. } => set(settings, text)?,
         }
         Ok(())
     }
@@ -140,6 +147,7 @@ impl<S> Field<S> {
             Kind::Compression { get, .. } => format_compression(get(settings)),
             Kind::Preclude { get, .. } => get(settings).text(),
             Kind::Temperature { get, .. } => get(settings).name().into(),
+            Kind::List { get, .. } => get(settings),
         }
     }
 
@@ -155,6 +163,7 @@ impl<S> Field<S> {
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
             Kind::Preclude { .. } => format!("auto, or 0 to {}", format_seconds(Preclude::MOST)),
             Kind::Temperature { .. } => temperatures(),
+            Kind::List { form, .. } => (*form).into(),
         }
     }
 }
@@ -281,6 +290,18 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         "Larger: many families may fill their memtables. Smaller: memory is bounded whatever the number of families, flushes are smaller.",
         "the memtables must hold at least a few batches",
     ),
+    Field {
+        name: "tiers",
+        rocksdb: "",
+        effect: "Tables lie in these directories by temperature; a temperature without one has the next hotter one, the hottest the \
+                 database's own. stored: those that the database has. A list attaches what is new and detaches what it does not name.",
+        limit: "",
+        kind: Kind::List {
+            form: "stored, none, or entries TEMPERATURE=DIRECTORY",
+            get: |s| s.tiers.text(),
+            set: |s, text| TierPaths::parse(text).map(|tiers| s.tiers = tiers),
+        },
+    },
 ];
 
 /// Settings of a column family.
@@ -501,6 +522,18 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
          last level, a few bytes each. 0: ages are not tracked.",
         "a century is for ever",
     ),
+    Field {
+        name: "temperature_ages",
+        rocksdb: "",
+        effect: "Data is of a temperature until it has that age, by the newest write of its table, and of the last one from then on; \
+                 tables that need no merge move as they are. off: levels say how warm data is.",
+        limit: "",
+        kind: Kind::List {
+            form: "off, or entries TEMPERATURE AGE, ever colder and older, the last without an age",
+            get: |s| s.temperature_ages.text(),
+            set: |s, text| TemperatureAges::parse(text).map(|ages| s.temperature_ages = ages),
+        },
+    },
     plain!(
         fast_tier_budget,
         TierBudget {},

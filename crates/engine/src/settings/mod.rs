@@ -14,6 +14,7 @@ mod reference;
 mod rocksdb;
 mod size;
 mod tier_budget;
+mod tiers;
 mod toml;
 mod validate;
 
@@ -30,6 +31,7 @@ pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
 pub use tier_budget::TierBudget;
+pub use tiers::{TemperatureAges, TierPaths};
 
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
@@ -93,6 +95,8 @@ pub struct DbSettings {
     pub max_total_wal_size: u64,
     /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
+    /// Further directories for tables, by temperature.
+    pub tiers: TierPaths,
 }
 
 /// Shape of the tree.
@@ -158,6 +162,8 @@ pub struct FamilySettings {
     pub ttl_seconds: u64,
     /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
     pub preserve_internal_time_seconds: u64,
+    /// How warm data is by its age. Goes before what is said of levels.
+    pub temperature_ages: TemperatureAges,
     /// How much of the data merges may leave on the fast tier, where the engine chooses up to which age that is.
     pub fast_tier_budget: TierBudget,
     /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
@@ -180,6 +186,7 @@ impl Default for DbSettings {
             bytes_per_sync: 1 << 20,
             max_total_wal_size: 1 << 30,
             db_write_buffer_size: u64::MAX,
+            tiers: TierPaths::Stored,
         }
     }
 }
@@ -212,6 +219,7 @@ impl Default for FamilySettings {
             max_size_amplification_percent: 200,
             ttl_seconds: 0,
             preserve_internal_time_seconds: 0,
+            temperature_ages: TemperatureAges::default(),
             fast_tier_budget: TierBudget::default(),
             preclude_last_level_data_seconds: Preclude::Seconds(0),
             last_level_temperature: Temperature::Unknown,
@@ -223,10 +231,8 @@ impl Default for FamilySettings {
 impl FamilySettings {
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
     pub fn window(&self) -> u64 {
-        match self.preclude_last_level_data_seconds {
-            Preclude::Seconds(age) => self.preserve_internal_time_seconds.max(age),
-            Preclude::Auto => self.preserve_internal_time_seconds,
-        }
+        let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
+        self.preserve_internal_time_seconds.max(preclude)
     }
 
     /// The compression of a level as the settings have it ([`Codecs::at`]).

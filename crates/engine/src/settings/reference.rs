@@ -26,7 +26,7 @@ fn rows<S>(out: &mut String, fields: &[Field<S>], defaults: &S) {
             Kind::Style { .. } => "word",
             Kind::CompressedCache { .. } => "word or share",
             Kind::TierBudget { .. } => "bytes or share",
-            Kind::Compression { .. } => "list",
+            Kind::Compression { .. } | Kind::List { .. } => "list",
             Kind::Preclude { .. } => "word or seconds",
             Kind::Temperature { .. } => "word",
         };

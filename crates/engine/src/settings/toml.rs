@@ -112,15 +112,15 @@ fn write_fields<S>(settings: &S, fields: &[Field<S>]) -> String {
         let bare = match &field.kind {
             Kind::Whole { .. } | Kind::Preclude { .. } => text.bytes().all(|b| b.is_ascii_digit()),
             Kind::Real { .. } | Kind::Flag { .. } => true,
-            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::TierBudget { .. } => false,
-            Kind::Compression { .. } | Kind::Temperature { .. } => false,
+            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::TierBudget { .. } | Kind::Compression { .. } => false,
+            Kind::Temperature { .. } | Kind::List { .. } => false,
         };
-        let _ = if bare { writeln!(out, "{} = {text}", field.name) } else { writeln!(out, "{} = \"{text}\"", field.name) };
+        let _ = if bare { writeln!(out, "{} = {text}", field.name) } else { writeln!(out, "{} = {}", field.name, quoted(&text)) };
     }
     out
 }
 
-/// A TOML basic string, for family names of any kind.
+/// A TOML basic string, for family names and paths of any kind.
 fn quoted(name: &str) -> String {
     let mut out = String::from("\"");
     for c in name.chars() {
@@ -258,7 +258,7 @@ fn sizes_are_written(table: &DeTable<'_>) -> bool {
         || families.any(|family| family.contains_key("write_buffer_size"))
 }
 
-/// The value as text; a list of words becomes one text with blanks, so that compression may be written either way.
+/// The value as text; a list of words becomes one text with commas, so that lists may be written either way.
 fn scalar(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
@@ -270,7 +270,7 @@ fn scalar(value: &DeValue<'_>) -> Result<String, String> {
         DeValue::Boolean(flag) => Ok(flag.to_string()),
         DeValue::Array(items) => {
             let words: Option<Vec<&str>> = items.iter().map(|item| item.get_ref().as_str()).collect();
-            words.map(|words| words.join(" ")).ok_or_else(|| "a list may hold strings only".into())
+            words.map(|words| words.join(", ")).ok_or_else(|| "a list may hold strings only".into())
         }
         DeValue::Datetime(_) | DeValue::Table(_) => Err(format!("must be a plain value, not a {}", value.type_str())),
     }

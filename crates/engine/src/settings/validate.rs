@@ -11,7 +11,9 @@ impl DbSettings {
     /// # Errors
     /// All complaints, each with the field, its value, the allowed range and the reason.
     pub fn validate(&self) -> Result<(), Vec<String>> {
-        finish(bounds(self, DB))
+        let mut complaints = bounds(self, DB);
+        complaints.extend(self.tiers.complaint());
+        finish(complaints)
     }
 }
 
@@ -30,10 +32,6 @@ impl FamilySettings {
 
     fn check_preclude(&self, complaints: &mut Vec<String>) {
         let preclude = self.preclude_last_level_data_seconds;
-        if preclude == Preclude::Auto {
-            complaints
-                .push("preclude_last_level_data_seconds = auto: only durations are allowed, the engine does not find the age yet".into());
-        }
         if preclude.is_on() && self.num_levels < Preclude::LEAST_LEVELS {
             let (age, least) = (preclude.text(), Preclude::LEAST_LEVELS);
             let why = "one level is for flushes, one for what is younger, one for the rest";
@@ -119,7 +117,7 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
         Kind::TierBudget { get, .. } => !get(settings).is_possible(),
         Kind::Preclude { get, .. } => !get(settings).is_possible(),
-        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } => false,
+        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } | Kind::List { .. } => false,
     };
     fields
         .iter()

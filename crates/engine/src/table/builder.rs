@@ -299,11 +299,6 @@ impl TableBuilder {
         self.out.position() + self.window.estimate() + (samples + block + filter + self.index.estimate()) as u64
     }
 
-    /// Newest original sequence number added.
-    pub fn max_seq(&self) -> Seq {
-        self.properties.max_seq
-    }
-
     /// Point entries added.
     pub fn entries(&self) -> u64 {
         self.properties.entries

@@ -1,10 +1,11 @@
-//! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold. Now and then a read of
-//! one block is timed.
+//! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold, and by the temperature
+//! of the data. Now and then a read of one block is timed.
 
 use crate::cache::Cache;
 use crate::clock::Clock;
+use crate::ledger::Latencies;
 use parking_lot::Mutex;
-use sinter_storage::store::{ReadAt, Result};
+use sinter_storage::store::{ReadAt, Result, Temperature};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,23 +22,28 @@ const WEIGHT: f64 = 1.0 / 64.0;
 pub(super) struct Counted {
     below: Arc<dyn ReadAt>,
     cache: Arc<Cache>,
+    temperature: Temperature,
     last_level: AtomicBool,
     /// Data blocks that readers did not find in the cache, since [`Counted::take_misses`].
     misses: AtomicU64,
     /// Reads of one block.
     reads: AtomicU64,
     times: OnceLock<Arc<ReadTimes>>,
+    /// Of the tier.
+    latencies: OnceLock<Arc<Latencies>>,
 }
 
 impl Counted {
-    pub fn new(below: Arc<dyn ReadAt>, cache: Arc<Cache>) -> Self {
+    pub fn new(below: Arc<dyn ReadAt>, cache: Arc<Cache>, temperature: Temperature) -> Self {
         Counted {
             below,
             cache,
+            temperature,
             last_level: AtomicBool::new(false),
             misses: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             times: OnceLock::new(),
+            latencies: OnceLock::new(),
         }
     }
 
@@ -49,6 +55,13 @@ impl Counted {
     /// Where times are noted from now on.
     pub fn set_times(&self, times: &Arc<ReadTimes>) {
         self.times.get_or_init(|| Arc::clone(times));
+    }
+
+    /// Where times are noted, too: with those of other tables of the same tier. What was read to open the table does not count: the next
+    /// read is timed, because many a cold table has few.
+    pub fn set_latencies(&self, latencies: &Arc<Latencies>) {
+        self.latencies.get_or_init(|| Arc::clone(latencies));
+        self.reads.store(0, Ordering::Relaxed);
     }
 
     /// A reader did not find a data block in the cache.
@@ -64,14 +77,16 @@ impl Counted {
     fn read_timed(&self, times: &ReadTimes, clock: &dyn Clock, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = clock.monotonic_ns();
         let result = self.below.read_at(offset, buffer);
-        times.note(clock.monotonic_ns().saturating_sub(start));
+        let ns = clock.monotonic_ns().saturating_sub(start);
+        times.note(ns);
+        self.latencies.get().into_iter().for_each(|latencies| latencies.record(ns));
         result
     }
 }
 
 impl ReadAt for Counted {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.cache.count_read(self.last_level.load(Ordering::Relaxed), buffer.len() as u64);
+        self.cache.count_read(self.last_level.load(Ordering::Relaxed), self.temperature, buffer.len() as u64);
         if buffer.len() <= LONGEST
             && self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIMED_READS)
             && let Some(times) = self.times.get()

@@ -7,12 +7,13 @@
 //! Reading order: `block` (how a search in a block works) and `block_builder`, `index` (how a block is found), `frame` (checksums and
 //! compression around every block), `footer` and `properties`; then `builder` writes a table (`window` and `pack`: with
 //! compression in other threads), `reader` opens one and answers gets, `cursor`
-//! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte. `search` has the
-//! machine-specific code, `slab` the memory of cached blocks. The byte-by-byte format is in docs/format.md.
+//! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte, `copy` writes it again as it
+//! is. `search` has the machine-specific code, `slab` the memory of cached blocks. The byte-by-byte format is in docs/format.md.
 
 pub mod block;
 mod block_builder;
 mod builder;
+mod copy;
 mod counted;
 mod cursor;
 mod footer;

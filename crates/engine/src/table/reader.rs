@@ -18,6 +18,7 @@ use crate::coding::Decoder;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{Kind, Seq};
+use crate::ledger::Latencies;
 use crate::manifest::TableInfo;
 use crate::placement::held::Holding;
 use crate::range_del::RangeTombstones;
@@ -94,7 +95,7 @@ impl Table {
     /// Opens a table and checks footer and properties against what the manifest says of it.
     pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
         let id = FileId::table(info.number);
-        let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache)));
+        let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache), info.temperature));
         let mut frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 };
         let bytes = frames.file.len();
         if bytes != info.bytes {
@@ -141,6 +142,11 @@ impl Table {
         self.file.set_times(times);
     }
 
+    /// Where it notes them, too: together with the other tables of its tier.
+    pub fn set_latencies(&self, latencies: &Arc<Latencies>) {
+        self.file.set_latencies(latencies);
+    }
+
     /// How many data blocks readers did not find in the cache since the last call.
     pub fn take_misses(&self) -> u64 {
         self.file.take_misses()
@@ -150,7 +156,7 @@ impl Table {
     pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
         let number = info.number;
         let id = FileId::table(number);
-        let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache)));
+        let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache), info.temperature));
         Arc::new(Table {
             frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 },
             footer: Footer { db, number, data_end: 0, sections: [0; 5], digest: 0 },

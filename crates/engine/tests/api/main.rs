@@ -14,6 +14,7 @@ mod placement;
 mod read;
 mod recovery;
 mod tiering;
+mod tiers;
 mod timed;
 mod write;
 

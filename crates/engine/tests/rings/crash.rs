@@ -5,18 +5,19 @@
 //! A failure prints the command that repeats it. `CRASH_SEEDS=n` tries n images per call instead of the usual number.
 
 use crate::check::{self, Found};
+use crate::machine::{Front, Hook, Machine, with_tiers};
 use crate::model::{Model, Progress};
 use crate::runner::{Runner, builder, settings};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
-use sinter_storage::store::{Cause, CrashMode, FaultStore, FileId, MemoryStore, Store};
+use sinter_storage::store::{Calls, Cause, CrashMode, ENOSPC, Fault, FaultStore, FileId, MemoryStore, Operation, Store};
 use sinterdb::db::{Builder, Durability, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// States that each workload contributes at least; 21 of them make more than 20,000.
+/// States that each workload contributes at least; 24 of them make more than 30,000.
 const STATES: u64 = 1_400;
 
 /// One image in so many is also crashed during its recovery.
@@ -48,14 +49,34 @@ fn mode(call: u64, seed: u64) -> CrashMode {
     }
 }
 
+/// The same for one of several stores: without a random fate all have the same one.
+fn mode_of(call: u64, seed: u64, store: usize) -> CrashMode {
+    mode(call.wrapping_add(store as u64 * 0x9e37_79b9), seed)
+}
+
+/// A runner over a machine, whose first tier is full at the appends that the workload says.
+fn runner(workload: &Arc<Workload>, model: &Arc<Model>, machine: &Machine, hook: Option<&Hook>) -> (Runner, Front) {
+    let front = machine.front(hook);
+    for at in workload.full {
+        front.tiers[0].inject(Fault::once(Calls::Only(Operation::Append), *at, ENOSPC).torn(700));
+    }
+    let (primary, tiers) = front.stores();
+    let mut runner = Runner::new(workload, model, primary);
+    runner.tiers = tiers;
+    (runner, front)
+}
+
 /// A workload without crashes: the number of its mutating calls.
 fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
-    let memory = Arc::new(MemoryStore::new());
-    let store = Arc::new(FaultStore::new(memory.clone()));
-    let mut runner = Runner::new(workload, model, store.clone());
+    let machine = Machine::new(workload.tiers);
+    let (mut runner, front) = runner(workload, model, &machine, None);
     runner.open().expect("nothing fails");
     while runner.step().expect("nothing fails") {}
-    let ledger = runner.db().stats().ledger;
+    let stats = runner.db().stats();
+    runner.db().check_ledger().expect("every byte is explained");
+    let ledger = stats.ledger;
+    let ticker = |name: &str| stats.tickers.iter().find(|t| t.0 == name).map_or(0, |t| t.1);
+    let fallen = ticker("sinterdb.tier.fallback.count");
     let side = runner.db().family("side");
     let waiting = side.and_then(|side| runner.db().property(&side, "rocksdb.num-files-at-level0"));
     runner.close().expect("nothing fails");
@@ -63,7 +84,12 @@ fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
     let flushed = ledger.sum(|cause| cause == Cause::Flush);
     println!("{}: {flushed} bytes flushed, {compacted} compacted", workload.name);
     match workload.name {
-        "manifest" => assert!(memory.bytes(FileId::manifest(1)).is_err(), "the manifest was never replaced"),
+        "manifest" => assert!(machine.primary.bytes(FileId::manifest(1)).is_err(), "the manifest was never replaced"),
+        "tier_full" => assert!(fallen > 0, "no tier was full"),
+        "tier_moves" | "tier_attach" => {
+            let made: Vec<u64> = front.tiers.iter().map(|store| store.count(Operation::Create)).collect();
+            assert!(made.iter().all(|files| *files > 2), "beside the identity: {made:?}");
+        }
         "trivial_move" => {
             let waiting: u64 = waiting.and_then(|n| n.parse().ok()).expect("a number");
             assert!(compacted == 0 && waiting < 3, "{compacted} of {flushed} bytes were rewritten, {waiting} tables never moved");
@@ -75,7 +101,7 @@ fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
         }
         _ => {}
     }
-    store.mutating_calls()
+    front.mutating_calls()
 }
 
 /// `CRASH=workload:call:seed` repeats one image.
@@ -102,11 +128,10 @@ fn ring(workload: Workload) {
         pieces: AtomicU64::new(0),
         failure: Mutex::default(),
     });
-    let memory = Arc::new(MemoryStore::new());
-    let store = Arc::new(FaultStore::new(memory.clone()));
-    let hook = ring.clone();
-    store.on_call(Some(Arc::new(move |call, _| hook.power_cut(&memory, call))));
-    let mut runner = Runner::new(&workload, &model, store);
+    let machine = Arc::new(Machine::new(workload.tiers));
+    let (judge, crashing) = (ring.clone(), machine.clone());
+    let hook: Hook = Arc::new(move |call, _| judge.power_cut(&crashing, call));
+    let (mut runner, _) = runner(&workload, &model, &machine, Some(&hook));
     runner.progress = ring.progress.clone();
     let hook = ring.clone();
     runner.on_checkpoint = Some(Arc::new(move |memory, progress| hook.target(memory, progress)));
@@ -122,13 +147,13 @@ fn ring(workload: Workload) {
 
 impl Ring {
     /// Judges images of the store as it is before a call.
-    fn power_cut(&self, memory: &MemoryStore, call: u64) {
+    fn power_cut(&self, machine: &Machine, call: u64) {
         let progress = *self.progress.lock();
         for seed in (0..self.seeds).filter(|seed| self.only.is_none_or(|only| only == (call, *seed))) {
             if self.failure.lock().is_some() {
                 return;
             }
-            let image = memory.crash_with(mode(call, seed));
+            let image = machine.crash(|store| mode_of(call, seed, store));
             let number = call * self.seeds + seed;
             let judged = catch_unwind(AssertUnwindSafe(|| self.judge(image, &progress, number)));
             let problem = match judged {
@@ -142,10 +167,9 @@ impl Ring {
         }
     }
 
-    fn judge(&self, image: MemoryStore, progress: &Progress, number: u64) -> Result<(), String> {
+    fn judge(&self, image: Machine, progress: &Progress, number: u64) -> Result<(), String> {
         let chosen = self.only.is_some();
-        let again = (chosen || number.is_multiple_of(AGAIN)).then(|| image.clone_image());
-        let image = Arc::new(image);
+        let again = (chosen || number.is_multiple_of(AGAIN)).then(|| image.image());
         let found = self.recover(&image, progress)?;
         if chosen || number % CONTINUE == 1 {
             self.go_on(&image, &found)?;
@@ -161,10 +185,10 @@ impl Ring {
     }
 
     /// Opens an image and finds the moment that it shows.
-    fn recover(&self, image: &Arc<MemoryStore>, progress: &Progress) -> Result<Found, String> {
+    fn recover(&self, image: &Machine, progress: &Progress) -> Result<Found, String> {
         self.states.fetch_add(1, Ordering::Relaxed);
-        let files = format!("{image:?}");
-        let db = self.builder().open_store(image.clone()).map_err(|error| format!("does not open: {error}; {files}"))?;
+        let files = image.files();
+        let db = image.open(self.builder()).map_err(|error| format!("does not open: {error}; {files}"))?;
         let written = db.property(&db.default_family(), "rocksdb.num-files-at-level0").and_then(|n| n.parse().ok());
         self.pieces.fetch_max(written.unwrap_or(0), Ordering::Relaxed);
         let found = check::compare(&db, &self.model, progress).map_err(|problem| format!("{problem:?}; {files}"))?;
@@ -176,14 +200,14 @@ impl Ring {
     }
 
     /// The recovered database takes writes and keeps them.
-    fn go_on(&self, image: &Arc<MemoryStore>, found: &Found) -> Result<(), String> {
+    fn go_on(&self, image: &Machine, found: &Found) -> Result<(), String> {
         let fail = |what: &str, error: String| format!("after recovery, {what}: {error}");
-        let db = self.builder().open_store(image.clone()).map_err(|e| fail("open", e.to_string()))?;
+        let db = image.open(self.builder()).map_err(|e| fail("open", e.to_string()))?;
         let sync = WriteOptions { durability: Durability::Sync };
         db.put_with(&db.default_family(), b"zz", b"new", &sync).map_err(|e| fail("put", e.to_string()))?;
-        let later = Arc::new(image.crash_with(CrashMode::DropUnsynced));
+        let later = image.crash(|_| CrashMode::DropUnsynced);
         drop(db);
-        let db = self.builder().open_store(later).map_err(|e| fail("open again", e.to_string()))?;
+        let db = later.open(self.builder()).map_err(|e| fail("open again", e.to_string()))?;
         let keys: Vec<&[u8]> = self.model.keys.iter().map(Vec::as_slice).collect();
         let mut all = check::read_all(&db, &keys).map_err(|e| fail("read", format!("{e:?}")))?;
         let new = all.get_mut("default").and_then(|contents| contents.remove(&b"zz"[..]));
@@ -194,15 +218,15 @@ impl Ring {
     }
 
     /// Cuts the power at each call of the recovery: what the first recovery found, the second one finds.
-    fn crash_again(&self, image: MemoryStore, found: &Found, number: u64) -> Result<(), String> {
-        let memory = Arc::new(image);
-        let store = Arc::new(FaultStore::new(memory.clone()));
-        let images: Arc<Mutex<Vec<MemoryStore>>> = Arc::default();
-        let (from, into) = (memory.clone(), images.clone());
-        store.on_call(Some(Arc::new(move |call, _| into.lock().push(from.crash_with(mode(number, 2 + call))))));
-        drop(self.builder().open_store(store).map_err(|error| format!("does not open: {error}"))?);
+    fn crash_again(&self, image: Machine, found: &Found, number: u64) -> Result<(), String> {
+        let machine = Arc::new(image);
+        let images: Arc<Mutex<Vec<Machine>>> = Arc::default();
+        let (from, into) = (machine.clone(), images.clone());
+        let hook: Hook = Arc::new(move |call, _| into.lock().push(from.crash(|store| mode_of(number, 2 + call, store))));
+        let (primary, tiers) = machine.front(Some(&hook)).stores();
+        drop(with_tiers(self.builder(), tiers).open_store(primary).map_err(|error| format!("does not open: {error}"))?);
         for (call, image) in std::mem::take(&mut *images.lock()).into_iter().enumerate() {
-            let second = self.recover(&Arc::new(image), &exactly(found));
+            let second = self.recover(&image, &exactly(found));
             let label = |what: String| format!("after a second crash before call {call} of the recovery: {what}");
             self.same(found, &second.map_err(label)?).map_err(label)?;
         }
@@ -274,4 +298,7 @@ rings!(
     snapshots,
     aging_leveled,
     aging_universal,
+    tier_moves,
+    tier_attach,
+    tier_full,
 );

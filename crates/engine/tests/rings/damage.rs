@@ -177,6 +177,9 @@ fn places(image: &Image, count: u64) -> Vec<(FileId, u64)> {
     for kind in FileKind::ALL {
         let mine: Vec<_> = files.iter().filter(|(id, len)| id.kind == kind && *len > 0).collect();
         let total: u64 = mine.iter().map(|(_, len)| len).sum();
+        if total == 0 {
+            continue;
+        }
         let share = count / 3 + 1;
         let mut random = Random(share);
         for n in 0..share {

@@ -51,6 +51,10 @@ pub enum Step {
     Pass(u64),
     /// Data younger than so many seconds stays above the last level.
     Preclude(&'static str, u64),
+    /// So many seconds pass, and tables move to other tiers.
+    Age(u64),
+    /// The database is opened again with one tier more.
+    Attach,
 }
 
 /// The key that every batch sets to its own index, so that a recovered state says which moment it claims to be.

@@ -2,11 +2,12 @@
 //! calls.
 
 use crate::check::{self, Problem};
+use crate::machine::with_tiers;
 use crate::model::{Batch, Change, Model, Progress, Step, mark};
 use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
-use sinterdb::clock::{Clock, ManualClock};
+use sinterdb::clock::ManualClock;
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
@@ -63,6 +64,9 @@ pub struct Runner {
     /// The step that comes next.
     pub next: usize,
     pub identity: u8,
+    /// Stores of tiers, and how many of them are attached.
+    pub tiers: Vec<Arc<dyn Store>>,
+    attached: usize,
     clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     db: Option<Db>,
@@ -79,6 +83,8 @@ impl Runner {
             on_checkpoint: None,
             next: 0,
             identity: 1,
+            tiers: Vec::new(),
+            attached: workload.attached,
             clock: Arc::default(),
             store,
             db: None,
@@ -88,9 +94,8 @@ impl Runner {
     }
 
     pub fn open(&mut self) -> Result<()> {
-        let db = builder_at(self.identity, self.clock.clone())
-            .family("default", self.workload.settings.clone())
-            .open_store(self.store.clone())?;
+        let builder = builder(self.identity).clock(self.clock.clone()).family("default", self.workload.settings.clone());
+        let db = with_tiers(builder, self.tiers.iter().take(self.attached).cloned()).open_store(self.store.clone())?;
         self.families = db.families().into_iter().filter_map(|f| Some((self.known(f.name())?, f))).collect();
         self.db = Some(db);
         Ok(())
@@ -195,7 +200,7 @@ impl Runner {
             }
             Step::Release => self.release(),
             Step::Pass(seconds) => {
-                self.clock.set_unix_seconds(self.clock.unix_seconds() + seconds);
+                self.clock.advance_seconds(*seconds);
                 Ok(())
             }
             Step::Preclude(name, seconds) => {
@@ -203,6 +208,18 @@ impl Runner {
                 let preclude_last_level_data_seconds = Preclude::Seconds(*seconds);
                 let settings = FamilySettings { preclude_last_level_data_seconds, ..self.db().family_settings(family)? };
                 self.db().change_family_settings(family, settings)
+            }
+            Step::Age(seconds) => {
+                self.clock.advance_seconds(*seconds);
+                self.db().wait_for_compactions()
+            }
+            Step::Attach => {
+                // A step that failed is taken again.
+                if self.is_open() {
+                    self.close()?;
+                    self.attached += 1;
+                }
+                self.open()
             }
         }
     }

@@ -12,6 +12,11 @@ pub struct Workload {
     pub steps: Vec<Step>,
     /// Recoveries have this much memory for a memtable, bytes, and twice as much for all; `None`: what the settings say.
     pub recovery_memory: Option<u64>,
+    /// Stores of tiers, and how many of them are attached from the start.
+    pub tiers: usize,
+    pub attached: usize,
+    /// Appends to the first tier that find it full.
+    pub full: &'static [u64],
 }
 
 /// The smallest tree that has everything.
@@ -40,6 +45,9 @@ struct Script {
     name: &'static str,
     settings: FamilySettings,
     recovery_memory: Option<u64>,
+    tiers: usize,
+    attached: usize,
+    full: &'static [u64],
     steps: Vec<Step>,
     random: Random,
     families: Vec<&'static str>,
@@ -56,6 +64,9 @@ impl Script {
             name,
             settings: tiny(style),
             recovery_memory: None,
+            tiers: 0,
+            attached: 0,
+            full: &[],
             steps: Vec::new(),
             random: Random(seed),
             families: vec!["default"],
@@ -129,7 +140,8 @@ impl Script {
     fn done(&mut self) -> Workload {
         self.then(Step::Read);
         let (settings, steps) = (self.settings.clone(), std::mem::take(&mut self.steps));
-        Workload { name: self.name, settings, steps, recovery_memory: self.recovery_memory }
+        let Script { name, recovery_memory, tiers, attached, full, .. } = *self;
+        Workload { name, settings, steps, recovery_memory, tiers, attached, full }
     }
 }
 
@@ -318,6 +330,41 @@ pub fn aging_leveled() -> Workload {
 
 pub fn aging_universal() -> Workload {
     aging("aging_universal", Universal)
+}
+
+/// Data grows cold: tables move as they are, and merges write to tiers.
+pub fn tier_moves() -> Workload {
+    let mut script = Script::new("tier_moves", Leveled);
+    (script.tiers, script.attached) = (2, 2);
+    script.settings.temperature_ages = "hot 100, cold 1000, ice".parse().expect("ages");
+    // A time of 0 is not known.
+    script.ranges = true;
+    script.then(Step::Age(5000));
+    for _ in 0..3 {
+        script.batches(22, 6).then(Step::Flush).then(Step::Age(60)).batches(10, 6).then(Step::Flush).then(Step::Age(500));
+    }
+    script.then(Step::Age(2000)).batches(20, 6).then(Step::Compact("default")).then(Step::Reopen).then(Step::Age(150)).batches(6, 3).done()
+}
+
+/// A tree that grew without tiers gets one, and later another.
+pub fn tier_attach() -> Workload {
+    let mut script = Script::new("tier_attach", Universal);
+    script.tiers = 2;
+    script.settings.temperature_ages = "hot 100, cold 1000, ice".parse().expect("ages");
+    script.then(Step::Age(5000)).batches(30, 6).then(Step::Flush).then(Step::Age(150)).then(Step::Attach);
+    script.batches(25, 6).then(Step::Flush).then(Step::Age(200)).batches(10, 3).then(Step::Attach).then(Step::Age(1200));
+    script.create("side", Leveled).batches(20, 5).then(Step::Flush).then(Step::Age(3000)).batches(8, 3).then(Step::Reopen);
+    script.batches(6, 3).done()
+}
+
+/// Everything is to be cold, and the cold tier is full now and then.
+pub fn tier_full() -> Workload {
+    let mut script = Script::new("tier_full", Leveled);
+    (script.tiers, script.attached) = (1, 1);
+    script.full = &[1, 4, 5, 9, 15, 16, 17, 30];
+    script.settings.temperature_ages = "cold".parse().expect("ages");
+    script.then(Step::Age(5000)).batches(60, 6).then(Step::Flush).batches(40, 6).then(Step::Compact("default")).then(Step::Age(10));
+    script.batches(40, 6).then(Step::Flush).then(Step::Age(10)).batches(10, 4).done()
 }
 
 /// A little of everything, short: for rings whose cost grows with the square of the length.

@@ -18,7 +18,7 @@ impl Engine for SinterEngine {
         let file = spec.options()?;
         let (database, families) = (file.db.clone(), file.families.clone());
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
-        let opener = SinterOpener { path, database, families, disable_wal, hide_limits };
+        let opener = SinterOpener { path, database, families, disable_wal, hide_limits, slow: BTreeMap::new() };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,

@@ -1,11 +1,13 @@
 //! SinterDB as a target.
 
 use super::{Counters, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
-use sinter_storage::store::{Cause, DirStore, Store};
-use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
+use sinter_storage::store::{Cause, DirStore, Medium, Store, Temperature, Throttle};
+use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
+use sinterdb::manifest;
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How to open SinterDB.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct SinterOpener {
     pub disable_wal: bool,
     /// Show it a system without cgroups.
     pub hide_limits: bool,
+    /// Tiers that are as slow as a medium, by a model ([`Throttle`]). Their directories stand in `database`.
+    pub slow: BTreeMap<Temperature, Medium>,
 }
 
 impl Opener for SinterOpener {
@@ -29,7 +33,13 @@ impl Opener for SinterOpener {
         if fresh {
             remove_database(&self.path)?;
         }
-        let builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
+        let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
+        for (temperature, path) in self.database.tiers.named() {
+            let store = DirStore::open(path, fresh)?;
+            if let Some(medium) = self.slow.get(&temperature) {
+                builder = builder.tier_store(temperature, Arc::new(Throttle::new(Arc::new(store), *medium)));
+            }
+        }
         let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open(&self.path)?;
@@ -240,10 +250,19 @@ fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
     Ok(root)
 }
 
-/// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays.
+/// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays, and so
+/// does a tier that is not this database's.
 fn remove_database(path: &Path) -> Outcome<()> {
     let store = DirStore::open(path, true)?;
     let _lock = store.lock().map_err(sinterdb::Error::from)?;
+    let state = manifest::load(&store).ok().and_then(|loaded| loaded.state);
+    for (_, tier) in state.map(|state| find_tiers(&state).stores).unwrap_or_default() {
+        let _lock = tier.lock().map_err(sinterdb::Error::from)?;
+        for (id, _) in tier.list()? {
+            tier.delete(id)?;
+        }
+        tier.sync_names()?;
+    }
     for (id, _) in store.list()? {
         store.delete(id)?;
     }
@@ -268,6 +287,7 @@ mod tests {
             families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,
             hide_limits: false,
+            slow: BTreeMap::new(),
         };
         let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
         let config = BenchConfig { num: 1000, ..BenchConfig::default() };

@@ -9,9 +9,44 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+
+/// How one directory lies to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// Both are one directory.
+    Same,
+    /// The first lies somewhere below the second.
+    Inside,
+    /// The second lies somewhere below the first.
+    Around,
+    /// None of these.
+    Apart,
+}
+
+/// How directory `a`, which exists, lies to directory `b`, which exists. Symbolic links and bind mounts are seen through.
+pub fn relation(a: &Path, b: &Path) -> io::Result<Relation> {
+    let identity = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
+    let (one, other) = (identity(a)?, identity(b)?);
+    if one == other {
+        return Ok(Relation::Same);
+    }
+    let above = |path: &Path, wanted| -> io::Result<bool> {
+        for ancestor in fs::canonicalize(path)?.ancestors().skip(1) {
+            if identity(ancestor)? == wanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    Ok(match (above(a, other)?, above(b, one)?) {
+        (true, _) => Relation::Inside,
+        (_, true) => Relation::Around,
+        _ => Relation::Apart,
+    })
+}
 
 /// The file that stands for the whole store in [`Store::lock`].
 const LOCK: &str = "LOCK";
@@ -204,5 +239,9 @@ impl ReadAt for DirReader {
 
     fn will_need(&self, offset: u64, length: u64) {
         sys::will_need(&self.file, offset, length);
+    }
+
+    fn will_not_need(&self, offset: u64, length: u64) {
+        sys::will_not_need(&self.file, offset, length);
     }
 }

@@ -21,13 +21,15 @@ pub enum Reason {
     Manual = 6,
     /// The shape of the tree changed with the family's style.
     StyleChange = 7,
+    /// A table moved to another tier as it was.
+    Temperature = 8,
     /// Data has become old enough for the last level.
-    Age = 8,
+    Age = 9,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::RunCount,
         Reason::LevelSize,
         Reason::SizeRatio,
@@ -36,6 +38,7 @@ impl Reason {
         Reason::Tombstones,
         Reason::Manual,
         Reason::StyleChange,
+        Reason::Temperature,
         Reason::Age,
     ];
 
@@ -50,6 +53,7 @@ impl Reason {
             Reason::Tombstones => "tombstones",
             Reason::Manual => "manual",
             Reason::StyleChange => "style-change",
+            Reason::Temperature => "temperature",
             Reason::Age => "age",
         }
     }
@@ -110,11 +114,11 @@ pub enum Temperature {
 }
 
 impl Temperature {
-    /// Every temperature, from unknown and hot to cold.
+    /// Every temperature, the hottest first; nothing known stands before all.
     pub const ALL: [Temperature; 6] =
         [Temperature::Unknown, Temperature::Hot, Temperature::Warm, Temperature::Cool, Temperature::Cold, Temperature::Ice];
 
-    /// The name used in settings and reports.
+    /// The name used in settings and statistics.
     pub fn name(self) -> &'static str {
         match self {
             Temperature::Unknown => "unknown",
@@ -124,6 +128,16 @@ impl Temperature {
             Temperature::Cold => "cold",
             Temperature::Ice => "ice",
         }
+    }
+
+    /// The temperature of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Temperature::ALL.into_iter().find(|temperature| temperature.name() == name)
+    }
+
+    /// The temperature of a format byte: its place in the enumeration, which only grows at the end.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Temperature::ALL.into_iter().find(|temperature| *temperature as u8 == byte)
     }
 }
 

@@ -31,6 +31,21 @@ impl MeterSnapshot {
     pub fn total_written(&self) -> u64 {
         self.written.values().sum()
     }
+
+    /// What both stores did.
+    #[must_use]
+    pub fn and(mut self, other: &MeterSnapshot) -> Self {
+        for (line, bytes) in &other.written {
+            *self.written.entry(*line).or_default() += bytes;
+        }
+        self.read_bytes += other.read_bytes;
+        self.reads += other.reads;
+        self.created += other.created;
+        self.deleted += other.deleted;
+        self.syncs += other.syncs;
+        self.name_syncs += other.name_syncs;
+        self
+    }
 }
 
 #[derive(Debug, Default)]
@@ -190,5 +205,9 @@ impl ReadAt for MeterReader {
 
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
+    }
+
+    fn will_not_need(&self, offset: u64, length: u64) {
+        self.below.will_not_need(offset, length);
     }
 }

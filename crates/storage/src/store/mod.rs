@@ -18,15 +18,17 @@ mod memory;
 mod meter;
 mod sys;
 mod throttle;
+mod tiers;
 
 pub use behind::behind;
-pub use dir::DirStore;
+pub use dir::{DirStore, Relation, relation};
 pub use error::{Result, StoreError};
 pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
 pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
 pub use meter::{Meter, MeterSnapshot};
 pub use throttle::{Medium, Sleep, Throttle};
+pub use tiers::Tiers;
 
 use std::fmt;
 use std::path::Path;
@@ -41,11 +43,13 @@ pub enum FileKind {
     Log,
     /// A sorted table.
     Table,
+    /// Says which tier of which database a store is.
+    Tier,
 }
 
 impl FileKind {
     /// Every kind, for listings.
-    pub const ALL: [FileKind; 3] = [FileKind::Manifest, FileKind::Log, FileKind::Table];
+    pub const ALL: [FileKind; 4] = [FileKind::Manifest, FileKind::Log, FileKind::Table, FileKind::Tier];
 
     /// The ending of the file's name.
     pub fn extension(self) -> &'static str {
@@ -53,6 +57,7 @@ impl FileKind {
             FileKind::Manifest => "manifest",
             FileKind::Log => "log",
             FileKind::Table => "sst",
+            FileKind::Tier => "tier",
         }
     }
 }
@@ -80,6 +85,11 @@ impl FileId {
     /// A table.
     pub fn table(number: u64) -> Self {
         FileId { kind: FileKind::Table, number }
+    }
+
+    /// The identity of a tier.
+    pub fn tier(number: u64) -> Self {
+        FileId { kind: FileKind::Tier, number }
     }
 
     /// Reads a name such as `000012.sst`; `None` for anything that is not ours.
@@ -170,6 +180,9 @@ fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Res
     copied.map(Shared::Copied)
 }
 
+/// After an append failed, all that was appended before can be read but for this many bytes at most, which the appender may hold back.
+pub const HELD_BACK: usize = 1 << 20;
+
 /// The one writer of a file.
 pub trait Appender: Send {
     /// Adds bytes at the end. In the kernel (or the medium) when it returns, not yet durable.
@@ -205,4 +218,7 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
 
     /// Tells the medium that this range will be read soon. A hint: failures are not reported.
     fn will_need(&self, _offset: u64, _length: u64) {}
+
+    /// Tells the medium that this range need not be kept in memory, so that the next read of it costs what a read costs. A hint.
+    fn will_not_need(&self, _offset: u64, _length: u64) {}
 }

@@ -46,9 +46,18 @@ pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
 
 /// Asks for `length` bytes from `offset` to be read ahead into the page cache. A hint, so there is no error.
 pub(super) fn will_need(file: &File, offset: u64, length: u64) {
+    advise(file, offset, length, libc::POSIX_FADV_WILLNEED);
+}
+
+/// Asks for `length` bytes from `offset` to be dropped from the page cache. A hint, so there is no error.
+pub(super) fn will_not_need(file: &File, offset: u64, length: u64) {
+    advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
+}
+
+fn advise(file: &File, offset: u64, length: u64, advice: libc::c_int) {
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
     // SAFETY: plain integers and a descriptor that is open for as long as `file` is borrowed.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_WILLNEED) };
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, advice) };
 }
 
 /// Bytes that an unprivileged process can still write on the file system of `directory`.

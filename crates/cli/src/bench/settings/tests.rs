@@ -10,7 +10,7 @@ fn settings(line: &str) -> Result<Chosen, Vec<String>> {
 
 #[test]
 fn without_flags_it_is_db_bench() {
-    let Chosen { database, family, notes } = settings("").unwrap();
+    let Chosen { database, family, notes, .. } = settings("").unwrap();
     assert_eq!((database.cache_size, database.max_background_jobs, database.bytes_per_sync), (32 << 20, 2, 1 << 20));
     assert_eq!(database.max_total_wal_size, 512 << 20);
     assert_eq!((family.write_buffer_size, family.max_write_buffer_number, family.block_size), (64 << 20, 2, 4096));
@@ -84,7 +84,7 @@ fn budgets_and_files_replace_the_defaults_of_db_bench() {
         "OPTIONS",
         "[Version]\n  rocksdb_version=7.8.3\n[DBOptions]\n  max_background_jobs=3\n  foo_bar=1\n[CFOptions \"default\"]\n  num_levels=4\n",
     );
-    let Chosen { database, family, notes } = settings(&format!("--options_file={options}")).unwrap();
+    let Chosen { database, family, notes, .. } = settings(&format!("--options_file={options}")).unwrap();
     assert_eq!((database.max_background_jobs, family.num_levels), (3, 4));
     assert!(notes.iter().any(|note| note.contains("foo_bar")), "{notes:?}");
     let wrong = file("bad.toml", "cache_sice = 1\n");
@@ -103,4 +103,30 @@ fn the_listing_names_every_setting() {
     let listing = listing(&database, &family);
     assert_eq!(listing["compression"], "snappy");
     assert_eq!(listing["cache_size"], "32MiB");
+}
+
+#[test]
+fn tiers_are_directories_and_may_be_slow() {
+    let Chosen { database, family, slow, .. } =
+        settings("--tier cold=/slow --tier=ice=tape --tier_model cold=8.5,150 --temperature_ages=cold").unwrap();
+    assert!(database.to_toml().contains("tiers = \"cold=/slow, ice=tape\"\n"), "{}", database.to_toml());
+    assert!(family.to_toml().contains("temperature_ages = \"cold\"\n"), "{}", family.to_toml());
+    let medium = Medium { read_mb_per_s: 150.0, write_mb_per_s: 150.0, seek: Duration::from_micros(8500) };
+    assert_eq!(slow, BTreeMap::from([(Temperature::Cold, medium)]));
+    for (line, part) in [
+        ("--tier=/slow", "not TEMPERATURE=DIRECTORY"),
+        ("--tier=tepid=/slow", "tepid"),
+        ("--tier=cold=/a --tier=cold=/b", "two directories"),
+        ("--tier_model=cold=8,150", "there is no tier cold"),
+        ("--tier=cold=/slow --tier_model=cold=8", "as in cold=8,150"),
+        ("--tier=cold=/slow --tier_model=cold=-1,150", "as in cold=8,150"),
+        ("--tier=cold=/slow --tier_model=cold=nan,150", "as in cold=8,150"),
+        ("--temperature_ages=hot", ""),
+        ("--temperature_ages=hot,cold", "nothing can come behind it"),
+    ] {
+        match settings(line) {
+            Ok(_) => assert!(part.is_empty(), "{line}"),
+            Err(complaints) => assert!(!part.is_empty() && complaints.join("; ").contains(part), "{line}: {complaints:?}"),
+        }
+    }
 }

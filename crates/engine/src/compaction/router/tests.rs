@@ -3,7 +3,7 @@
 use super::super::collapse::{Rules, collapse};
 use super::super::throttle::Rests;
 use super::*;
-use crate::key::{Kind, kind_of, trailer};
+use crate::key::{Kind, kind_of, put_timed, trailer};
 use crate::merge::Merge;
 use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay};
 use crate::times::Cut;
@@ -80,7 +80,7 @@ fn get(levels: &[Level], key: &[u8], snapshot: Seq, operator: &Append) -> Option
             resolver.covered(covering);
         }
         let mut versions: Vec<&Entry> = entries.iter().filter(|e| e.0 == key).collect();
-        versions.sort_by(|a, b| b.1.cmp(&a.1));
+        versions.sort_by_key(|entry| std::cmp::Reverse(entry.1));
         for (_, trailer, value) in versions {
             if resolver.version(seq_of(*trailer), kind_of(*trailer).unwrap(), value).is_break() {
                 break;
@@ -94,10 +94,10 @@ fn get(levels: &[Level], key: &[u8], snapshot: Seq, operator: &Append) -> Option
 }
 
 /// Merges `sources` (newest first) into two outputs.
-fn route(sources: &[Level], rules: &Rules<'_>, upper: Option<(Seq, &[Span])>, table_bytes: u64) -> Routed<Made> {
+fn route(sources: &[Level], rules: &Rules<'_>, upper: Option<(Cut, &[Span])>, table_bytes: u64) -> Routed<Made> {
     let tombstones = RangeTombstones::union(sources.iter().map(|s| &*s.1));
     let limits = Limits { table_bytes, overlap_bytes: 1 << 40, grandparents: &[] };
-    let upper = upper.map(|(after, spans)| Upper { after, spans, factory: Maker, limits });
+    let upper = upper.map(|(old, spans)| Upper { old, spans, factory: Maker, limits });
     let mut router = Router::new(Maker, limits, rules.surviving(&tombstones), upper);
     let merge = Merge::new(sources.iter().map(|s| VecCursor::new(s.0.clone())).collect());
     collapse(merge, (None, None), &tombstones, rules, Rests::new(&NO, &NO, None), &mut router).unwrap().unwrap();
@@ -145,11 +145,11 @@ impl Case {
         Case { history, parts: (base as usize, to as usize), snapshots, operator: Arc::new(Append { partial: rng.one_in(2) }) }
     }
 
-    fn rules(&self, zero_up_to: Seq, zeroed_seq: Seq) -> Rules<'_> {
+    fn rules(&self, zero_up_to: Option<Cut>, zeroed_seq: Seq) -> Rules<'_> {
         Rules {
             snapshots: &self.snapshots,
             bottommost: true,
-            zero_up_to: Some(Cut { seq: zero_up_to, time: 0 }),
+            zero_up_to,
             expired: None,
             zeroed_seq,
             merge: Some(&*self.operator),
@@ -168,14 +168,14 @@ fn no_reader_can_tell_where_a_merge_put_things() {
         let case = Case::random(&mut rng);
         let (base, to) = case.parts;
         // Some of the last level lost its numbers before anybody asked for ages.
-        let zero = if rng.one_in(3) { rng.below(base as u64 + 1) } else { base as u64 };
-        let old = route(&[written(&case.history, 0, base)], &case.rules(zero, 0), None, 100);
+        let zero = if rng.one_in(3) { Cut { seq: rng.below(base as u64 + 1), time: rng.below(260) } } else { Cut::ALL };
+        let old = route(&[written(&case.history, 0, base)], &case.rules(Some(zero), 0), None, 100);
         let zeroed = || old.cold.iter().flat_map(|t| &t.entries).filter(|e| seq_of(e.0.1) == 0).map(|e| e.1);
         let bound = zeroed().max().unwrap_or(0);
-        let (after, spans) = (rng.below(to as u64 + 1), spans(&mut rng));
-        let rules = case.rules(after, bound);
+        let (cut, spans) = (Cut { seq: rng.below(to as u64 + 1), time: rng.below(260) }, spans(&mut rng));
+        let rules = case.rules(Some(cut), bound);
         let sources = [written(&case.history, base, to), level(&old.cold)];
-        let made = route(&sources, &rules, Some((after, &spans)), 10 + rng.below(100));
+        let made = route(&sources, &rules, Some((cut, &spans)), 10 + rng.below(100));
         let levels = [written(&case.history, to, case.history.len()), level(&made.hot), level(&made.cold)];
         let visible = case.snapshots[case.snapshots.len() - 1];
         let later = visible..=case.history.len() as Seq;
@@ -186,7 +186,7 @@ fn no_reader_can_tell_where_a_merge_put_things() {
                 assert_eq!(get(&levels, key, snapshot, &case.operator).as_ref(), expected.get(key), "seed {seed} {snapshot} {key:?}");
             }
         }
-        check_places(seed, &made, after, &spans, &sources, &rules);
+        check_places(seed, &made, cut, &spans, &sources, &rules);
         hot += made.placed.hot;
         sunk += made.placed.sunk;
         zeroed_hot += level(&made.hot).0.iter().filter(|e| seq_of(e.1) == 0).count();
@@ -195,20 +195,26 @@ fn no_reader_can_tell_where_a_merge_put_things() {
 }
 
 /// Everything is where its number says, unless it must not be; and nothing was lost or made on the way.
-fn check_places(seed: u64, made: &Routed<Made>, after: Seq, spans: &[Span], sources: &[Level], rules: &Rules<'_>) {
+fn check_places(seed: u64, made: &Routed<Made>, cut: Cut, spans: &[Span], sources: &[Level], rules: &Rules<'_>) {
     let free = |key: &[u8]| spans.iter().any(|span| span.contains(key));
+    let is_young = |entry: &Entry, original: Seq| !cut.covers(original, own_time(entry.1, &entry.2));
     let (hot, cold) = (level(&made.hot), level(&made.cold));
     for (entry, original) in made.hot.iter().flat_map(|t| &t.entries) {
-        assert!(*original > after && free(&entry.0), "seed {seed}: {entry:?} of {original} went up");
+        let waits = *original > cut.seq && hot.1.covering(&entry.0, seq_of(entry.1)).is_some();
+        assert!(free(&entry.0) && (is_young(entry, *original) || waits), "seed {seed}: {entry:?} of {original} went up");
     }
     let mut sunk = 0;
     for (entry, original) in made.cold.iter().flat_map(|t| &t.entries) {
-        sunk += u64::from(*original > after);
-        assert!(*original <= after || !free(&entry.0) || seq_of(entry.1) == 0, "seed {seed}: {entry:?} of {original} went down");
+        let young = is_young(entry, *original);
+        sunk += u64::from(young);
+        let follows = || cold.0.iter().any(|other| other.0 == entry.0 && other.1 > entry.1);
+        let is_odd = seq_of(entry.1) == 0 || *original <= cut.seq;
+        let meets = || is_odd && cold.1.covering(&entry.0, MAX_SEQ).is_some();
+        assert!(!young || !free(&entry.0) || follows() || meets(), "seed {seed}: {entry:?} of {original} went down");
     }
     assert_eq!(made.placed, Placed { hot: hot.0.len() as u64, cold: cold.0.len() as u64 - sunk, sunk }, "seed {seed}");
     for fragment in hot.1.fragments() {
-        assert!(fragment.seqs.iter().all(|seq| *seq > after) && free(&fragment.start), "seed {seed}: {fragment:?}");
+        assert!(fragment.seqs.iter().all(|seq| *seq > cut.seq) && free(&fragment.start), "seed {seed}: {fragment:?}");
     }
     let tombstones = RangeTombstones::union(sources.iter().map(|s| &*s.1));
     assert_eq!(RangeTombstones::union([&*hot.1, &*cold.1]), rules.surviving(&tombstones), "seed {seed}");
@@ -241,13 +247,60 @@ fn a_zeroed_version_does_not_rise_over_what_stays_below() {
     // `a`: a newer version goes down. `b`: an older range tombstone that a snapshot needs. `c`: nothing.
     let entries = vec![entry("a", 50, Kind::Value), entry("a", 0, Kind::Value), entry("b", 0, Kind::Value), entry("c", 0, Kind::Value)];
     let tombstones = Arc::new(RangeTombstones::new([(b"b".to_vec(), b"bb".to_vec(), 50)]));
-    let made = route(&[(entries, tombstones)], &rules, Some((55, &all)), 1 << 20);
+    let made = route(&[(entries, tombstones)], &rules, Some((Cut { seq: 55, time: 0 }, &all)), 1 << 20);
     let keys = |tables: &[Made]| -> Vec<(Vec<u8>, Seq)> {
         tables.iter().flat_map(|t| t.entries.iter().map(|e| (e.0.0.clone(), seq_of(e.0.1)))).collect()
     };
     assert_eq!(keys(&made.hot), [(b"c".to_vec(), 0)]);
     assert_eq!(keys(&made.cold), [(b"a".to_vec(), 50), (b"a".to_vec(), 0), (b"b".to_vec(), 0)]);
     assert_eq!(made.placed, Placed { hot: 1, cold: 1, sunk: 2 });
+}
+
+#[test]
+fn a_time_of_its_own_does_not_take_a_value_past_others() {
+    let all = [Span::default()];
+    let rules = Rules {
+        snapshots: &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
+        bottommost: true,
+        zero_up_to: None,
+        expired: None,
+        zeroed_seq: 0,
+        merge: None,
+        filter: None,
+        level: 6,
+    };
+    let entry = |key: &str, seq: Seq, time: Option<u64>| {
+        let mut stored = Vec::new();
+        match time {
+            Some(time) => put_timed(&mut stored, time, b"v"),
+            None => stored.push(b'v'),
+        }
+        (key.as_bytes().to_vec(), trailer(seq, if time.is_some() { Kind::TimedValue } else { Kind::Value }), stored)
+    };
+    let (old, young) = (Some(5), Some(500));
+    let entries = vec![
+        // Older than its number, and what lies below it comes along.
+        entry("a", 95, old),
+        entry("a", 85, None),
+        // The same under a range tombstone that stays above.
+        entry("b", 95, old),
+        // Younger than its number: it rises over nothing, but not over a newer version that is old, or a newer range tombstone.
+        entry("c", 45, young),
+        entry("d", 48, None),
+        entry("d", 35, young),
+        entry("e", 35, young),
+        // An older range tombstone may stay below.
+        entry("f", 45, young),
+    ];
+    let range = |from: &str, to: &str, seq| (from.as_bytes().to_vec(), to.as_bytes().to_vec(), seq);
+    let tombstones = Arc::new(RangeTombstones::new([range("b", "bb", 85), range("e", "ee", 45), range("f", "ff", 35)]));
+    let made = route(&[(entries, tombstones)], &rules, Some((Cut { seq: 50, time: 100 }, &all)), 1 << 20);
+    let keys = |tables: &[Made]| -> Vec<String> {
+        let text = |e: &Entry| format!("{}{}", String::from_utf8_lossy(&e.0), seq_of(e.1));
+        tables.iter().flat_map(|t| t.entries.iter().map(|e| text(&e.0))).collect()
+    };
+    assert_eq!(keys(&made.hot), ["b95", "c45", "f45"]);
+    assert_eq!(keys(&made.cold), ["a95", "a85", "d48", "d35", "e35"]);
 }
 
 #[test]
@@ -267,7 +320,8 @@ fn tables_end_where_a_span_does_and_tombstones_fill_spans_without_entries() {
     };
     let value = |key: &str| (key.as_bytes().to_vec(), trailer(9, Kind::Value), b"v".to_vec());
     let tombstones = Arc::new(RangeTombstones::new([(b"a".to_vec(), b"z".to_vec(), 8), (b"c".to_vec(), b"dd".to_vec(), 3)]));
-    let made = route(&[(["a", "b1", "b2", "c1", "f1"].map(value).to_vec(), tombstones)], &rules, Some((5, &spans)), 1 << 20);
+    let made =
+        route(&[(["a", "b1", "b2", "c1", "f1"].map(value).to_vec(), tombstones)], &rules, Some((Cut { seq: 5, time: 0 }, &spans)), 1 << 20);
     let shape = |tables: &[Made]| -> Vec<String> {
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
         let keys = |t: &Made| t.entries.iter().map(|e| text(&e.0.0)).collect::<Vec<_>>().join(" ");

@@ -163,11 +163,11 @@ impl State {
         };
         let (oldest, newest) = (seqs().min().unwrap_or(0), seqs().max().unwrap_or(0));
         let Some(hot) = &plan.hot else { return (vec![table(plan.bytes(), oldest, newest)], Vec::new()) };
-        let young = Young { after: hot.after, since: 0 };
+        let young = Young { after: hot.old.seq, since: 0 };
         let old: u64 = plan.tables().map(|t| young.due(t)).sum();
-        let up = table(plan.bytes() - old, hot.after + 1, newest);
+        let up = table(plan.bytes() - old, hot.old.seq + 1, newest);
         let up = TableInfo { settled: if plan.bottommost { up.bytes } else { 0 }, ..up };
-        (if old > 0 { vec![table(old, oldest, hot.after)] } else { Vec::new() }, vec![up])
+        (if old > 0 { vec![table(old, oldest, hot.old.seq)] } else { Vec::new() }, vec![up])
     }
 
     fn answer(&mut self, choice: &Choice, applies: bool) -> String {
@@ -197,7 +197,7 @@ fn show(name: &str, plan: &Plan) -> String {
         let key = |key: &Option<Vec<u8>>| key.as_ref().map_or_else(String::new, |key| key.escape_ascii().to_string());
         let span = |span: &Span| format!(" [{}..{})", key(&span.from), key(&span.to));
         let spans: String = hot.spans.iter().map(span).collect();
-        let _ = write!(out, "  after {} -> L{} run {}:{spans}", hot.after, plan.output_level - 1, hot.run);
+        let _ = write!(out, "  after {} -> L{} run {}:{spans}", hot.old.seq, plan.output_level - 1, hot.run);
         let over = if hot.grandparents.is_empty() { String::new() } else { format!(" over{}", numbers(&hot.grandparents)) };
         let _ = writeln!(out, "{over}");
     }

@@ -246,8 +246,8 @@ impl World {
     fn divide(&mut self, plan: &Plan, merged: Content) -> (Content, Content) {
         let Some(hot) = &plan.hot else { return (Content::new(), merged) };
         let is_free = |key: &u32| hot.spans.iter().any(|span| span.contains(&key.to_be_bytes()));
-        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.after && is_free(key));
-        let sunk = down.values().filter(|entry| entry.0 > hot.after).count() as u64;
+        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.old.seq && is_free(key));
+        let sunk = down.values().filter(|entry| entry.0 > hot.old.seq).count() as u64;
         let counts = [up.len() as u64, down.len() as u64 - sunk, sunk];
         self.placed.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
         (up, down)
@@ -427,7 +427,7 @@ fn trees_that_place_by_age_stay_sound() {
         } else {
             run_world(&mut world, false);
             let [hot, cold, _] = world.placed;
-            assert!(hot > 0 && (cold > 100 || seed / 2 % 3 == 2), "seed {seed}: {:?}", world.placed);
+            assert!(hot > 0 && (cold > 50 || seed / 2 % 3 == 2), "seed {seed}: {:?}", world.placed);
         }
     }
 }

@@ -18,6 +18,7 @@ fn full_edit() -> Edit {
         new_families: vec![NewFamily { operator: "counter".into(), ..new_family(3, "users") }],
         family_settings: vec![(1, "a = 1".into())],
         db_settings: Some("b = 2".into()),
+        tiers: vec![KnownTier { temperature: Temperature::Cold, number: 7, identity: 0x55 }],
         tables: in_family(
             3,
             [
@@ -52,6 +53,7 @@ const GOLDEN: &str = concat!(
     "0307010561203d2031",
     "040605",
     "62203d2032",
+    "100a04075500000000000000",
     "052403000c0cf4079c03000000000000056170706c6504706561720001050000000000000000",
     "060403010009",
     "070603010002000a",
@@ -115,7 +117,7 @@ fn damaged_edits_are_refused_without_a_panic() {
     let good = encoded(&full_edit());
     // An edit ends where its bytes end, so a cut at an item's end is an edit; the framed log's checksum is what finds that.
     let whole = (0..good.len()).filter(|len| Edit::decode(&good[..*len]).is_some()).count();
-    assert_eq!(whole, 14, "one per item");
+    assert_eq!(whole, 15, "one per item");
     for seed in 0..20_000 {
         let random = &mut Random(seed);
         let mut bytes = good.clone();
@@ -176,6 +178,10 @@ fn an_edit_that_makes_no_sense_changes_nothing() {
         ("log numbers used up", Edit { new_logs: vec![u64::MAX], ..Edit::default() }),
         ("a table of a dropped family", Edit { dropped_families: vec![0], tables: table_5(), ..Edit::default() }),
         ("a number that exists", Edit { tables: in_family(0, [add(1, 0, table(4, "x", "y"))]), ..Edit::default() }),
+        (
+            "a tier of no temperature",
+            Edit { tiers: vec![KnownTier { temperature: Temperature::Unknown, number: 9, identity: 1 }], ..Edit::default() },
+        ),
         ("sequence numbers used up", Edit { last_seq: Some(MAX_SEQ + 1), ..Edit::default() }),
     ];
     for (what, mut edit) in wrong {

@@ -37,8 +37,8 @@ fn every_option_of_a_real_file_is_classified() {
         "max_bytes_for_level_multiplier compression",
         "compaction_options_universal.max_size_amplification_percent compaction_options_universal.max_merge_width",
         "compaction_options_universal.min_merge_width compaction_options_universal.size_ratio",
-        "bottommost_compression preserve_internal_time_seconds preclude_last_level_data_seconds num_levels optimize_filters_for_hits",
-        "level_compaction_dynamic_level_bytes compaction_style comparator",
+        "bottommost_compression preserve_internal_time_seconds preclude_last_level_data_seconds num_levels",
+        "optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
         "filter_policy block_size",
     ];
     assert_eq!(used, expected.join(" ").split_whitespace().collect::<Vec<_>>());

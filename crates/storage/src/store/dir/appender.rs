@@ -1,6 +1,6 @@
 //! The writer of one file in a directory: straight pwrites, or aligned pieces past the page cache.
 
-use crate::store::{Appender, FileId, Result, StoreError, sys};
+use crate::store::{Appender, FileId, HELD_BACK, Result, StoreError, sys};
 use parking_lot::Mutex;
 use std::fmt;
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Write-back of tables starts after so many bytes, and direct writes have this size.
-const PIECE: usize = 1 << 20;
+/// Direct writes have this size.
+const PIECE: usize = HELD_BACK;
 
 /// Alignment of direct writes in memory and on the medium; covers the logical block sizes in use (512 and 4096).
 const ALIGN: usize = 4096;

@@ -1,0 +1,211 @@
+//! `sinter inspect PATH tiers`: each directory of a database, the primary one first. What lies there and how old it is stands in the
+//! manifest; what a read costs is measured by reading a few blocks past the page cache. How often anything is read only the process knows
+//! that has the database open (the property `sinterdb.tiers`).
+
+use super::{Shown, Stores};
+use serde_json::{Value, json};
+use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
+use sinterdb::clock::{Clock, SystemClock};
+use sinterdb::manifest::{State, TableInfo};
+use sinterdb::settings::{FamilySettings, format_seconds};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const MIB: f64 = 1_048_576.0;
+/// Ages, seconds, at which bytes are told apart: a minute, an hour, a day, a week, thirty days.
+const AGES: [u64; 5] = [60, 3_600, 86_400, 604_800, 2_592_000];
+/// Reads by which the cost of one is measured, and their size.
+const READS: u64 = 32;
+const BLOCK: u64 = 4096;
+
+/// A table: where it lies, and how warm it should be by now.
+struct Placed<'a> {
+    table: &'a TableInfo,
+    /// `None`: it is in no store.
+    place: Option<Temperature>,
+    wanted: Temperature,
+}
+
+impl Placed<'_> {
+    fn id(&self) -> FileId {
+        FileId::table(self.table.number)
+    }
+}
+
+/// What lies in one store.
+#[derive(Default)]
+struct Contents {
+    tables: u64,
+    bytes: u64,
+    other_files: u64,
+    other_bytes: u64,
+    /// Unix seconds; 0: not known.
+    oldest: u64,
+    newest: u64,
+    /// Bytes by the newest write of each table: up to each of [`AGES`], older, not known.
+    by_age: [u64; AGES.len() + 2],
+    /// Tables and bytes by how warm they were when they were written.
+    by_temperature: BTreeMap<Temperature, (u64, u64)>,
+}
+
+impl Contents {
+    fn add(&mut self, table: &TableInfo, now: u64) {
+        self.tables += 1;
+        self.bytes = self.bytes.saturating_add(table.bytes);
+        let warmth = self.by_temperature.entry(table.temperature).or_default();
+        *warmth = (warmth.0 + 1, warmth.1.saturating_add(table.bytes));
+        if table.oldest_time > 0 {
+            self.oldest = if self.oldest == 0 { table.oldest_time } else { self.oldest.min(table.oldest_time) };
+        }
+        self.newest = self.newest.max(table.newest_time);
+        let age = now.saturating_sub(table.newest_time);
+        let slot = if table.newest_time == 0 { AGES.len() + 1 } else { AGES.iter().take_while(|up_to| age >= **up_to).count() };
+        self.by_age[slot] = self.by_age[slot].saturating_add(table.bytes);
+    }
+
+    fn ages(&self) -> Vec<(String, u64)> {
+        let name = |slot: usize| match AGES.get(slot) {
+            Some(up_to) => format!("up to {}", format_seconds(*up_to)),
+            None if slot == AGES.len() => format!("above {}", format_seconds(AGES[AGES.len() - 1])),
+            None => "of unknown age".into(),
+        };
+        self.by_age.iter().enumerate().filter(|(_, bytes)| **bytes > 0).map(|(slot, bytes)| (name(slot), *bytes)).collect()
+    }
+}
+
+/// How long reads of one block take, microseconds.
+struct Cost {
+    reads: usize,
+    mean: f64,
+    most: f64,
+}
+
+/// Reads blocks here and there in the tables of a store, past the page cache where the medium lets us.
+fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
+    let clock = SystemClock::default();
+    let blocks = tables.iter().map(|(_, bytes)| bytes / BLOCK).fold(0, u64::saturating_add);
+    let mut times = Vec::new();
+    let mut buffer = vec![0; BLOCK as usize];
+    for n in 0..READS.min(blocks) {
+        // Spread evenly, in an order that no disk could read ahead in.
+        let mut at = (n * 13 % READS).saturating_mul(blocks) / READS;
+        let (id, offset) = tables.iter().find_map(|(id, bytes)| {
+            let here = bytes / BLOCK;
+            let found = (at < here).then_some((*id, at * BLOCK));
+            at = at.saturating_sub(here);
+            found
+        })?;
+        let file = store.open(id).ok()?;
+        file.will_not_need(offset, BLOCK);
+        let start = clock.monotonic_ns();
+        file.read_at(offset, &mut buffer).ok()?;
+        times.push(clock.monotonic_ns().saturating_sub(start) as f64 / 1000.0);
+    }
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    (!times.is_empty()).then(|| Cost { reads: times.len(), mean, most: times.iter().copied().fold(0.0, f64::max) })
+}
+
+fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
+    let mut list = Vec::new();
+    for family in state.families.values() {
+        let ages = FamilySettings::from_stored(&family.settings).map(|(settings, _)| settings.temperature_ages).unwrap_or_default();
+        list.extend(family.version.tables().map(|(_, _, table)| {
+            let wanted = ages.at(table.newest_time, now).unwrap_or(table.temperature);
+            Placed { table, place: all.place(FileId::table(table.number)), wanted }
+        }));
+    }
+    list
+}
+
+/// Shows all stores.
+pub(super) fn view(stores: &Stores, state: &State) -> Shown {
+    let now = SystemClock::default().unix_seconds();
+    let tables = placed(state, &stores.all, now);
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for (temperature, store) in &stores.each {
+        let here: Vec<&Placed<'_>> = tables.iter().filter(|placed| placed.place == Some(*temperature)).collect();
+        let mut contents = Contents::default();
+        here.iter().for_each(|placed| contents.add(placed.table, now));
+        for (_, bytes) in store.list().unwrap_or_default().into_iter().filter(|(id, _)| id.kind != FileKind::Table) {
+            contents.other_files += 1;
+            contents.other_bytes += bytes;
+        }
+        let files: Vec<_> = here.iter().map(|placed| (placed.id(), placed.table.bytes)).collect();
+        let looked = Looked { temperature: *temperature, store: &**store, contents, cost: measure(&**store, &files), now };
+        looked.text(&mut text);
+        list.push(looked.json());
+    }
+    for (temperature, error) in &stores.problems {
+        let _ = writeln!(text, "{}: cannot be looked at: {error}", temperature.name());
+        list.push(json!({ "tier": temperature.name(), "problem": error.to_string() }));
+    }
+    let serving = |wanted: Temperature| state.tiers.range(..=wanted).next_back().map_or(Temperature::Unknown, |(known, _)| *known);
+    let is_elsewhere = |placed: &&Placed<'_>| placed.place.is_some_and(|place| place != serving(placed.wanted));
+    let (elsewhere, bytes) =
+        tables.iter().filter(is_elsewhere).fold((0u64, 0u64), |(n, sum), p| (n + 1, sum.saturating_add(p.table.bytes)));
+    let missing = tables.iter().filter(|placed| placed.place.is_none()).count();
+    if elsewhere > 0 {
+        let what = "do not lie where they belong by now: they wait to be moved, or found no room";
+        let _ = writeln!(text, "{elsewhere} tables with {:.1} MB {what}", bytes as f64 / MIB);
+    }
+    if missing > 0 {
+        let _ = writeln!(text, "{missing} tables are in none of these");
+    }
+    let json = json!({ "tiers": list, "elsewhere": { "tables": elsewhere, "bytes": bytes }, "missing": missing });
+    Shown { text, json }
+}
+
+fn name(temperature: Temperature) -> &'static str {
+    if temperature == Temperature::Unknown { "primary" } else { temperature.name() }
+}
+
+fn age(time: u64, now: u64) -> String {
+    if time == 0 { "unknown".into() } else { format!("{} s", now.saturating_sub(time)) }
+}
+
+/// A store that was looked at.
+struct Looked<'a> {
+    temperature: Temperature,
+    store: &'a dyn Store,
+    contents: Contents,
+    cost: Option<Cost>,
+    now: u64,
+}
+
+impl Looked<'_> {
+    fn text(&self, text: &mut String) {
+        let Looked { temperature, store, contents, cost, now } = self;
+        let mib = |bytes: u64| bytes as f64 / MIB;
+        let place = store.directory().map(|path| format!(" {}", path.display())).unwrap_or_default();
+        let free = store.free_bytes().ok().flatten().map(|free| format!(", {:.1} MB free", mib(free))).unwrap_or_default();
+        let tables = format!("{} tables, {:.1} MB", contents.tables, mib(contents.bytes));
+        let others = format!("{} other files, {:.1} MB", contents.other_files, mib(contents.other_bytes));
+        let _ = writeln!(text, "{}{place}: {tables}; {others}{free}", name(*temperature));
+        if contents.tables > 0 {
+            let _ = writeln!(text, "  oldest write {} ago, newest {} ago", age(contents.oldest, *now), age(contents.newest, *now));
+            let ages: Vec<String> = contents.ages().into_iter().map(|(name, bytes)| format!("{name} {:.1} MB", mib(bytes))).collect();
+            let _ = writeln!(text, "  {}", ages.join(", "));
+            let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| format!("{} {n} tables, {:.1} MB", t.name(), mib(*bytes)));
+            let _ = writeln!(text, "  written as {}", warmth.collect::<Vec<_>>().join("; "));
+            let _ = writeln!(text, "  reads: unknown from outside; the process that has it open tells them (property sinterdb.tiers)");
+        }
+        if let Some(Cost { reads, mean, most }) = cost {
+            let _ =
+                writeln!(text, "  a read of {BLOCK} bytes takes {mean:.1} us, {most:.1} us at most ({reads} reads past the page cache)");
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Looked { temperature, store, contents, cost, now } = self;
+        let ages: Vec<Value> = contents.ages().into_iter().map(|(age, bytes)| json!({ "age": age, "bytes": bytes })).collect();
+        let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| json!({ "temperature": t.name(), "tables": n, "bytes": bytes }));
+        json!({
+            "tier": name(*temperature), "directory": store.directory(), "tables": contents.tables, "bytes": contents.bytes,
+            "other_files": contents.other_files, "other_bytes": contents.other_bytes, "free_bytes": store.free_bytes().ok().flatten(),
+            "oldest_time": contents.oldest, "newest_time": contents.newest, "now": now, "by_age": ages,
+            "by_temperature": warmth.collect::<Vec<_>>(), "reads": null,
+            "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "mean": c.mean, "most": c.most })),
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Tiers from outside: bench makes them, inspect shows them, check verifies them; nobody has to name them again.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sinter(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
+}
+
+/// What it prints, if it is done well.
+#[track_caller]
+fn prints(directory: &Path, args: &[&str]) -> String {
+    let output = sinter(directory, args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_tiered_database_is_made_shown_and_verified() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let bench = ["bench", "--db=db", "--num=3000", "--tier=cold=slow", "--temperature_ages=cold", "--tier_model=cold=0.1,1000"];
+    prints(at, &[&bench[..], &["--benchmarks=fillrandom,flush,waitforcompaction,readrandom"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", "db", "tiers", "--json"])).unwrap();
+    let tiers = json["tiers"].as_array().unwrap();
+    assert_eq!((tiers.len(), tiers[0]["tier"].as_str(), tiers[1]["tier"].as_str()), (2, Some("primary"), Some("cold")));
+    assert_eq!((tiers[0]["tables"].as_u64(), tiers[0]["other_files"].as_u64().unwrap() > 0), (Some(0), true), "{json}");
+    assert!(tiers[1]["tables"].as_u64().unwrap() > 0 && tiers[1]["read_us"]["reads"].as_u64().unwrap() > 0, "{json}");
+    assert_eq!(tiers[1]["directory"].as_str(), at.join("slow").canonicalize().unwrap().to_str());
+    assert_eq!((json["elsewhere"]["tables"].as_u64(), json["missing"].as_u64()), (Some(0), Some(0)));
+    let text = prints(at, &["inspect", "db", "--tiers"]);
+    assert!(text.starts_with("primary ") && text.contains("\ncold ") && text.contains("written as cold"), "{text}");
+    assert!(text.contains("oldest write ") && text.contains("a read of 4096 bytes takes "), "{text}");
+    assert!(prints(at, &["inspect", "db", "manifest"]).contains("tier        cold, known by "));
+    assert!(prints(at, &["inspect", "db"]).contains(" MB, cold, "), "each table says how warm it is");
+    assert!(prints(at, &["inspect", "db", "compression"]).contains("level 0: snappy"), "tables on tiers are found");
+    assert!(prints(at, &["check", "db"]).contains("clean"));
+    // Made again over what is there.
+    prints(at, &[&bench[..], &["--benchmarks=fillseq,flush"]].concat());
+    assert!(prints(at, &["check", "db"]).contains("clean"));
+}
+
+#[test]
+fn what_is_wrong_with_a_tier_is_one_line() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(at, &["bench", "--db=db", "--num=500", "--tier=cold=slow", "--temperature_ages=cold", "--benchmarks=fillseq,flush"]);
+    let failed = |args: &[&str], code: i32, part: &str| {
+        let output = sinter(at, args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {part:?} not in {said}");
+    };
+    failed(&["inspect", "slow"], 2, "this is a tier of a database");
+    failed(&["inspect", "db", "levels", "--tiers"], 2, "--tiers is a view of its own");
+    let mut files = std::fs::read_dir(at.join("slow")).unwrap().map(|entry| entry.unwrap().path());
+    let identity = files.find(|path| path.extension().is_some_and(|end| end == "tier")).unwrap();
+    let good = std::fs::read(&identity).unwrap();
+    let mut bad = good.clone();
+    bad[20] ^= 1;
+    std::fs::write(&identity, &bad).unwrap();
+    failed(&["check", "db"], 1, identity.file_name().unwrap().to_str().unwrap());
+    std::fs::write(&identity, &good).unwrap();
+    std::fs::rename(at.join("slow"), at.join("away")).unwrap();
+    failed(&["check", "db"], 2, "is its medium mounted?");
+    // What can be seen is shown.
+    let output = sinter(at, &["inspect", "db", "tiers"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these"),
+        "{text}"
+    );
+    std::fs::rename(at.join("away"), at.join("slow")).unwrap();
+    prints(at, &["check", "db"]);
+}

@@ -1,0 +1,197 @@
+//! Where the files of an open database lie: in one store, or in a primary one and in tiers. Each has a meter below all of them, which is
+//! the outside view of what was written and read there.
+
+use super::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::ledger::{HistogramSummary, Latencies, LedgerSnapshot};
+use sinter_storage::store::{Cause, FileId, FileKind, Meter, MeterSnapshot, Store, Temperature, Tiers};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One store.
+struct Member {
+    temperature: Temperature,
+    meter: Arc<Meter>,
+    /// Of reads of one block of its tables.
+    latencies: Arc<Latencies>,
+}
+
+/// The stores of a database.
+pub(crate) struct Media {
+    /// All of them as one.
+    pub store: Arc<dyn Store>,
+    /// `None`: there is only one.
+    pub tiers: Option<Arc<Tiers>>,
+    /// The primary one first.
+    members: Vec<Member>,
+}
+
+impl Media {
+    /// A primary store, and further ones for tables.
+    pub fn new(primary: Arc<Meter>, tiers: Vec<(Temperature, Arc<Meter>)>) -> Result<Media> {
+        let member = |(temperature, meter)| Member { temperature, meter, latencies: Arc::default() };
+        let below = || tiers.iter().map(|(temperature, meter)| (*temperature, Arc::clone(meter) as Arc<dyn Store>));
+        let composed = if tiers.is_empty() { None } else { Some(Arc::new(Tiers::new(primary.clone(), below())?)) };
+        let store = composed.clone().map_or_else(|| primary.clone() as Arc<dyn Store>, |tiers| tiers as Arc<dyn Store>);
+        let members = std::iter::once((Temperature::Unknown, primary)).chain(tiers).map(member).collect();
+        Ok(Media { store, tiers: composed, members })
+    }
+
+    /// Where a file lies.
+    pub fn place(&self, id: FileId) -> Temperature {
+        self.tiers.as_ref().and_then(|tiers| tiers.place(id)).unwrap_or(Temperature::Unknown)
+    }
+
+    /// The store of one tier.
+    pub fn store_of(&self, temperature: Temperature) -> Option<&dyn Store> {
+        self.members.iter().find(|member| member.temperature == temperature).map(|member| &*member.meter as &dyn Store)
+    }
+
+    /// Where times of reads of a table are noted.
+    pub fn latencies(&self, table: u64) -> Option<&Arc<Latencies>> {
+        let place = self.place(FileId::table(table));
+        self.members.iter().find(|member| member.temperature == place).map(|member| &member.latencies)
+    }
+
+    /// What all stores together did.
+    pub fn snapshot(&self) -> MeterSnapshot {
+        self.members.iter().fold(MeterSnapshot::default(), |sum, member| sum.and(&member.meter.snapshot()))
+    }
+
+    /// What was written to each store is in the ledger under its name.
+    pub fn balance(&self, ledger: &LedgerSnapshot) -> std::result::Result<(), String> {
+        self.members.iter().try_for_each(|member| {
+            let on_tier = |what| if self.tiers.is_none() { what } else { format!("{}: {what}", tier_name(member.temperature)) };
+            ledger.on(member.temperature).balance(member.meter.total_written()).map_err(on_tier)
+        })
+    }
+}
+
+/// What a store is called.
+pub(super) fn tier_name(temperature: Temperature) -> &'static str {
+    if temperature == Temperature::Unknown { "primary" } else { temperature.name() }
+}
+
+/// What lies and happens in one store of a database.
+#[derive(Debug, Clone, Default)]
+pub struct TierStats {
+    /// Of the tables that belong there; [`Temperature::Unknown`]: the primary store.
+    pub temperature: Temperature,
+    /// Its directory, if it has one.
+    pub directory: Option<PathBuf>,
+    /// Files of the database in it.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that can still be written, where the medium knows.
+    pub free: Option<u64>,
+    /// Bytes written by cause since the database was opened, from the ledger.
+    pub written: Vec<(Cause, u64)>,
+    /// Reads since then.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// How long a read of one block takes, microseconds: the first of each table and one in 64. A database without threads times nothing.
+    pub read_latency: HistogramSummary,
+}
+
+impl TierStats {
+    /// A line for people.
+    fn line(&self) -> String {
+        let mut out = tier_name(self.temperature).to_owned();
+        let _ = self.directory.iter().try_for_each(|path| write!(out, " ({})", path.display()));
+        let free = self.free.map_or_else(String::new, |free| format!(", {free} free"));
+        let _ = write!(out, ": {} files, {} bytes{free}; {} reads, {} bytes read", self.files, self.bytes, self.reads, self.read_bytes);
+        let latency = &self.read_latency;
+        if latency.count > 0 {
+            let _ = write!(out, "; a read takes {:.1} us, p99 {:.1} us ({} timed)", latency.mean(), latency.p99, latency.count);
+        }
+        let written = self.written.iter().filter(|(_, bytes)| *bytes > 0).map(|(cause, bytes)| format!("{} {bytes}", cause_name(*cause)));
+        let written: Vec<String> = written.collect();
+        let _ = write!(out, "; written: {}", if written.is_empty() { "nothing".into() } else { written.join(", ") });
+        out
+    }
+}
+
+fn cause_name(cause: Cause) -> String {
+    match cause {
+        Cause::Manifest => "manifest".into(),
+        Cause::Wal => "log".into(),
+        Cause::Flush => "flush".into(),
+        Cause::Compaction { to, reason } => format!("level {to} ({})", reason.name()),
+        Cause::Checkpoint => "checkpoint".into(),
+    }
+}
+
+impl Inner {
+    /// Each store of the database, the primary one first.
+    pub(super) fn tier_stats(&self) -> Vec<TierStats> {
+        let ledger = self.ledger.snapshot();
+        let figures = |member: &Member| {
+            let is_primary = member.temperature == Temperature::Unknown;
+            let files = member.meter.list().unwrap_or_default().into_iter().filter(|(id, _)| is_primary || id.kind == FileKind::Table);
+            let (files, bytes) = files.fold((0, 0), |(n, sum), (_, bytes)| (n + 1, sum + bytes));
+            let meter = member.meter.snapshot();
+            TierStats {
+                temperature: member.temperature,
+                directory: member.meter.directory().map(Into::into),
+                files,
+                bytes,
+                free: member.meter.free_bytes().ok().flatten(),
+                written: ledger.on(member.temperature).by_cause(),
+                reads: meter.reads,
+                read_bytes: meter.read_bytes,
+                read_latency: member.latencies.summary(),
+            }
+        };
+        self.media.members.iter().map(figures).collect()
+    }
+
+    /// `sinterdb.tiers`: a line for each store, then what did not fit where it belongs.
+    pub(super) fn tier_lines(&self) -> String {
+        let stats = self.tier_stats();
+        let lines = stats.iter().map(TierStats::line).chain(self.placer.notes());
+        lines.map(|line| line + "\n").collect()
+    }
+
+    /// What tiers did, under names of this engine.
+    pub(super) fn tier_tickers(&self) -> [(&'static str, u64); 4] {
+        let (tables, bytes) = self.placer.fallen();
+        let (moves, moved) = self.moves.done();
+        [
+            ("sinterdb.tier.move.count", moves),
+            ("sinterdb.tier.move.bytes", moved),
+            ("sinterdb.tier.fallback.count", tables),
+            ("sinterdb.tier.fallback.bytes", bytes),
+        ]
+    }
+
+    /// Reads of tables by the temperature that they were written as, under RocksDB's names.
+    pub(super) fn temperature_tickers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        const NAMES: [(Temperature, &str, &str); 5] = [
+            (Temperature::Hot, "rocksdb.hot.file.read.bytes", "rocksdb.hot.file.read.count"),
+            (Temperature::Warm, "rocksdb.warm.file.read.bytes", "rocksdb.warm.file.read.count"),
+            (Temperature::Cool, "rocksdb.cool.file.read.bytes", "rocksdb.cool.file.read.count"),
+            (Temperature::Cold, "rocksdb.cold.file.read.bytes", "rocksdb.cold.file.read.count"),
+            (Temperature::Ice, "rocksdb.ice.file.read.bytes", "rocksdb.ice.file.read.count"),
+        ];
+        NAMES.into_iter().flat_map(|(temperature, bytes_name, count_name)| {
+            let (count, bytes) = self.cache.reads_of(temperature);
+            [(bytes_name, bytes), (count_name, count)]
+        })
+    }
+}
+
+impl Db {
+    /// What lies and happens in each store of the database, the primary one first. A database without tiers has that one.
+    pub fn tiers(&self) -> Vec<TierStats> {
+        self.inner.tier_stats()
+    }
+
+    /// Where a table lies; an error if there is none of that number.
+    pub fn tier_of(&self, table: u64) -> Result<Temperature> {
+        let known = self.families().iter().any(|family| family.core.view.load().tree.table(table).is_some());
+        if known { Ok(self.inner.media.place(FileId::table(table))) } else { Err(Error::invalid(format!("there is no table {table}"))) }
+    }
+}

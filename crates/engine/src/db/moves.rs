@@ -1,0 +1,154 @@
+//! Moves of whole tables to the tier where they belong: data that grew old, that found no room before, or whose tier was attached later.
+//!
+//! A move is the last of all jobs, and there is one at a time. It has a thread of its own, so that a slow medium keeps nobody waiting who
+//! merges or flushes; it begins only while writers are free and no compaction could be done. The table is written again under a
+//! new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
+//!
+//! * A crash before the edit is fine: the copy is a file that nothing names. After it: the old table is.
+//! * A tier without room is no failure: the table stays where it is, which is a hotter one, and is tried again later.
+//! * A table that cannot be read is set aside, as by a compaction.
+
+use super::Inner;
+use super::Shared;
+use super::family::FamilyCore;
+use super::schedule::{Job, Work};
+use crate::compaction::job::lifetime;
+use crate::compaction::{Input, Plan};
+use crate::error::{Error, Result};
+use crate::manifest::TableInfo;
+use parking_lot::Mutex;
+use sinter_storage::store::{Cause, FileId, Hint, Reason, Temperature, Tiers};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A tier that refused a table is left alone for so long, unless its room changes.
+const PATIENCE_NS: u64 = 60_000_000_000;
+/// A tier takes a table if so many of its size fit: compactions may be writing to it.
+const ROOM: u64 = 2;
+
+/// What was moved, and what could not be.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    tables: AtomicU64,
+    bytes: AtomicU64,
+    refused: Mutex<BTreeMap<Temperature, Refusal>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+    since_ns: u64,
+    free: Option<u64>,
+}
+
+impl Moves {
+    /// Tables moved, and their bytes.
+    pub fn done(&self) -> (u64, u64) {
+        (self.tables.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    pub fn count(&self, bytes: u64) {
+        self.tables.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A table that lies elsewhere than it should.
+struct Candidate {
+    core: Arc<FamilyCore>,
+    level: usize,
+    run: u64,
+    table: Arc<TableInfo>,
+    wanted: Temperature,
+}
+
+impl Inner {
+    /// The table that has been in the wrong place for longest, marked as being moved.
+    pub(super) fn next_move(&self, shared: &mut Shared) -> Option<Job> {
+        let tiers = self.media.tiers.as_ref()?;
+        if shared.moving || !self.pressure.is_free() {
+            return None;
+        }
+        let Candidate { core, level, run, table, wanted } = self.pick_move(shared, tiers)?;
+        if self.is_compaction_due(shared) {
+            return None;
+        }
+        let plan = Plan {
+            reason: Reason::Temperature,
+            inputs: vec![Input { level, run, tables: vec![table] }],
+            output_level: level,
+            output_run: run,
+            hot: None,
+            bottommost: false,
+            grandparents: Vec::new(),
+            target_file_size: u64::MAX,
+        };
+        shared.moving = true;
+        self.mark(shared, &core, &plan);
+        Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
+    }
+
+    fn pick_move(&self, shared: &Shared, tiers: &Tiers) -> Option<Candidate> {
+        let now = self.clock.unix_seconds();
+        let mut found = Vec::new();
+        for core in shared.families.values().filter(|core| !shared.manual.contains(&core.id)) {
+            let settings = core.settings.load();
+            let version = core.view.load().tree.version.clone();
+            for (level, run, table) in version.tables() {
+                let wanted = settings.temperature_ages.at(table.newest_time, now).unwrap_or(table.temperature);
+                let lies = tiers.place(FileId::table(table.number));
+                let taken = shared.busy.contains(&table.number) || shared.damaged.contains_key(&table.number);
+                if lies.is_some_and(|lies| lies != tiers.serving(wanted)) && !taken {
+                    found.push(Candidate { core: core.clone(), level, run, table: table.clone(), wanted });
+                }
+            }
+        }
+        found.sort_by_key(|candidate| candidate.table.newest_time);
+        found.into_iter().find(|candidate| self.has_room(tiers, tiers.serving(candidate.wanted), candidate.table.bytes))
+    }
+
+    fn has_room(&self, tiers: &Tiers, place: Temperature, bytes: u64) -> bool {
+        let Ok(free) = tiers.free_bytes_of(place) else { return false };
+        let refusal = self.moves.refused.lock().get(&place).copied();
+        let refuses =
+            refusal.is_some_and(|refusal| refusal.free == free && self.clock.monotonic_ns().saturating_sub(refusal.since_ns) < PATIENCE_NS);
+        !refuses && free.is_none_or(|free| free >= bytes.saturating_mul(ROOM))
+    }
+
+    /// Writes the one table of a plan again where data of a temperature lies; `None`: there is no room.
+    pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Option<TableInfo>> {
+        let Some(info) = plan.tables().next() else { return Err(Error::invalid("a move without a table")) };
+        let tree = core.view.load().tree.clone();
+        let table = tree.table(info.number).ok_or_else(|| Error::invalid(format!("table {} is not in the tree", info.number)))?;
+        let id = FileId::table(self.new_number());
+        let level = u8::try_from(plan.output_level).unwrap_or(u8::MAX);
+        let hint = Hint {
+            cause: Cause::Compaction { to: level, reason: plan.reason },
+            family: core.id,
+            level,
+            lifetime: lifetime(plan.output_level),
+            temperature: wanted,
+            key_range: Some((info.range.smallest.clone(), info.range.largest.clone())),
+            expected_bytes: info.bytes,
+            direct: self.settings.use_direct_io_for_flush_and_compaction,
+            writeback_bytes: self.settings.bytes_per_sync,
+        };
+        let goes_on = || !self.cancel.load(Ordering::Relaxed);
+        let copied = self.placer.create_there(id, &hint).and_then(|out| table.copy(id, out, &goes_on));
+        if let Ok(Some(copy)) = copied {
+            return Ok(Some(TableInfo { temperature: wanted, ..copy }));
+        }
+        let _ = self.store.delete(id);
+        match copied {
+            Err(Error::NoSpace(_)) => {
+                let place = self.media.tiers.as_ref().map(|tiers| (tiers.serving(wanted), tiers.free_bytes_of(wanted).ok().flatten()));
+                if let Some((place, free)) = place {
+                    self.moves.refused.lock().insert(place, Refusal { since_ns: self.clock.monotonic_ns(), free });
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Closed("the database is closing".into())),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Table files on their way to where their temperature belongs.
+//!
+//! **A full tier.** What a table finds no room for on its tier goes to the next hotter tier that has room, and last to the primary store:
+//! the table that is being written as a whole, under its number, because one file lies in one place. What there is of it is read back
+//! from the full medium and compared with what was handed over (XXH3), so that bytes which a failed sync took are noticed. Only where the
+//! primary store is full as well is that an error, the one of the primary store; then writers wait for room, as in a database
+//! without tiers. A job goes on without knowing.
+//!
+//! A crash meanwhile leaves a torn file and perhaps a whole one of the same name, neither of which the manifest names: before it does, the
+//! names of all tiers are synced, and with them the deletion of the torn one.
+
+use super::media::tier_name;
+use crate::clock::Clock;
+use crate::error;
+use crate::ledger::Ledger;
+use parking_lot::Mutex;
+use sinter_storage::store::{Appender, FileId, HELD_BACK, Hint, ReadAt, Result, Store, StoreError, Temperature, Tiers};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use xxhash_rust::xxh3::Xxh3;
+
+/// How many of the last tables that fell back are told of.
+const NOTES: usize = 8;
+/// Bytes per read of what is read back.
+const PIECE: usize = 1 << 20;
+
+/// Creates table files and books what is written to them.
+pub(super) struct Placer {
+    store: Arc<dyn Store>,
+    tiers: Option<Arc<Tiers>>,
+    ledger: Arc<Ledger>,
+    clock: Arc<dyn Clock>,
+    /// Tables that do not lie where they belong, and bytes that were written twice for that.
+    tables: AtomicU64,
+    bytes: AtomicU64,
+    notes: Mutex<VecDeque<String>>,
+}
+
+impl Placer {
+    pub fn new(store: Arc<dyn Store>, tiers: Option<Arc<Tiers>>, ledger: Arc<Ledger>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (tables, bytes, notes) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
+        Arc::new(Placer { store, tiers, ledger, clock, tables, bytes, notes })
+    }
+
+    /// Creates a table file as warm as its hint says, or hotter.
+    pub fn create(self: &Arc<Self>, id: FileId, hint: &Hint) -> error::Result<Box<dyn Appender>> {
+        let Some(tiers) = &self.tiers else { return Ok(self.account(Temperature::Unknown, hint, self.store.create(id, hint)?)) };
+        let wanted = tiers.serving(hint.temperature);
+        let mut hint = hint.clone();
+        let file = self.create_or_hotter(tiers, id, &mut hint, None)?;
+        if tiers.serving(hint.temperature) != wanted {
+            self.note(id, wanted, tiers.serving(hint.temperature), 0);
+        }
+        if tiers.hotter(hint.temperature).is_none() {
+            // Nowhere to fall back to.
+            return Ok(file);
+        }
+        let (placer, tiers) = (Arc::clone(self), Arc::clone(tiers));
+        Ok(Box::new(Placed { placer, tiers, id, hint, file: Some(file), len: 0, digest: Xxh3::new(), held: Vec::new() }))
+    }
+
+    /// A file that is to lie on its tier and nowhere else.
+    pub fn create_there(&self, id: FileId, hint: &Hint) -> error::Result<Box<dyn Appender>> {
+        let place = self.tiers.as_ref().map_or(Temperature::Unknown, |tiers| tiers.serving(hint.temperature));
+        Ok(self.account(place, hint, self.store.create(id, hint)?))
+    }
+
+    fn account(&self, place: Temperature, hint: &Hint, file: Box<dyn Appender>) -> Box<dyn Appender> {
+        self.ledger.account(place, Some(hint.family), hint.cause, file)
+    }
+
+    /// On the tier of the hint, or on the next hotter one that takes a file; the hint then says so. `full`: that tier does not.
+    fn create_or_hotter(&self, tiers: &Tiers, id: FileId, hint: &mut Hint, mut full: Option<StoreError>) -> Result<Box<dyn Appender>> {
+        loop {
+            if let Some(error) = full.take() {
+                hint.temperature = tiers.hotter(hint.temperature).ok_or(error)?;
+            }
+            match self.store.create(id, hint) {
+                Err(error) if error.is_no_space() => full = Some(error),
+                created => return created.map(|file| self.account(tiers.serving(hint.temperature), hint, file)),
+            }
+        }
+    }
+
+    fn note(&self, id: FileId, from: Temperature, to: Temperature, again: u64) {
+        self.tables.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(again, Relaxed);
+        let (from, to, at) = (tier_name(from), tier_name(to), self.clock.unix_seconds());
+        let mut notes = self.notes.lock();
+        notes.push_back(format!("tier {from} was full (unix time {at}): {id} went to {to}, {again} bytes were written again"));
+        let surplus = notes.len().saturating_sub(NOTES);
+        notes.drain(..surplus);
+    }
+
+    /// Tables that went to a hotter tier than theirs, and bytes that were written again for that.
+    pub fn fallen(&self) -> (u64, u64) {
+        (self.tables.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
+    /// The last of them, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().iter().cloned().collect()
+    }
+}
+
+/// A table file that may still have to go elsewhere.
+struct Placed {
+    placer: Arc<Placer>,
+    tiers: Arc<Tiers>,
+    id: FileId,
+    /// Its temperature is that of the place where it lies.
+    hint: Hint,
+    /// `None` after a failure.
+    file: Option<Box<dyn Appender>>,
+    len: u64,
+    /// Of all bytes so far.
+    digest: Xxh3,
+    /// The last of them that the appender may hold back: only direct ones do.
+    held: Vec<u8>,
+}
+
+impl Placed {
+    fn remember(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        self.digest.update(bytes);
+        if self.hint.direct {
+            self.held.extend_from_slice(bytes);
+            if self.held.len() > 2 * HELD_BACK {
+                self.held.drain(..self.held.len() - HELD_BACK);
+            }
+        }
+    }
+
+    /// The medium is full: writes what there is of the table again on a hotter one. The error, if that does not work either.
+    fn fall_back(&mut self, full: StoreError) -> Result<()> {
+        let Placed { placer, tiers, id, .. } = self;
+        let (placer, tiers, id) = (Arc::clone(placer), Arc::clone(tiers), *id);
+        // Closed first: an appender that holds bytes back would want to put them onto the full medium when the file is opened.
+        self.file = None;
+        let Ok(torn) = placer.store.open(id) else { return Err(full) };
+        let from = tiers.serving(self.hint.temperature);
+        let mut full = full;
+        loop {
+            // The open reader goes on working.
+            if placer.store.delete(id).is_err() {
+                return Err(full);
+            }
+            let mut file = placer.create_or_hotter(&tiers, id, &mut self.hint, Some(full))?;
+            match self.write_again(&*torn, &mut *file) {
+                Ok(true) => {
+                    placer.note(id, from, tiers.serving(self.hint.temperature), self.len);
+                    self.file = Some(file);
+                    return Ok(());
+                }
+                Ok(false) => {
+                    let what = "the medium is full, and what was written to it cannot be read back";
+                    return Err(StoreError::file("append", id, std::io::Error::new(std::io::ErrorKind::StorageFull, what)));
+                }
+                Err(error) if error.is_no_space() => full = error,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Copies what was appended so far; false if it cannot be read back as it was.
+    fn write_again(&self, torn: &dyn ReadAt, file: &mut dyn Appender) -> Result<bool> {
+        let mut digest = Xxh3::new();
+        let on_medium = self.len - (self.held.len() as u64).min(self.len);
+        let mut buffer = vec![0; PIECE];
+        let mut offset = 0;
+        while offset < on_medium {
+            let n = usize::try_from(on_medium - offset).unwrap_or(PIECE).min(PIECE);
+            if torn.read_at(offset, &mut buffer[..n]).is_err() {
+                return Ok(false);
+            }
+            digest.update(&buffer[..n]);
+            file.append(&buffer[..n])?;
+            offset += n as u64;
+        }
+        digest.update(&self.held);
+        if !self.held.is_empty() {
+            file.append(&self.held)?;
+        }
+        Ok(digest.digest() == self.digest.digest())
+    }
+
+    /// Does something with the file, elsewhere if the medium is full.
+    fn attempt(&mut self, operation: &'static str, mut run: impl FnMut(&mut dyn Appender) -> Result<()>) -> Result<()> {
+        loop {
+            let Some(file) = &mut self.file else { return Err(StoreError::dead(operation, self.id)) };
+            match run(&mut **file) {
+                Err(error) if error.is_no_space() => self.fall_back(error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Appender for Placed {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.attempt("append", |file| file.append(bytes))?;
+        self.remember(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.attempt("sync", |file| file.sync())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn seal(mut self: Box<Self>) -> Result<()> {
+        loop {
+            let Some(file) = self.file.take() else { return Err(StoreError::dead("seal", self.id)) };
+            match file.seal() {
+                Err(error) if error.is_no_space() => self.fall_back(error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Opening the stores of a tiered database, and attaching and detaching them.
+//!
+//! Which tiers a database has stands in its manifest, with the identity of each ([`TierIdentity`]); which directories these are stands in
+//! its settings. A tier that the database knows is opened, never created: a directory that is missing, empty (a medium that is not
+//! mounted) or another one than was attached is an error, before a lock file or anything else is written to it.
+//!
+//! Attaching, all of it before the log is replayed:
+//!
+//! 1. a new database gets its manifest, so that its identity is durable. *A crash here is fine because* it is an empty database.
+//! 2. the identity is written to the new tier and made durable, name included. *A crash here is fine because* the store holds nothing
+//!    else, and an identity of this database that its manifest does not know is replaced when the tier is attached next.
+//! 3. a new manifest knows the tier. Tables are written to it from then on.
+//!
+//! Detaching is step 3 without the tier, after a look whether all tables are elsewhere; then what is left in its store is removed.
+
+use super::media::Media;
+use super::open::Builder;
+use crate::checksum::DbId;
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
+use crate::settings::{DbSettings, TierPaths};
+use crate::tier::{TIER_BYTES, TierIdentity};
+use sinter_storage::store::{Cause, DirStore, FileId, FileKind, Meter, Relation, Store, StoreError, StoreLock, Temperature, relation};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type Paths = BTreeMap<Temperature, PathBuf>;
+
+/// One tier on its way to be opened.
+struct Tier {
+    temperature: Temperature,
+    store: Arc<Meter>,
+    /// `None`: it is new.
+    known: Option<KnownTier>,
+}
+
+impl Tier {
+    fn name(&self) -> String {
+        name(self.temperature, &*self.store)
+    }
+
+    fn check(&self, db: DbId) -> Result<()> {
+        let checked = match &self.known {
+            Some(known) => check_known(&*self.store, known, db),
+            None => leftovers(self.temperature, &*self.store, db).map(drop),
+        };
+        checked.map_err(|error| self.named(error))
+    }
+
+    /// A failure of the medium with the place where it happened.
+    fn named(&self, error: Error) -> Error {
+        let at_tier = |error: Arc<StoreError>| {
+            let source = io::Error::new(error.source.kind(), format!("{}: {}", self.name(), error.source));
+            Arc::new(StoreError { operation: error.operation, file: error.file, source })
+        };
+        match error {
+            Error::Io(error) => Error::Io(at_tier(error)),
+            Error::NoSpace(error) => Error::NoSpace(at_tier(error)),
+            error => error,
+        }
+    }
+}
+
+/// A tier for people.
+fn name(temperature: Temperature, store: &dyn Store) -> String {
+    let at = store.directory().map(|path| format!(" ({})", path.display())).unwrap_or_default();
+    format!("tier {}{at}", temperature.name())
+}
+
+/// The settings that a state has stored, or those of a new database.
+pub(super) fn stored_settings(state: &State) -> Result<DbSettings> {
+    if state.settings.is_empty() {
+        return Ok(DbSettings::default());
+    }
+    Ok(DbSettings::from_stored(&state.settings).map_err(|complaints| Error::Invalid(complaints.join("; ")))?.0)
+}
+
+fn paths_of(settings: &DbSettings) -> Paths {
+    settings.tiers.named().map(|(temperature, path)| (temperature, path.to_owned())).collect()
+}
+
+fn files(store: &dyn Store) -> Result<Vec<FileId>> {
+    Ok(store.list()?.into_iter().map(|(id, _)| id).collect())
+}
+
+/// The store is the one that was attached.
+pub(super) fn check_known(store: &dyn Store, known: &KnownTier, db: DbId) -> Result<()> {
+    let wrong = |what: String| Err(Error::invalid(format!("{} {what}", name(known.temperature, store))));
+    let (files, id) = (files(store)?, FileId::tier(known.number));
+    if let Some(other) = files.iter().find(|file| matches!(file.kind, FileKind::Manifest | FileKind::Log)) {
+        return wrong(format!("is the directory of a database: {other} is in it"));
+    }
+    if files.contains(&id) {
+        let (identity, checksum) = TierIdentity::read(store, id).map_err(|error| at_path(store, error))?;
+        return if checksum == known.identity { Ok(()) } else { wrong(describe(&identity, known.temperature, db)) };
+    }
+    match files.iter().find(|file| file.kind == FileKind::Tier) {
+        Some(other) => {
+            let (identity, _) = TierIdentity::read(store, *other).map_err(|error| at_path(store, error))?;
+            wrong(describe(&identity, known.temperature, db))
+        }
+        None if files.is_empty() => wrong("is empty: is its medium mounted?".into()),
+        None => wrong(format!("has lost {id}, which says whose it is")),
+    }
+}
+
+/// What a store is instead of the tier that was looked for.
+fn describe(identity: &TierIdentity, wanted: Temperature, db: DbId) -> String {
+    if identity.db != db {
+        return format!("belongs to database {}, not to {db}", identity.db);
+    }
+    if identity.temperature != wanted {
+        return format!("is tier {} of this database: directories were exchanged", identity.temperature.name());
+    }
+    "was attached another time than the database knows of: by a copy of it, or before it was detached".into()
+}
+
+/// Damage with the whole path of the file.
+fn at_path(store: &dyn Store, error: Error) -> Error {
+    match (error, store.directory()) {
+        (Error::Corrupt { file, offset, what }, Some(path)) => Error::Corrupt { file: path.join(file).display().to_string(), offset, what },
+        (error, _) => error,
+    }
+}
+
+/// What an attachment that did not end left in a store, in which there may be nothing else.
+fn leftovers(temperature: Temperature, store: &dyn Store, db: DbId) -> Result<Vec<FileId>> {
+    let wrong = |what: String| Err(Error::invalid(format!("{} cannot be attached: it {what}", name(temperature, store))));
+    let files = files(store)?;
+    if let Some(other) = files.iter().find(|file| file.kind != FileKind::Tier) {
+        return wrong(format!("is not empty, {other} is in it"));
+    }
+    for file in &files {
+        match TierIdentity::read(store, *file) {
+            Ok((identity, _)) if identity.db != db => return wrong(format!("belongs to database {}", identity.db)),
+            // Torn by a crash.
+            Ok(_) | Err(Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+/// All directories are different ones, and none lies inside another.
+fn check_apart(primary: &dyn Store, tiers: &[Tier]) -> Result<()> {
+    let first = std::iter::once((String::from("the database's directory"), primary.directory()));
+    let all = first.chain(tiers.iter().map(|tier| (tier.name(), tier.store.directory())));
+    let named: Vec<(String, &Path)> = all.filter_map(|(name, path)| Some((name, path?))).collect();
+    for (n, (b, other)) in named.iter().enumerate() {
+        for (a, path) in &named[n + 1..] {
+            let lies = relation(path, other).map_err(|error| Error::invalid(format!("{a}: {error}")))?;
+            let what = match lies {
+                Relation::Apart => continue,
+                Relation::Same => format!("{a} is the same directory as {b}"),
+                Relation::Inside => format!("{a} lies inside {b}"),
+                Relation::Around => format!("{b} lies inside {a}"),
+            };
+            return Err(Error::invalid(format!("{what}: each store needs a directory of its own")));
+        }
+    }
+    Ok(())
+}
+
+/// Every table that the manifest names is in some store. What the error says depends on whether a tier is being detached.
+fn check_complete(primary: &dyn Store, tiers: &[Tier], leaving: &[Temperature], state: &State) -> Result<()> {
+    let mut here: HashSet<u64> = HashSet::new();
+    for store in std::iter::once(primary).chain(tiers.iter().map(|tier| &*tier.store as &dyn Store)) {
+        here.extend(files(store)?.into_iter().filter(|id| id.kind == FileKind::Table).map(|id| id.number));
+    }
+    let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(_, _, table)| table);
+    let missing: Vec<&Arc<TableInfo>> = tables.filter(|table| !here.contains(&table.number)).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let (count, bytes) = (missing.len(), missing.iter().map(|table| table.bytes).fold(0, u64::saturating_add));
+    if !leaving.is_empty() {
+        let names = leaving.iter().map(|temperature| temperature.name()).collect::<Vec<_>>().join(", ");
+        let what = format!("tier {names} cannot be detached: {count} tables with {bytes} bytes are nowhere else");
+        return Err(Error::invalid(format!("{what}; temperature_ages = \"hot\" in each family moves them")));
+    }
+    let places: Vec<String> = tiers.iter().map(Tier::name).collect();
+    let what = format!("the table is missing, and {} others: neither beside the manifest nor in {}", count - 1, places.join(", "));
+    Err(Error::corrupt(FileId::table(first.number), 0, what))
+}
+
+impl Builder {
+    /// A store for tables of a temperature, instead of a directory. One that the database does not know yet is attached, and has to be
+    /// empty. If a directory is behind it, that is stored with the settings and found again by whoever opens the database without it.
+    pub fn tier_store(mut self, temperature: Temperature, store: Arc<dyn Store>) -> Self {
+        self.tier_stores.insert(temperature, store);
+        self
+    }
+
+    /// The settings to be stored, with all directories of tiers in them; `None`: those that are stored.
+    pub(super) fn db_settings(&self, state: &State) -> Result<Option<DbSettings>> {
+        if self.settings.is_none() && self.tier_stores.is_empty() {
+            return Ok(None);
+        }
+        let stored = stored_settings(state)?;
+        let mut settings = self.settings.clone().unwrap_or_else(|| stored.clone());
+        let mut paths = paths_of(if settings.tiers == TierPaths::Stored { &stored } else { &settings });
+        for (temperature, store) in &self.tier_stores {
+            match store.directory() {
+                Some(path) => drop(paths.insert(*temperature, path.to_owned())),
+                None => drop(paths.remove(temperature)),
+            }
+        }
+        for path in paths.values_mut() {
+            *path = std::path::absolute(&*path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        }
+        settings.tiers = if paths.is_empty() { TierPaths::Stored } else { TierPaths::Only(paths) };
+        settings.validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))?;
+        Ok(Some(settings))
+    }
+
+    /// Finds, checks and locks the tiers of a database, attaches those that are new and detaches those that are no longer wanted.
+    pub(super) fn open_tiers(&self, primary: &Arc<Meter>, opening: &mut Opening<'_>) -> Result<Media> {
+        let state = &*opening.state;
+        let paths = paths_of(&stored_settings(state)?);
+        let wanted = self.wanted_tiers(&paths, state)?;
+        if wanted.is_empty() && state.tiers.is_empty() {
+            return Media::new(Arc::clone(primary), Vec::new());
+        }
+        let find = |temperature: &Temperature| {
+            let store = Arc::new(Meter::new(self.find_tier(*temperature, paths.get(temperature))?));
+            Ok(Tier { temperature: *temperature, store, known: state.tiers.get(temperature).copied() })
+        };
+        let tiers = wanted.iter().map(find).collect::<Result<Vec<Tier>>>()?;
+        check_apart(&**primary, &tiers)?;
+        for tier in &tiers {
+            tier.check(opening.state.db)?;
+            let highest = files(&*tier.store)?.into_iter().map(|id| id.number).max().unwrap_or(0);
+            let above = highest.checked_add(1).ok_or_else(|| Error::corrupt("manifest", 0, "file numbers are used up"))?;
+            opening.loaded.next_number = opening.loaded.next_number.max(above);
+        }
+        if !self.read_only {
+            self.settle_tiers(primary, &tiers, opening)?;
+        }
+        Media::new(Arc::clone(primary), tiers.into_iter().map(|tier| (tier.temperature, tier.store)).collect())
+    }
+
+    /// The tiers that the database has from now on; `paths` are the directories in the settings that hold from now on.
+    fn wanted_tiers(&self, paths: &Paths, state: &State) -> Result<BTreeSet<Temperature>> {
+        let asked = self.settings.as_ref().map(|settings| &settings.tiers).filter(|tiers| **tiers != TierPaths::Stored);
+        let listed = asked.into_iter().flat_map(TierPaths::named).map(|(temperature, _)| temperature);
+        let mut wanted: BTreeSet<Temperature> = self.tier_stores.keys().copied().chain(listed).collect();
+        if self.read_only {
+            if let Some(new) = wanted.iter().find(|temperature| !state.tiers.contains_key(temperature)) {
+                return Err(Error::invalid(format!("the database has no tier {}, and opening to read attaches none", new.name())));
+            }
+            return Ok(state.tiers.keys().copied().collect());
+        }
+        if asked.is_none() {
+            wanted.extend(paths.keys().chain(state.tiers.keys()));
+        }
+        Ok(wanted)
+    }
+
+    fn find_tier(&self, temperature: Temperature, path: Option<&PathBuf>) -> Result<Arc<dyn Store>> {
+        if let Some(store) = self.tier_stores.get(&temperature) {
+            return Ok(Arc::clone(store));
+        }
+        let name = temperature.name();
+        let Some(path) = path else {
+            return Err(Error::invalid(format!("tier {name} of this database is a store that no setting names: pass it to the builder")));
+        };
+        match DirStore::open(path, false) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) if error.is_not_found() => {
+                Err(Error::invalid(format!("tier {name}: there is no directory {}: is its medium mounted?", path.display())))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the locks of all tiers, and makes the manifest know what is wanted.
+    fn settle_tiers(&self, primary: &Arc<Meter>, tiers: &[Tier], opening: &mut Opening<'_>) -> Result<()> {
+        for tier in tiers {
+            let lock = tier.store.lock().map_err(|error| match Error::from(error) {
+                Error::Busy(what) => Error::Busy(format!("{}: {what}", tier.name())),
+                error => error,
+            })?;
+            opening.locks.push(lock);
+            // Whoever had the lock until now may have made it his.
+            tier.check(opening.state.db)?;
+        }
+        let is_wanted = |temperature: &Temperature| tiers.iter().any(|tier| tier.temperature == *temperature);
+        let leaving: Vec<Temperature> = opening.state.tiers.keys().copied().filter(|temperature| !is_wanted(temperature)).collect();
+        check_complete(&**primary, tiers, &leaving, opening.state)?;
+        let new: Vec<&Tier> = tiers.iter().filter(|tier| tier.known.is_none()).collect();
+        if new.is_empty() && leaving.is_empty() {
+            return Ok(());
+        }
+        if opening.loaded.live.is_none() {
+            opening.start_manifest(primary)?;
+        }
+        for tier in new {
+            self.attach(tier, opening).map_err(|error| tier.named(error))?;
+        }
+        let left: Vec<KnownTier> = leaving.iter().filter_map(|temperature| opening.state.tiers.remove(temperature)).collect();
+        opening.start_manifest(primary)?;
+        left.iter().for_each(|known| opening.clear_out(known));
+        Ok(())
+    }
+
+    fn attach(&self, tier: &Tier, opening: &mut Opening<'_>) -> Result<()> {
+        let db = opening.state.db;
+        for file in leftovers(tier.temperature, &*tier.store, db)? {
+            tier.store.delete(file)?;
+        }
+        let identity =
+            TierIdentity { db, number: opening.new_number(), temperature: tier.temperature, attached: self.clock.unix_seconds() };
+        let checksum = identity.write(&*tier.store)?;
+        opening.ledger.record_on(tier.temperature, None, Cause::Manifest, TIER_BYTES as u64);
+        let known = KnownTier { temperature: tier.temperature, number: identity.number, identity: checksum };
+        opening.state.tiers.insert(tier.temperature, known);
+        Ok(())
+    }
+}
+
+/// A database that is being opened.
+pub(super) struct Opening<'a> {
+    pub loaded: &'a mut Loaded,
+    pub state: &'a mut State,
+    pub locks: &'a mut Vec<Box<dyn StoreLock>>,
+    pub ledger: &'a Ledger,
+    /// Directories of tiers before the settings were changed.
+    pub before: TierPaths,
+}
+
+impl Opening<'_> {
+    fn new_number(&mut self) -> u64 {
+        let number = self.loaded.next_number.max(self.state.next_number).max(1);
+        self.state.next_number = number.saturating_add(1);
+        number
+    }
+
+    /// Makes what is known by now durable, in a manifest of its own.
+    fn start_manifest(&mut self, primary: &Arc<Meter>) -> Result<()> {
+        let number = self.new_number();
+        let manifest = self.loaded.start(&**primary, number, self.state)?;
+        self.ledger.record(None, Cause::Manifest, manifest.len());
+        // How the one before ended is still to be reported.
+        let end = std::mem::take(&mut self.loaded.end);
+        let next_number = self.loaded.next_number;
+        let loaded = manifest::load(&**primary)?;
+        *self.loaded = Loaded { state: None, end, next_number: loaded.next_number.max(next_number), ..loaded };
+        Ok(())
+    }
+
+    /// Removes what is left in the directory of a tier that was detached. Nothing needs it, so failures do not matter.
+    fn clear_out(&self, known: &KnownTier) {
+        let Some((_, path)) = self.before.named().find(|(temperature, _)| *temperature == known.temperature) else { return };
+        let Ok(store) = DirStore::open(path, false) else { return };
+        let Ok(_lock) = store.lock() else { return };
+        if check_known(&store, known, self.state.db).is_err() {
+            return;
+        }
+        let files = files(&store).unwrap_or_default();
+        let (identity, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|id| id.kind == FileKind::Tier);
+        // Without its identity, a table that stays would keep the directory from being attached again.
+        if others.into_iter().all(|id| store.delete(id).is_ok()) {
+            identity.into_iter().for_each(|id| drop(store.delete(id)));
+        }
+        let _ = store.sync_names();
+    }
+}
+
+/// Tiers of a database that can be looked at.
+#[derive(Debug, Default)]
+pub struct FoundTiers {
+    /// Their stores.
+    pub stores: Vec<(Temperature, Arc<dyn Store>)>,
+    /// Those that cannot be, and why.
+    pub problems: Vec<(Temperature, Error)>,
+}
+
+/// The tiers that a manifest knows, by the directories in the settings, for tools that read files: nothing is locked or written, and what
+/// is wrong with one hides only that one.
+pub fn find_tiers(state: &State) -> FoundTiers {
+    let mut found = FoundTiers::default();
+    let paths = stored_settings(state).map(|settings| paths_of(&settings)).unwrap_or_default();
+    for (temperature, known) in &state.tiers {
+        let store = Builder::default().find_tier(*temperature, paths.get(temperature));
+        match store.and_then(|store| check_known(&*store, known, state.db).map(|()| store)) {
+            Ok(store) => found.stores.push((*temperature, store)),
+            Err(error) => found.problems.push((*temperature, error)),
+        }
+    }
+    found
+}

@@ -1,0 +1,248 @@
+//! Several stores as one: tables lie by temperature, everything else in the primary store.
+//!
+//! * A table is created in the store of its hint's temperature. A temperature without a store of its own has that of the next hotter one
+//!   that has, and the primary store where there is none: it also has what nothing is known of.
+//! * Where a table lies is found out by listing all stores once, and remembered. A name that is in two of them counts in the hotter one,
+//!   and the primary store is the hottest: a table that did not fit into its tier was written again on a hotter one, and a crash may bring
+//!   the torn one back. A deletion removes both.
+//! * A tier in which less is free than a table is expected to take says that it is full before anything is written to it.
+//! * Names are synced in the stores that have new or lost ones; a log on a fast medium must not wait for a slow one.
+//!
+//! Files of a tier that are not tables are not the database's and are not listed here.
+
+use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const COUNT: usize = Temperature::ALL.len();
+
+/// One store.
+#[derive(Debug)]
+struct Member {
+    temperature: Temperature,
+    store: Arc<dyn Store>,
+    /// Names were made or removed since they were synced.
+    changed: AtomicBool,
+}
+
+impl Member {
+    /// The error with the place it happened at.
+    fn named(&self, error: StoreError) -> StoreError {
+        if self.temperature == Temperature::Unknown {
+            return error;
+        }
+        let at = self.store.directory().map(|path| format!(" ({})", path.display())).unwrap_or_default();
+        let what = format!("tier {}{at}: {}", self.temperature.name(), error.source);
+        StoreError { source: io::Error::new(error.source.kind(), what), ..error }
+    }
+
+    /// Whether the medium has room for so many more bytes, as far as it knows.
+    fn has_room(&self, bytes: u64) -> Result<bool> {
+        Ok(self.store.free_bytes().map_err(|error| self.named(error))?.is_none_or(|free| free >= bytes))
+    }
+}
+
+/// A primary store and further ones by temperature.
+#[derive(Debug)]
+pub struct Tiers {
+    /// By temperature: the hottest first, and before all of them the primary store.
+    members: [Option<Member>; COUNT],
+    /// The stores that have a file, a bit each by temperature.
+    files: RwLock<HashMap<FileId, u8>>,
+}
+
+impl Tiers {
+    /// Lists all stores. `primary` has no temperature, so none of `tiers` may be [`Temperature::Unknown`].
+    pub fn new(primary: Arc<dyn Store>, tiers: impl IntoIterator<Item = (Temperature, Arc<dyn Store>)>) -> Result<Self> {
+        let mut members = [const { None }; COUNT];
+        for (temperature, store) in tiers.into_iter().chain([(Temperature::Unknown, primary)]) {
+            // Whoever had these stores before may have died without syncing names.
+            let member = Member { temperature, store, changed: AtomicBool::new(true) };
+            if members[temperature as usize].replace(member).is_some() {
+                let what = format!("two stores for temperature {}", temperature.name());
+                return Err(StoreError::store("open tiers", io::Error::new(io::ErrorKind::InvalidInput, what)));
+            }
+        }
+        let tiers = Tiers { members, files: RwLock::default() };
+        let mut files = HashMap::new();
+        for (temperature, id, _) in tiers.walk()? {
+            *files.entry(id).or_default() |= bit(temperature);
+        }
+        *tiers.files.write() = files;
+        Ok(tiers)
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().flatten()
+    }
+
+    fn member(&self, temperature: Temperature) -> &Member {
+        let mut hotter = self.members[..=temperature as usize].iter().rev().flatten();
+        match hotter.next() {
+            Some(member) => member,
+            None => unreachable!("the primary store is always there"),
+        }
+    }
+
+    /// The members that have a file as far as is known, the one that counts first.
+    fn holders(&self, id: FileId) -> impl Iterator<Item = &Member> {
+        let bits = self.files.read().get(&id).copied().unwrap_or(0);
+        self.members().filter(move |member| bits & bit(member.temperature) != 0)
+    }
+
+    /// The file is no longer there.
+    fn forget(&self, id: FileId, at: Temperature) {
+        let mut files = self.files.write();
+        if let Some(bits) = files.get_mut(&id) {
+            *bits &= !bit(at);
+            if *bits == 0 {
+                files.remove(&id);
+            }
+        }
+    }
+
+    /// All files of the database with the place of each.
+    fn walk(&self) -> Result<Vec<(Temperature, FileId, u64)>> {
+        let mut all = Vec::new();
+        for member in self.members() {
+            let is_primary = member.temperature == Temperature::Unknown;
+            let files = member.store.list().map_err(|error| member.named(error))?.into_iter();
+            let ours = files.filter(|(id, _)| is_primary || id.kind == FileKind::Table);
+            all.extend(ours.map(|(id, bytes)| (member.temperature, id, bytes)));
+        }
+        Ok(all)
+    }
+
+    /// Whose store a table of that temperature lies in; [`Temperature::Unknown`] stands for the primary store.
+    pub fn serving(&self, temperature: Temperature) -> Temperature {
+        self.member(temperature).temperature
+    }
+
+    /// The next hotter store than that which serves `temperature`; `None` behind the primary one, which is the hottest.
+    pub fn hotter(&self, temperature: Temperature) -> Option<Temperature> {
+        let at = self.serving(temperature) as usize;
+        self.members[..at].iter().rev().flatten().map(|member| member.temperature).next()
+    }
+
+    /// Where a file lies; `None` if it is not known.
+    pub fn place(&self, id: FileId) -> Option<Temperature> {
+        self.holders(id).map(|member| member.temperature).next()
+    }
+
+    /// The temperatures that have stores of their own, the hottest first; not the primary one.
+    pub fn temperatures(&self) -> impl Iterator<Item = Temperature> {
+        self.members().map(|member| member.temperature).filter(|temperature| *temperature != Temperature::Unknown)
+    }
+
+    /// Bytes that can still be written to the store that serves `temperature`, where its medium knows.
+    pub fn free_bytes_of(&self, temperature: Temperature) -> Result<Option<u64>> {
+        let member = self.member(temperature);
+        member.store.free_bytes().map_err(|error| member.named(error))
+    }
+
+    /// The directory behind the store that serves `temperature`, if there is one.
+    pub fn directory_of(&self, temperature: Temperature) -> Option<&Path> {
+        self.member(temperature).store.directory()
+    }
+}
+
+fn bit(temperature: Temperature) -> u8 {
+    1 << temperature as u8
+}
+
+impl Store for Tiers {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
+        if self.files.read().contains_key(&id) {
+            return Err(StoreError::file("create", id, io::ErrorKind::AlreadyExists.into()));
+        }
+        let member = self.member(if id.kind == FileKind::Table { hint.temperature } else { Temperature::Unknown });
+        if member.temperature != Temperature::Unknown && !member.has_room(hint.expected_bytes)? {
+            return Err(member.named(StoreError::file("create", id, io::ErrorKind::StorageFull.into())));
+        }
+        member.changed.store(true, Ordering::Release);
+        let file = member.store.create(id, hint).map_err(|error| member.named(error))?;
+        self.files.write().insert(id, bit(member.temperature));
+        Ok(file)
+    }
+
+    /// Also finds files that came after the stores were listed: for a reader beside a writer.
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
+        let others = self.members().filter(|member| member.temperature == Temperature::Unknown || id.kind == FileKind::Table);
+        for member in self.holders(id).chain(others) {
+            match member.store.open(id) {
+                Err(error) if error.is_not_found() => {}
+                opened => return opened.map_err(|error| member.named(error)),
+            }
+        }
+        Err(StoreError::file("open", id, io::ErrorKind::NotFound.into()))
+    }
+
+    /// From every store that has it: what is left in one place is not gone.
+    fn delete(&self, id: FileId) -> Result<()> {
+        let mut outcome = Err(StoreError::file("delete", id, io::ErrorKind::NotFound.into()));
+        for member in self.holders(id).collect::<Vec<_>>() {
+            member.changed.store(true, Ordering::Release);
+            match member.store.delete(id) {
+                Err(error) if !error.is_not_found() => return Err(member.named(error)),
+                deleted => outcome = deleted.or(outcome),
+            }
+            self.forget(id, member.temperature);
+        }
+        outcome
+    }
+
+    fn list(&self) -> Result<Vec<(FileId, u64)>> {
+        let mut seen: HashMap<FileId, u64> = HashMap::new();
+        for (_, id, bytes) in self.walk()? {
+            seen.entry(id).or_insert(bytes);
+        }
+        Ok(seen.into_iter().collect())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        for member in self.members() {
+            let changed = member.changed.swap(false, Ordering::AcqRel);
+            if changed || member.temperature == Temperature::Unknown {
+                member.store.sync_names().map_err(|error| {
+                    member.changed.store(true, Ordering::Release);
+                    member.named(error)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the primary store, without which nothing can be written.
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.free_bytes_of(Temperature::Unknown)
+    }
+
+    /// All of them, or none.
+    fn lock(&self) -> Result<Box<dyn StoreLock>> {
+        let locks = self.members().map(|member| member.store.lock().map_err(|error| member.named(error)));
+        Ok(Box::new(Locks { _all: locks.collect::<Result<_>>()? }))
+    }
+
+    /// Of the primary store.
+    fn directory(&self) -> Option<&Path> {
+        self.directory_of(Temperature::Unknown)
+    }
+
+    fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
+        match self.holders(id).next() {
+            Some(member) => member.store.share(id, target, hint),
+            None => Err(StoreError::file("share", id, io::ErrorKind::NotFound.into())),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Locks {
+    _all: Vec<Box<dyn StoreLock>>,
+}
+
+impl StoreLock for Locks {}
