@@ -268,6 +268,7 @@ fn a_time_of_its_own_does_not_take_a_value_past_others() {
         merge: None,
         filter: None,
         level: 6,
+        heat: None,
     };
     let entry = |key: &str, seq: Seq, time: Option<u64>| {
         let mut stored = Vec::new();
