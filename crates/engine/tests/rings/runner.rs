@@ -6,7 +6,7 @@ use crate::model::{Batch, Change, Model, Progress, Step, mark};
 use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
-use sinterdb::clock::{Clock, ManualClock};
+use sinterdb::clock::ManualClock;
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
@@ -196,7 +196,7 @@ impl Runner {
             }
             Step::Release => self.release(),
             Step::Age(seconds) => {
-                self.clock.set_unix_seconds(self.clock.unix_seconds() + seconds);
+                self.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
             }
             Step::Attach => {
