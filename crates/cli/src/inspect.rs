@@ -26,7 +26,7 @@ pub struct InspectFlags {
     #[command(subcommand)]
     view: Option<View>,
     /// The same as the view `tiers`.
-    #[arg(long)]
+    #[arg(long, global = true)]
     tiers: bool,
     /// Print JSON.
     #[arg(long, global = true)]
