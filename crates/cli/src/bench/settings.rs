@@ -134,6 +134,9 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("ttl_seconds", &flags.ttl_seconds),
         ("preserve_internal_time_seconds", &flags.preserve_internal_time_seconds),
         ("temperature_ages", &flags.temperature_ages),
+        ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
+        ("last_level_temperature", &flags.last_level_temperature),
+        ("default_write_temperature", &flags.default_write_temperature),
     ];
     for (name, value) in named {
         value.as_ref().map_or(Ok(()), |value| family.set(name, value))?;

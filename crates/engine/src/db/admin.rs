@@ -7,7 +7,7 @@ use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
 use crate::compaction::auto::Auto;
-use crate::compaction::{self, ManualRange};
+use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::{Edit, NewFamily, Version};
@@ -218,6 +218,8 @@ impl Inner {
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
+        // What grows old meanwhile is for others, or there would be no end.
+        let young = self.with_env(&self.shared.lock(), core, |env| env.young);
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -230,7 +232,8 @@ impl Inner {
                 self.changed.wait_for(&mut shared, Duration::from_millis(100));
                 continue;
             }
-            let choice = self.with_env(&shared, core, |env| compaction::manual_up_to(&version, env, range, before, newest));
+            let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
+            let choice = self.with_env(&shared, core, step);
             let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, &plan);
             drop(shared);

@@ -154,7 +154,10 @@ impl Db {
             }
             "rocksdb.live-sst-files-size" | "rocksdb.total-sst-files-size" => view.tree.bytes(),
             "rocksdb.estimate-live-data-size" => {
-                version.levels.iter().rfind(|l| !l.is_empty()).map_or(0, |l| l.iter().map(|r| r.bytes()).sum())
+                let deepest = version.deepest().unwrap_or(0);
+                // Where age divides data, the level above the last has as much of it alive as that one.
+                let is_divided = settings.places_by_age() && deepest + 1 == version.levels.len();
+                version.level_bytes(deepest) + if is_divided { version.level_bytes(deepest - 1) } else { 0 }
             }
             "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),

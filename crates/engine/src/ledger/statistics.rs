@@ -24,7 +24,7 @@ macro_rules! names {
             /// All of them, in the order of the dump.
             pub const ALL: &'static [$type] = &[$($type::$variant),*];
 
-            /// RocksDB's name.
+            /// RocksDB's name, or one of this engine.
             pub fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)*
@@ -57,6 +57,9 @@ names! {
         WriteDoneBySelf = "rocksdb.write.self", "Batches committed by their own writer, the leader of a group.";
         WriteDoneByOther = "rocksdb.write.other", "Batches committed by the leader of another.";
         CompactReadBytes = "rocksdb.compact.read.bytes", "Bytes that compactions read.";
+        PlacedHot = "sinterdb.placed.hot.entries", "Entries that merges into the last level left above it, because they are young.";
+        PlacedCold = "sinterdb.placed.cold.entries", "Entries that such merges wrote to the last level, because they are old.";
+        PlacedSunk = "sinterdb.placed.sunk.entries", "Young entries that went to the last level, because other tables were in the way.";
     }
 }
 

@@ -2,7 +2,8 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style, TemperatureAges, TierPaths};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TemperatureAges, TierPaths};
+use sinter_storage::store::Temperature;
 
 /// One setting of `S`.
 pub(super) struct Field<S: 'static> {
@@ -56,6 +57,14 @@ pub(super) enum Kind<S: 'static> {
         get: fn(&S) -> &Codecs,
         set: fn(&mut S, Codecs),
     },
+    Preclude {
+        get: fn(&S) -> Preclude,
+        set: fn(&mut S, Preclude),
+    },
+    Temperature {
+        get: fn(&S) -> Temperature,
+        set: fn(&mut S, Temperature),
+    },
     /// A list with a form of its own, which is right once it is read.
     List {
         form: &'static str,
@@ -108,6 +117,11 @@ impl<S> Field<S> {
             },
             Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
+            Kind::Preclude { set, .. } => set(settings, Preclude::parse(text)?),
+            Kind::Temperature { set, .. } => {
+                let known = Temperature::from_name(text.trim());
+                set(settings, known.ok_or_else(|| format!("`{}` is none of {}", shorten(text), temperatures()))?);
+            }
             Kind::List { set, .. } => set(settings, text)?,
         }
         Ok(())
@@ -125,6 +139,8 @@ impl<S> Field<S> {
             },
             Kind::CompressedCache { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
+            Kind::Preclude { get, .. } => get(settings).text(),
+            Kind::Temperature { get, .. } => get(settings).name().into(),
             Kind::List { get, .. } => get(settings),
         }
     }
@@ -138,9 +154,16 @@ impl<S> Field<S> {
             Kind::Style { .. } => "leveled, universal".into(),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
+            Kind::Preclude { .. } => format!("auto, or 0 to {}", format_seconds(Preclude::MOST)),
+            Kind::Temperature { .. } => temperatures(),
             Kind::List { form, .. } => (*form).into(),
         }
     }
+}
+
+/// All temperatures, for people.
+fn temperatures() -> String {
+    Temperature::ALL.map(Temperature::name).join(", ")
 }
 
 macro_rules! whole {
@@ -504,6 +527,28 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
             set: |s, text| TemperatureAges::parse(text).map(|ages| s.temperature_ages = ages),
         },
     },
+    plain!(
+        preclude_last_level_data_seconds,
+        Preclude {},
+        "preclude_last_level_data_seconds",
+        "Data younger than this stays above the last level, older data sinks to it as compactions come by. Larger: more of the data is on \
+         the levels above. 0: age does not place data. auto: the engine finds the age.",
+        "a century is for ever",
+    ),
+    plain!(
+        last_level_temperature,
+        Temperature {},
+        "last_level_temperature",
+        "Of tables that are written to the last level: what places files goes by it. unknown: default_write_temperature.",
+        "",
+    ),
+    plain!(
+        default_write_temperature,
+        Temperature {},
+        "default_write_temperature",
+        "Of all other tables when they are written. A table that moves to another level keeps its own.",
+        "",
+    ),
 ];
 
 /// The name in `names` nearest to `word`, by edit distance.

@@ -443,5 +443,6 @@ fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo 
         oldest_time: p.oldest_time,
         newest_time: p.newest_time,
         temperature: Default::default(),
+        settled: 0,
     }
 }

@@ -10,6 +10,7 @@ mod families;
 mod figures;
 mod many;
 mod open;
+mod placement;
 mod read;
 mod recovery;
 mod tiers;

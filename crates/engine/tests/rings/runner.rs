@@ -1,4 +1,5 @@
-//! Runs the steps of a workload against a database without threads and a clock that stands still, so that every run makes the same calls.
+//! Runs the steps of a workload against a database without threads and a clock that only steps move, so that every run makes the same
+//! calls.
 
 use crate::check::{self, Problem};
 use crate::machine::with_tiers;
@@ -10,7 +11,7 @@ use sinterdb::clock::ManualClock;
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
-use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,7 +45,10 @@ pub fn settings() -> DbSettings {
 
 /// Opens the way all rings do: no threads, a small cache, an identity from outside.
 pub fn builder(identity: u8) -> Builder {
-    let clock = Arc::new(ManualClock::default());
+    builder_at(identity, Arc::default())
+}
+
+fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
     Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
@@ -195,6 +199,16 @@ impl Runner {
                 Ok(())
             }
             Step::Release => self.release(),
+            Step::Pass(seconds) => {
+                self.clock.advance_seconds(*seconds);
+                Ok(())
+            }
+            Step::Preclude(name, seconds) => {
+                let family = &self.families[name];
+                let preclude_last_level_data_seconds = Preclude::Seconds(*seconds);
+                let settings = FamilySettings { preclude_last_level_data_seconds, ..self.db().family_settings(family)? };
+                self.db().change_family_settings(family, settings)
+            }
             Step::Age(seconds) => {
                 self.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
