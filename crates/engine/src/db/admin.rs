@@ -169,7 +169,8 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Returns when no flush or compaction runs or is needed; an error if some are needed that damaged tables keep from running.
+    /// Returns when no flush, compaction or move between tiers runs or is needed; an error if some are needed that damaged tables keep from
+    /// running.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.inner.settle_down()
     }

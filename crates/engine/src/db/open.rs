@@ -145,7 +145,7 @@ impl Builder {
         self
     }
 
-    /// Opens the database in a directory.
+    /// Opens the database in a directory, with the tiers that its settings name.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let create = self.create_if_missing && !self.read_only;
         let store = DirStore::open(path.as_ref(), create).map_err(|error| {

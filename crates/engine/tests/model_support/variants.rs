@@ -8,6 +8,8 @@ use sinterdb::settings::{Codecs, DbSettings, FamilySettings, Preclude, Style};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Memory,
+    /// With a cold tier.
+    Tiers,
     Directory,
 }
 
@@ -106,6 +108,16 @@ const EDITS: &[(&str, Edit)] = &[
         (v.family.style, v.family.preserve_internal_time_seconds, v.timed) = (Style::Universal, 500, true);
     }),
     ("background threads", |v| (v.db.max_background_jobs, v.db.max_subcompactions) = (2, 2)),
+    ("a cold tier", |v| tiered(v, Style::Leveled)),
+    ("universal, a cold tier", |v| tiered(v, Style::Universal)),
+    ("a cold tier for the last level", |v| {
+        placed(v, Style::Universal, 300);
+        v.place = Place::Tiers;
+    }),
+    ("a cold tier, background threads", |v| {
+        tiered(v, Style::Leveled);
+        (v.db.max_background_jobs, v.db.max_subcompactions) = (3, 2);
+    }),
     ("a directory", |v| {
         v.place = Place::Directory;
         v.family.write_buffer_size = 256 << 10;
@@ -116,6 +128,12 @@ const EDITS: &[(&str, Edit)] = &[
         v.family.write_buffer_size = 256 << 10;
     }),
 ];
+
+/// Tables older than some minutes move to the cold tier as they are.
+fn tiered(variant: &mut Variant, style: Style) {
+    (variant.place, variant.family.style) = (Place::Tiers, style);
+    variant.family.temperature_ages = "hot 5m, cold".parse().unwrap();
+}
 
 /// Data older than so many seconds sinks to the last level.
 fn placed(variant: &mut Variant, style: Style, seconds: u64) {
