@@ -20,7 +20,8 @@ pub struct ReadOptions {
     pub snapshot: Option<Snapshot>,
     /// Keep blocks that had to be read in the cache. Off for scans that would push out everything else.
     pub fill_cache: bool,
-    /// Iterators: read ahead so many bytes on sequential access; 0: block by block.
+    /// Iterators: fetch so many bytes with one read on sequential access; 0: block by block, and once an iterator has gone through three
+    /// blocks in order the medium is asked ahead of it, 8 KiB at first and 256 KiB at most.
     pub readahead: usize,
     /// Iterators: first key included.
     pub lower: Option<Vec<u8>>,

@@ -22,6 +22,36 @@ pub struct TableCursor {
     position: Position,
     /// Blocks that were read ahead of the current one.
     ahead: VecDeque<(usize, Arc<Cached<Block>>)>,
+    announced: Announced,
+}
+
+/// What the medium has been told of a cursor that goes through blocks in order: RocksDB's automatic read-ahead, as a hint.
+#[derive(Default)]
+struct Announced {
+    /// Blocks in order so far.
+    streak: u32,
+    /// Bytes announced last.
+    window: u64,
+    /// End of what was announced, in the file.
+    end: u64,
+}
+
+impl Announced {
+    /// So many blocks in order are taken for a scan.
+    const STREAK: u32 = 2;
+    const FIRST: u64 = 8 << 10;
+    const MOST: u64 = 256 << 10;
+
+    /// What to announce, offset and length, before the medium is read up to `end`; half a window before the last one is used up.
+    fn next(&mut self, end: u64) -> Option<(u64, u64)> {
+        if self.streak < Self::STREAK || end.saturating_add(self.window / 2) < self.end {
+            return None;
+        }
+        let start = self.end.max(end);
+        self.window = (self.window * 2).clamp(Self::FIRST, Self::MOST);
+        self.end = start.saturating_add(self.window);
+        Some((start, self.window))
+    }
 }
 
 impl fmt::Debug for TableCursor {
@@ -32,7 +62,16 @@ impl fmt::Debug for TableCursor {
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
-        TableCursor { table, options, index: None, block: None, number: 0, position: Position::default(), ahead: VecDeque::new() }
+        TableCursor {
+            table,
+            options,
+            index: None,
+            block: None,
+            number: 0,
+            position: Position::default(),
+            ahead: VecDeque::new(),
+            announced: Announced::default(),
+        }
     }
 
     fn index(&mut self) -> Result<Arc<Cached<Index>>> {
@@ -48,6 +87,10 @@ impl TableCursor {
     fn load(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
         let sequential = self.block.take().is_some() && number == self.number + 1;
         self.number = number;
+        match sequential {
+            true => self.announced.streak = self.announced.streak.saturating_add(1),
+            false => self.announced = Announced::default(),
+        }
         while self.ahead.front().is_some_and(|(ahead, _)| *ahead < number) {
             self.ahead.pop_front();
         }
@@ -65,6 +108,10 @@ impl TableCursor {
         }
         if sequential && self.options.readahead > 0 {
             return self.load_ahead(index, number);
+        }
+        let (offset, length) = index.extent(number);
+        if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
+            self.table.frames.file.will_need(start, length);
         }
         self.table.load_block(index, number, self.options)
     }

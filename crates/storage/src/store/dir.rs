@@ -152,6 +152,11 @@ impl Store for DirStore {
         if !about.is_file() {
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         }
+        if id.kind == FileKind::Table {
+            // Two blocks that happen to be neighbours look like a sequence to the kernel, and its read-ahead pushes out what others would
+            // have read from memory. Who does read in order says so: `will_need`.
+            sys::read_without_order(&file);
+        }
         Ok(Arc::new(DirReader { id, file, opened_len: about.len() }))
     }
 

@@ -54,6 +54,11 @@ pub(super) fn will_not_need(file: &File, offset: u64, length: u64) {
     advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
 }
 
+/// Reads of the file have no order: the kernel reads what is asked for and guesses nothing ahead.
+pub(super) fn read_without_order(file: &File) {
+    advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
+}
+
 fn advise(file: &File, offset: u64, length: u64, advice: libc::c_int) {
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
     // SAFETY: plain integers and a descriptor that is open for as long as `file` is borrowed.

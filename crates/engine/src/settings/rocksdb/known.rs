@@ -183,7 +183,7 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "readahead is a read option, and compactions choose theirs",
+        "readahead is a read option (by itself it grows from 8 to 256 KiB), and compactions choose theirs",
         &[
             ("compaction_readahead_size", "*"),
             ("new_table_reader_for_compaction_inputs", "*"),
