@@ -43,6 +43,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         hide_limits: false,
         database: chosen.database.clone(),
         families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
+        clock: None,
         slow: chosen.slow.clone(),
     };
     let mut report = Report {

@@ -35,6 +35,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/times", 30),
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
+    ("engine/src/placement", 40),
     ("engine/src/block", 40),
     ("engine/src/filter", 40),
     ("engine/src/tier", 40),
@@ -55,6 +56,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/compaction/sampler", 80),
     ("engine/src/compaction/collapse", 80),
     ("engine/src/compaction/output", 80),
+    ("engine/src/compaction/router", 80),
     ("engine/src/compaction/split", 80),
     ("engine/src/compaction/throttle", 80),
     ("engine/src/compaction/job", 80),
@@ -80,7 +82,10 @@ const RANKS: &[(&str, u32)] = &[
 /// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.
 const ONLY: &[(&str, &[&str])] = &[
     // Pickers are pure: they see versions and settings, never tables.
-    ("engine/src/compaction", &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "storage/src/store/hint"]),
+    (
+        "engine/src/compaction",
+        &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "engine/src/times", "storage/src/store/hint"],
+    ),
 ];
 
 /// Crates by the name under which code imports them.

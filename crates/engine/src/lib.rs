@@ -30,7 +30,7 @@
 //!
 //! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`], [`times`]; [`limits`] and [`cpu`]: what confines the process
 //! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`],
-//!   [`tier`]
+//!   [`tier`]; [`placement`]: how old what is kept and what is touched is
 //! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
 //! * the tree: [`manifest`], [`compaction`], [`pacing`], [`memory_split`]
 
@@ -54,6 +54,7 @@ pub mod memtable;
 pub mod merge;
 pub mod operator;
 pub mod pacing;
+pub mod placement;
 pub mod range_del;
 pub mod run_cursor;
 pub mod settings;

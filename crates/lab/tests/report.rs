@@ -421,7 +421,7 @@ fn the_table_has_every_phase_of_every_run() {
     assert_eq!(lines[1][column("engine.wal")], first.spec.engine.wal.to_string());
     // What verdicts compare stands once per run and measure, with the run's place in the plan.
     for planned in sample.study.runs() {
-        let (cell, record) = (sample.study.cell(planned.cell).unwrap(), &sample.records[&planned.number]);
+        let (cell, record) = (sample.study.cell(planned.cell, planned.engine).unwrap(), &sample.records[&planned.number]);
         let file = format!("runs/{:04}.json", planned.number);
         let mine: Vec<_> = lines.iter().filter(|line| line[0] == file).collect();
         let place = |line: &[String]| (line[column("cell")].clone(), line[column("repeat")].clone());

@@ -44,6 +44,13 @@ impl Asked {
     }
 }
 
+/// What a spec asks of SinterDB alone, as a list of what an engine cannot follow.
+pub fn of_sinter_alone(spec: &EngineSpec) -> Vec<String> {
+    let clock = spec.operations_per_clock_second.map(|rate| format!("operations_per_clock_second = {rate}: its clock is the system's"));
+    let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
+    clock.into_iter().chain(tiers).collect()
+}
+
 impl Stated {
     /// The family it is about; `None` for the database.
     pub fn family(&self) -> Option<&str> {

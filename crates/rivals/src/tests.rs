@@ -4,7 +4,7 @@ use crate::fjall_db::Fjall;
 use crate::rocks_db::Rocks;
 use crate::rocks_db::options::{Kept, kept};
 use sinter_lab::drive::Engine;
-use sinter_lab::run::{EngineSpec, FamilySpec};
+use sinter_lab::run::{EngineSpec, FamilySpec, TierSpec};
 use sinter_lab::target::{Outcome, Scan, Session, Target};
 use sinter_lab::workload::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -400,6 +400,45 @@ fn rocksdb_names_what_it_ignores() {
     let directory = tempfile::tempdir().unwrap();
     let opened = Rocks.open(&spec(&[("max_background_jobs", "0")], &[("default", &[])]), directory.path()).unwrap();
     assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("[DBOptions] max_background_jobs = 0: ")));
+}
+
+/// What only SinterDB can be told is told to nobody else in silence.
+#[test]
+fn a_clock_and_tiers_are_sinterdbs_alone() {
+    let tier = TierSpec { temperature: "cold".into(), directory: None, model: None };
+    let asked = EngineSpec { operations_per_clock_second: Some(10.0), tiers: vec![tier], ..spec(&[], &[("default", &[])]) };
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let rocks = Rocks.open(&asked, directories[0].path()).unwrap().ignored_settings;
+    let fjall = Fjall.open(&asked, directories[1].path()).unwrap().ignored_settings;
+    for ignored in [rocks, fjall] {
+        let expected = ["operations_per_clock_second = 10: ", "tiers: cold: "];
+        assert_eq!(ignored.len(), expected.len(), "{ignored:?}");
+        assert!(ignored.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{ignored:?}");
+    }
+}
+
+/// The settings reach RocksDB, by whatever way: what is young stays off the last level, and what has no age lies on it.
+#[test]
+fn rocksdb_keeps_young_data_off_the_last_level() {
+    let last_level = |age: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let pairs: &[(&str, &str)] = &[
+            ("compaction_style", "kCompactionStyleUniversal"),
+            ("num_levels", "3"),
+            ("preserve_internal_time_seconds", age),
+            ("preclude_last_level_data_seconds", age),
+            ("last_level_temperature", "kCold"),
+        ];
+        let opened = Rocks.open(&spec(&[], &[("default", pairs)]), directory.path()).unwrap();
+        assert_eq!(opened.ignored_settings, [""; 0]);
+        let kept = kept(directory.path()).unwrap();
+        assert_lines(&kept, "CFOptions \"default\"", &[&format!("preclude_last_level_data_seconds={age}"), "last_level_temperature=kCold"]);
+        fill(&opened.target, 2);
+        opened.target.compact().unwrap();
+        opened.target.levels(0).unwrap().get(2).map_or(0, |level| level.files)
+    };
+    assert_eq!(last_level("1000000"), 0);
+    assert!(last_level("0") > 0);
 }
 
 /// RocksDB's parser takes an option of the database in a family's section, and the other way round, and does nothing with it.

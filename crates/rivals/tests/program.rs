@@ -59,13 +59,7 @@ fn spec(engine: &str, directory: &Path, extra: &[(&str, &str)]) -> RunSpec {
     ];
     RunSpec {
         version: SPEC_VERSION,
-        engine: EngineSpec {
-            name: engine.into(),
-            database: BTreeMap::new(),
-            families: families.into(),
-            wal: true,
-            ..EngineSpec::default()
-        },
+        engine: EngineSpec { name: engine.into(), families: families.into(), wal: true, ..EngineSpec::default() },
         medium: Medium { directory: directory.into() },
         workload: Workload {
             name: "everything".into(),

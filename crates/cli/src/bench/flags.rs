@@ -225,6 +225,18 @@ pub struct EngineFlags {
     /// The age of entries is known for so many seconds; 0: not at all.
     #[arg(long)]
     pub preserve_internal_time_seconds: Option<String>,
+    /// With preclude_last_level_data_seconds = auto: how much may be kept on the fast tier, bytes or a share as in 25%.
+    #[arg(long)]
+    pub fast_tier_budget: Option<String>,
+    /// Data younger than so many seconds stays above the last level; 0: age does not place data.
+    #[arg(long)]
+    pub preclude_last_level_data_seconds: Option<String>,
+    /// Temperature of tables that are written to the last level.
+    #[arg(long)]
+    pub last_level_temperature: Option<String>,
+    /// Temperature of all other tables when they are written.
+    #[arg(long)]
+    pub default_write_temperature: Option<String>,
     /// Threads for flushes and compactions [default: 2].
     #[arg(long)]
     pub max_background_jobs: Option<String>,

@@ -133,7 +133,11 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("hard_pending_compaction_bytes_limit", &flags.hard_pending_compaction_bytes_limit),
         ("ttl_seconds", &flags.ttl_seconds),
         ("preserve_internal_time_seconds", &flags.preserve_internal_time_seconds),
+        ("fast_tier_budget", &flags.fast_tier_budget),
         ("temperature_ages", &flags.temperature_ages),
+        ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
+        ("last_level_temperature", &flags.last_level_temperature),
+        ("default_write_temperature", &flags.default_write_temperature),
     ];
     for (name, value) in named {
         value.as_ref().map_or(Ok(()), |value| family.set(name, value))?;

@@ -56,7 +56,7 @@ impl<'a> Watch<'a> {
                 self.complain(record.confinement.complaint.as_deref());
                 let what = match &record.failure {
                     Some(why) => format!("failed: {why}"),
-                    None => self.amplifications(run.cell, record),
+                    None => self.amplifications(run.cell, run.engine, record),
                 };
                 self.line(run.number, run.engine, run.cell, &what);
             }
@@ -65,8 +65,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Write amplification of what the cell measures, and space amplification, which is its price.
-    fn amplifications(&self, cell: &str, record: &RunRecord) -> String {
-        let measures = || self.study.cell(cell).map(|cell| &cell.measures).into_iter().flatten();
+    fn amplifications(&self, cell: &str, engine: &str, record: &RunRecord) -> String {
+        let measures = || self.study.cell(cell, engine).map(|cell| &cell.measures).into_iter().flatten();
         let list = |metric: Metric| {
             let figures = measures().filter_map(|(measure, phases)| Some(format!("{measure} {:.2}", metric.of(record, phases)?)));
             let figures: Vec<String> = figures.collect();

@@ -28,7 +28,7 @@ pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         }
     }
     let (level, run) = inputs.first().map(|i| (i.level, i.run))?;
-    let mut plan = plan(version, env.settings, Reason::TimeToLive, Vec::new(), (level, run));
+    let mut plan = plan(version, env, Reason::TimeToLive, Vec::new(), (level, run));
     plan.inputs = inputs;
     Some(Choice::Drop(plan))
 }
@@ -39,7 +39,7 @@ pub fn rewrite_tombstones(version: &Version, env: &PickEnv<'_>) -> Option<Choice
     version.tables().filter(|(level, _, t)| *level > 0 && t.tombstones.saturating_mul(2) > t.entries).find_map(|(level, run, table)| {
         let inputs = vec![single(level, run, table)];
         let ready = table.max_seq <= env.oldest_snapshot && !collides(env, &inputs, level) && is_bottommost(version, &inputs);
-        ready.then(|| Choice::Merge(plan(version, env.settings, Reason::Tombstones, inputs, (level, run))))
+        ready.then(|| Choice::Merge(plan(version, env, Reason::Tombstones, inputs, (level, run))))
     })
 }
 

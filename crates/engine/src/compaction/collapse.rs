@@ -28,6 +28,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, kind_of, own_time, put_timed, seq_of, trailer};
 use crate::operator::{CompactionFilter, Decision, MergeOperator};
+use crate::placement::{Ages, Heat, heat};
 use crate::range_del::{Fragment, RangeTombstones};
 use crate::times::Cut;
 use crate::visible::{Operands, shown, user_value};
@@ -51,6 +52,8 @@ pub struct Rules<'a> {
     pub filter: Option<&'a dyn CompactionFilter>,
     /// The level written to, for the filter.
     pub level: u8,
+    /// Who wants to know how old values were when newer versions replaced them.
+    pub heat: Option<&'a Heat>,
 }
 
 impl Rules<'_> {
@@ -125,9 +128,22 @@ pub fn collapse<C: Cursor, S: Sink>(
     }
     let sweep = Sweep { fragments: tombstones.fragments(), over: None };
     let output = Output { sink, first: true, counts: Counts::default() };
-    let mut collapse =
-        Collapse { input, rules, sweep, key: Vec::new(), shadow: None, unfolded: None, operands: Operands::default(), output };
+    let mut collapse = Collapse {
+        input,
+        rules,
+        sweep,
+        key: Vec::new(),
+        shadow: None,
+        unfolded: None,
+        newer: 0,
+        replaced: rules.heat.map(|_| Ages::default()),
+        operands: Operands::default(),
+        output,
+    };
     let done = collapse.run(to, &mut rests)?;
+    if let (Some(heat), Some(ages), true) = (rules.heat, &collapse.replaced, done) {
+        heat.replaced(ages);
+    }
     Ok(done.then_some(collapse.output.counts))
 }
 
@@ -174,6 +190,10 @@ struct Collapse<'a, C, S> {
     shadow: Option<usize>,
     /// The stripe in which operands of the key were written as they are: the version below them is not the newest.
     unfolded: Option<usize>,
+    /// The number of the version of the key that was met last.
+    newer: Seq,
+    /// Values that newer versions replaced, by their ages then.
+    replaced: Option<Ages>,
     /// Newest first.
     operands: Operands,
     output: Output<'a, S>,
@@ -245,7 +265,12 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         let here = self.input.trailer();
         let seq = seq_of(here);
         let stripe = self.rules.stripe(seq);
+        let newer = std::mem::replace(&mut self.newer, seq);
         if self.hidden(seq, stripe) {
+            let is_value = matches!(kind_of(here), Some(Kind::Value | Kind::TimedValue));
+            if let Some(replaced) = self.replaced.as_mut().filter(|_| is_value && self.shadow == Some(stripe)) {
+                replaced.add(heat::age(seq, newer), 1.0);
+            }
             return self.step();
         }
         match kind_of(here) {

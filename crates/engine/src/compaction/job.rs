@@ -6,13 +6,15 @@
 //! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
 //! of them are files that no manifest knows.
 
-use super::Plan;
 use super::auto::Auto;
 use super::collapse::{Counts, Rules, collapse};
-use super::output::{Limits, Output, TableFactory, TableSink};
+use super::output::{Limits, TableFactory, TableSink};
+use super::placing;
+use super::router::{Placed, Routed, Router, Upper};
 use super::sampler::Sampler;
 use super::split;
 use super::throttle::{Pacing, Rests};
+use super::{Hot, Plan};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::Clock;
@@ -23,13 +25,15 @@ use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
 use crate::operator::{CompactionFilter, MergeOperator};
+use crate::placement::held::Holding;
+use crate::placement::{Ages, Auto as Placement};
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
-use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Store, Temperature, behind};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,8 +86,18 @@ pub struct Context<'a> {
     pub expired: Option<Cut>,
     /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
     pub zero_up_to: Option<Cut>,
+    /// Chooses the age that is kept from the last level, and is told what comes of it; `None`: the settings have it.
+    pub placement: Option<Chosen<'a>>,
     /// When sequence numbers were written; empty if the family does not track time.
     pub times: Arc<TimeMap>,
+}
+
+/// Who chose the age that is kept from the last level.
+pub struct Chosen<'a> {
+    /// The family's choice.
+    pub by: &'a Placement,
+    /// In one line for people.
+    pub why: String,
 }
 
 /// What a finished job did.
@@ -91,6 +105,10 @@ pub struct Context<'a> {
 pub struct Report {
     /// New tables in key order; sealed, names not yet synced.
     pub outputs: Vec<TableInfo>,
+    /// The same of the level above, where the plan has an output there.
+    pub hot: Vec<TableInfo>,
+    /// Entries written by where they went, if they could go to either.
+    pub placed: Placed,
     /// Entries read.
     pub entries_in: u64,
     /// Entries written.
@@ -119,16 +137,16 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     let started = context.clock.monotonic_ns();
     let infos = || plan.inputs.iter().flat_map(|input| &input.tables);
     let bytes_in: u64 = infos().map(|table| table.bytes).sum();
-    let level = u8::try_from(plan.output_level).unwrap_or(u8::MAX);
     let rules = Rules {
         snapshots: context.snapshots,
         bottommost: plan.bottommost,
-        zero_up_to: context.zero_up_to,
+        zero_up_to: zero_up_to(plan, context),
         expired: context.expired,
         zeroed_seq: zeroed_seq(plan, context)?,
         merge: context.merge,
         filter: context.filter,
-        level,
+        level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
+        heat: context.placement.as_ref().map(|chosen| chosen.by.heat()),
     };
     let job = Job {
         context,
@@ -136,13 +154,13 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         tombstones: input_tombstones(plan, context)?,
         grandparents: &plan.grandparents,
         table_bytes: plan.target_file_size.max(1),
-        last_level: plan.output_level + 1 >= context.settings.num_levels,
         level: plan.output_level,
-        cause: Cause::Compaction { to: level, reason: plan.reason },
+        hot: plan.hot.as_ref(),
+        reason: Some(plan.reason),
         expected_bytes: plan.target_file_size.min(bytes_in),
         largest: hull(plan).map(|hull| hull.largest),
         times: times(infos()),
-        temperature: temperature(context, times(infos()).1),
+        written: Mutex::default(),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -161,8 +179,19 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
             let what = format!("{} entries read where the manifest knows of {expected}", report.entries_in);
             Err(Error::corrupt(files.join(", "), 0, what))
         }
+        Ok(Outcome::Done(mut report)) if context.settings.places_by_age() => {
+            placing::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
+            job.tell(plan);
+            Ok(Outcome::Done(report))
+        }
         outcome => outcome,
     }
+}
+
+/// What needs no number any more: nothing that the plan takes for young.
+fn zero_up_to(plan: &Plan, context: &Context<'_>) -> Option<Cut> {
+    let cut = context.zero_up_to?;
+    Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.old.seq), time: cut.time.min(hot.old.time) }))
 }
 
 /// Writes memtables, newest first, and their range tombstones to level 0. `times` are the oldest and newest write time, unix seconds.
@@ -182,6 +211,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         merge: context.merge,
         filter: None,
         level: 0,
+        heat: None,
     };
     let job = Job {
         context,
@@ -189,13 +219,13 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         tombstones: tombstones.clone(),
         grandparents: &[],
         table_bytes: context.settings.write_buffer_size.saturating_mul(2).max(1),
-        last_level: false,
         level: 0,
-        cause: Cause::Flush,
+        hot: None,
+        reason: None,
         expected_bytes: context.settings.write_buffer_size,
         largest: None,
         times,
-        temperature: temperature(context, times.1),
+        written: Mutex::default(),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -251,9 +281,10 @@ fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, 
     (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
 }
 
-/// How warm outputs are whose newest data was written at `newest`.
-fn temperature(context: &Context<'_>, newest: u64) -> Temperature {
-    context.settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_default()
+/// How warm the outputs to a level are whose newest data was written at `newest`: by their age, if that is asked for.
+fn temperature(context: &Context<'_>, level: usize, newest: u64) -> Temperature {
+    let settings = context.settings;
+    settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_else(|| settings.temperature_at(level))
 }
 
 /// Where to cut a large merge into key ranges: none if it is not worth it.
@@ -286,15 +317,16 @@ struct Job<'a> {
     tombstones: RangeTombstones,
     grandparents: &'a [Arc<TableInfo>],
     table_bytes: u64,
-    last_level: bool,
     level: usize,
-    cause: Cause,
+    hot: Option<&'a Hot>,
+    /// Why it runs; `None`: it is a flush.
+    reason: Option<Reason>,
     expected_bytes: u64,
     /// Largest key of all inputs, where known.
     largest: Option<Vec<u8>>,
     times: (u64, u64),
-    /// As warm as its newest data is by its age.
-    temperature: Temperature,
+    /// How old the bytes are that were written, if the context has a choice of placement.
+    written: Mutex<Ages>,
     /// Numbers of all outputs, finished or not.
     created: Mutex<Vec<u64>>,
     /// A piece failed: the others give up.
@@ -302,7 +334,7 @@ struct Job<'a> {
 }
 
 /// What became of one key range; `None`: stopped.
-type Piece = Result<Option<(Counts, Vec<TableInfo>)>>;
+type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
 impl Job<'_> {
     /// All key ranges: side by side, the first on this thread, or all on this thread, one after the other.
@@ -324,15 +356,22 @@ impl Job<'_> {
     /// The key range `[from, to)`.
     fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
         let tombstones = self.tombstones.clip(from, to);
-        let limits = Limits {
-            table_bytes: self.table_bytes,
-            overlap_bytes: self.context.settings.max_compaction_bytes / 2,
-            grandparents: self.grandparents,
-        };
+        let overlap_bytes = self.context.settings.max_compaction_bytes / 2;
+        let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents };
         // Samples of one key range will do, and in one order they repeat exactly.
-        let factory = Factory { job: self, to: to.or(self.largest.as_deref()), samples: from.is_none() };
-        let mut output = Output::new(factory, limits, self.rules.surviving(&tombstones));
-        let pacing = self.context.pacing.filter(|_| self.cause != Cause::Flush).map(|pacing| (pacing, self.context.clock));
+        let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
+        let newest = self.times.1;
+        // What an upper output leaves is old.
+        let left = self.hot.map_or(newest, |hot| if newest == 0 { hot.old.time } else { newest.min(hot.old.time) });
+        let factory = Factory { job: self, level: self.level, newest: left, to: to_key, samples };
+        let upper = self.hot.map(|hot| Upper {
+            old: hot.old,
+            spans: &hot.spans,
+            factory: Factory { level: self.level - 1, newest, ..factory },
+            limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },
+        });
+        let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
+        let pacing = self.context.pacing.filter(|_| self.reason.is_some()).map(|pacing| (pacing, self.context.clock));
         let rests = Rests::new(self.context.cancel, &self.failed, pacing);
         let piece = collapse(source, (from, to), &tombstones, &self.rules, rests, &mut output).and_then(|counts| match counts {
             Some(counts) => Ok(Some((counts, output.finish()?))),
@@ -351,10 +390,12 @@ impl Job<'_> {
         let mut failure = None;
         for piece in pieces {
             match piece {
-                Ok(Some((counts, tables))) => {
+                Ok(Some((counts, routed))) => {
                     report.entries_in += counts.entries_in;
                     report.entries_out += counts.entries_out;
-                    report.outputs.extend(tables);
+                    report.outputs.extend(routed.cold);
+                    report.hot.extend(routed.hot);
+                    report.placed.add(routed.placed);
                 }
                 Ok(None) => stopped = true,
                 Err(error) => failure = failure.or(Some(error)),
@@ -372,6 +413,22 @@ impl Job<'_> {
         Ok(Outcome::Done(report))
     }
 
+    /// The newest sequence number when it began.
+    fn newest(&self) -> Seq {
+        self.context.snapshots.last().copied().unwrap_or(0)
+    }
+
+    /// Tells who chose the placement what a merge into the last level made of bytes of which age.
+    fn tell(&self, plan: &Plan) {
+        let is_last = plan.output_level + 1 >= self.context.settings.num_levels;
+        let Some(chosen) = self.context.placement.as_ref().filter(|_| is_last) else { return };
+        let mut read = Ages::default();
+        for table in plan.tables().filter_map(|table| (self.context.table)(table.number).ok()) {
+            table.holding().add_to(&mut read, self.newest());
+        }
+        chosen.by.merged(&read, &self.written.lock());
+    }
+
     /// Removes what was written; what cannot be removed is found and removed when the database is opened next.
     fn delete_outputs(&self) {
         for &number in self.created.lock().iter() {
@@ -381,8 +438,12 @@ impl Job<'_> {
 }
 
 /// Starts output tables.
+#[derive(Clone, Copy)]
 struct Factory<'a> {
     job: &'a Job<'a>,
+    level: usize,
+    /// When the newest entry was written, as far as that is known in advance, unix seconds; 0: not known.
+    newest: u64,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
     /// Whether it takes samples for the choice of codecs.
@@ -393,15 +454,18 @@ impl<'a> TableFactory for Factory<'a> {
     type Table = Building<'a>;
 
     fn start(&mut self, first: &[u8]) -> Result<Building<'a>> {
-        let Job { context, level, .. } = *self.job;
+        let (context, level) = (self.job.context, self.level);
         let number = (context.new_number)();
         let id = FileId::table(number);
+        let to = u8::try_from(level).unwrap_or(u8::MAX);
+        let cause = self.job.reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
+        let temperature = temperature(context, level, self.newest);
         let hint = Hint {
-            cause: self.job.cause,
+            cause,
             family: context.family,
-            level: u8::try_from(level).unwrap_or(u8::MAX),
+            level: to,
             lifetime: lifetime(level),
-            temperature: self.job.temperature,
+            temperature,
             key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
             expected_bytes: self.job.expected_bytes,
             direct: context.direct,
@@ -410,7 +474,7 @@ impl<'a> TableFactory for Factory<'a> {
         let chosen = context.auto.map(|auto| auto.choice(level));
         let options = TableOptions {
             block_size: context.settings.block_size,
-            bloom_bits_per_key: if self.job.last_level {
+            bloom_bits_per_key: if level + 1 >= context.settings.num_levels {
                 context.settings.bloom_bits_last_level
             } else {
                 context.settings.bloom_bits_per_key
@@ -430,7 +494,12 @@ impl<'a> TableFactory for Factory<'a> {
         builder.set_times(context.clock.unix_seconds(), context.times.clone());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
-        Ok(Building { builder, times: self.job.times, temperature: self.job.temperature, auto, sampler })
+        let written = context.placement.as_ref().map(|chosen| {
+            builder.note_ages(self.job.newest());
+            builder.set_placed(chosen.why.clone());
+            (&self.job.written, self.job.newest())
+        });
+        Ok(Building { builder, times: self.job.times, temperature, written, auto, sampler })
     }
 }
 
@@ -448,6 +517,8 @@ struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
     temperature: Temperature,
+    /// Where the ages of its bytes are added up, and from which number on they count.
+    written: Option<(&'a Mutex<Ages>, Seq)>,
     /// Who is told of it, and the level.
     auto: Option<(&'a Auto, usize)>,
     sampler: Option<Sampler<'a>>,
@@ -470,7 +541,11 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
+        let held = self.builder.held();
         let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
+        if let Some((written, now)) = self.written {
+            Holding { bytes: info.bytes, seqs: (info.min_seq, info.max_seq), held: &held }.add_to(&mut written.lock(), now);
+        }
         if let Some((auto, level)) = self.auto {
             auto.wrote(level, info.raw_bytes);
         }

@@ -1,8 +1,10 @@
 //! Leveled compaction as RocksDB has it (`compaction_picker_level.cc`, `VersionStorageInfo::CalculateBaseBytes`): one run per level, each
 //! level larger than the one above by a factor. The level that exceeds its target most is worked on first; of a level, the table goes
 //! down that rewrites least below it.
+//!
+//! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`sinking`).
 
-use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, plan, run_number, span};
+use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, plan, run_number, sinking, span};
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -26,26 +28,30 @@ pub struct Targets {
     pub bytes: Vec<u64>,
     /// Levels from the base to this one are not needed for the amount of data: they are emptied.
     pub drained: Option<usize>,
+    /// The level at which growing ends: it has no target.
+    pub last: usize,
 }
 
 impl Targets {
     /// The targets of a tree.
     pub fn of(version: &Version, settings: &FamilySettings) -> Targets {
-        let levels = version.levels.len();
+        // Placement by age has the last level to itself.
+        let levels = version.levels.len() - usize::from(settings.places_by_age());
+        let last = levels - 1;
         let factor = settings.max_bytes_for_level_multiplier.max(1.0);
         let most = settings.max_bytes_for_level_base.max(1);
         if !settings.level_compaction_dynamic_level_bytes || levels < 3 {
             let base = usize::from(levels > 1);
-            return Targets { base, bytes: grow(most, factor, base, levels, 0), drained: None };
+            return Targets { base, bytes: grow(most, factor, base, levels, 0), drained: None, last };
         }
         let largest = (1..levels).map(|l| version.level_bytes(l)).max().unwrap_or(0);
         let Some(first) = (1..levels).find(|l| !version.levels[*l].is_empty()).filter(|_| largest > 0) else {
-            return Targets { base: levels - 1, bytes: grow(most, factor, levels - 1, levels, most), drained: None };
+            return Targets { base: last, bytes: grow(most, factor, last, levels, most), drained: None, last };
         };
         let least = most as f64 / factor;
         let mut size = largest as f64;
         let mut drained = None;
-        for level in (first..levels - 1).rev() {
+        for level in (first..last).rev() {
             size /= factor;
             if drained.is_none() && size <= least {
                 drained = Some(level);
@@ -60,7 +66,7 @@ impl Targets {
                 size /= factor;
             }
         }
-        Targets { base, bytes: grow(size.min(most as f64) as u64, factor, base, levels, most), drained }
+        Targets { base, bytes: grow(size.min(most as f64) as u64, factor, base, levels, most), drained, last }
     }
 }
 
@@ -81,8 +87,10 @@ impl Picker for Leveled {
         unify(version, env)
             .or_else(|| aging::drop_expired(version, env))
             .or_else(|| pick_by_score(version, env, &targets))
+            .or_else(|| sinking::sink_cheaply(version, env))
             .or_else(|| push_expired(version, env))
             .or_else(|| aging::rewrite_tombstones(version, env))
+            .or_else(|| sinking::sink_at_rest(version, env))
             .unwrap_or(Choice::Nothing)
     }
 
@@ -93,7 +101,7 @@ impl Picker for Leveled {
         let level0 = version.level_bytes(0);
         let is_due = version.levels[0].len() >= settings.level0_file_num_compaction_trigger || level0 >= settings.max_bytes_for_level_base;
         let (mut moving, mut debt) = if is_due { (level0, level0 + version.level_bytes(targets.base)) } else { (0, 0) };
-        for level in targets.base.max(1)..version.levels.len() - 1 {
+        for level in targets.base.max(1)..targets.last {
             let size = version.level_bytes(level) + std::mem::take(&mut moving);
             let target = if targets.drained.is_some_and(|d| level <= d) { 0 } else { targets.bytes[level] };
             if size > target {
@@ -102,7 +110,7 @@ impl Picker for Leveled {
                 debt = debt.saturating_add((moving as f64 * fan_out) as u64);
             }
         }
-        debt
+        if settings.places_by_age() { debt.saturating_add(sinking::debt(version, settings)) } else { debt }
     }
 }
 
@@ -116,7 +124,7 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     let by_bytes = level0 as f64 / settings.max_bytes_for_level_base.max(1) as f64;
     let mut scores = vec![(by_runs.max(by_bytes), 0)];
     let mut coming = 0;
-    for level in 1..version.levels.len() - 1 {
+    for level in 1..targets.last {
         let bytes: u64 = version.levels[level].iter().map(idle).sum();
         let target = targets.bytes[level];
         if targets.drained.is_some_and(|d| level <= d) && bytes > 0 {
@@ -127,6 +135,7 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
         }
         coming += version.level_bytes(level).saturating_sub(target);
     }
+    scores.extend(sinking::score(version, env));
     scores.retain(|(score, _)| *score >= 1.0);
     scores.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     scores
@@ -137,14 +146,18 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     (1..version.levels.len()).filter(|l| version.levels[*l].len() > 1).find_map(|level| {
         let inputs: Vec<Input> = version.levels[level].iter().map(|run| Input::whole(level, run)).collect();
         let is_free = env.busy_output.iter().all(|(l, _)| *l != level) && !collides(env, &inputs, level);
-        is_free.then(|| Choice::Merge(plan(version, env.settings, Reason::StyleChange, inputs, (level, 0))))
+        is_free.then(|| Choice::Merge(plan(version, env, Reason::StyleChange, inputs, (level, 0))))
     })
 }
 
 /// The most urgent level's work, but a move of any level before that: what is moved away now is not rewritten by the next merge from above.
 fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Option<Choice> {
     let due = scores(version, env, targets).into_iter();
-    let mut choices = due.filter_map(|(_, level)| if level == 0 { pick_level0(version, env) } else { pick_level(version, env, level) });
+    let mut choices = due.filter_map(|(_, level)| match level {
+        0 => pick_level0(version, env),
+        level if level == targets.last => sinking::pick(version, env),
+        level => pick_level(version, env, level),
+    });
     let first = choices.next()?;
     let is_move = |choice: &Choice| matches!(choice, Choice::Move(_));
     if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
@@ -197,7 +210,7 @@ fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         }
     }
     let output = (base, run_number(version, base));
-    (!chosen.is_empty()).then(|| Choice::Move(plan(version, env.settings, Reason::RunCount, chosen, output)))
+    (!chosen.is_empty()).then(|| Choice::Move(plan(version, env, Reason::RunCount, chosen, output)))
 }
 
 /// The tables of a level that is one run which share a key with `range`.
@@ -205,7 +218,8 @@ fn tables_at<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [A
     version.levels.get(level).and_then(|runs| runs.first()).map_or(&[], |run| run.overlapping(range))
 }
 
-fn below<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
+/// The tables one level down that share a key with `range`.
+pub fn below<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
     tables_at(version, level + 1, range)
 }
 
@@ -266,11 +280,11 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     }
     let inputs: Vec<Input> = runs[..width].iter().map(|run| Input::whole(0, run)).collect();
     let is_worth = width >= MIN_INTRA_L0 && !collides(env, &inputs, 0);
-    is_worth.then(|| Choice::Merge(plan(version, env.settings, Reason::RunCount, inputs, (0, runs[0].number))))
+    is_worth.then(|| Choice::Merge(plan(version, env, Reason::RunCount, inputs, (0, runs[0].number))))
 }
 
-/// The table of a level whose overlap below is smallest for its size. If it can move, so do those behind it that can: it costs nothing, and
-/// what has moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
+/// The table of a level whose overlap below is smallest for its size. If it can move, others move with it: it costs nothing, and what has
+/// moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
 fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
     let [run] = version.levels[level].as_slice() else { return None };
     let overlap = |t: &TableInfo| bytes_of(below(version, level, &t.range));
@@ -282,19 +296,21 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
         .map(|(i, t)| (overlap(t) as f64 / t.bytes.max(1) as f64, t.min_seq, i))
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-    order.into_iter().find_map(|(_, _, i)| {
-        let push =
-            |end| push_tables(version, env, Input { level, run: run.number, tables: run.tables[i..end].to_vec() }, Reason::LevelSize);
-        let mut choice = push(i + 1)?;
-        for end in i + 2..=run.tables.len().min(i + MOST_MOVED) {
-            let is_free = matches!(choice, Choice::Move(_)) && !env.is_taken(&run.tables[end - 1]);
-            match push(end).filter(|_| is_free) {
-                Some(longer @ Choice::Move(_)) => choice = longer,
-                _ => break,
-            }
+    order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
+}
+
+/// The `i`-th table of a level one level down. If it can move, so do those behind it that can.
+pub fn push_from(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run), i: usize, reason: Reason) -> Option<Choice> {
+    let push = |end| push_tables(version, env, Input { level, run: run.number, tables: run.tables[i..end].to_vec() }, reason);
+    let mut choice = push(i + 1)?;
+    for end in i + 2..=run.tables.len().min(i + MOST_MOVED) {
+        let is_free = matches!(choice, Choice::Move(_)) && !env.is_taken(&run.tables[end - 1]);
+        match push(end).filter(|_| is_free) {
+            Some(longer @ Choice::Move(_)) => choice = longer,
+            _ => break,
         }
-        Some(choice)
-    })
+    }
+    Some(choice)
 }
 
 /// Neighbouring tables of a level >= 1 one level down, with all they overlap there, and with those of their own level that then come at no
@@ -309,7 +325,8 @@ pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reaso
         range.extend(&span(&input.tables)?);
         let wider = version.levels[level].first()?.overlapping(&range);
         let same = span(wider).is_some_and(|range| below(version, level, &range).len() == lower.len());
-        if same && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes && wider.iter().all(|t| !env.is_taken(t)) {
+        let is_free = wider.iter().all(|t| !env.is_taken(t) && sinking::is_worth_it(env, level, t));
+        if same && is_free && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes {
             input.tables = wider.to_vec();
         }
     }
@@ -325,8 +342,9 @@ fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: 
     }
     let top = inputs.first()?.level;
     let is_one_run = inputs.len() == 1;
-    let plan = plan(version, env.settings, reason, inputs, (output, run_number(version, output)));
-    let is_light = bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
+    let plan = plan(version, env, reason, inputs, (output, run_number(version, output)));
+    // A move would carry what is young down with the rest.
+    let is_light = plan.hot.is_none() && bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
     Some(if is_one_run && is_light && may_move(env.settings, top, output) { Choice::Move(plan) } else { Choice::Merge(plan) })
 }
 

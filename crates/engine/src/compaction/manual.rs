@@ -1,7 +1,7 @@
 //! Compaction on request (`compact_range`): a pure step function that is called until it has nothing left to do.
 
 use super::leveled::{Targets, push_around_damage, push_level0, push_tables, unify};
-use super::{Choice, Input, PickEnv, bytes_of, collides, plan, universal};
+use super::{Choice, Input, PickEnv, bytes_of, collides, is_bottommost, plan, run_number, sinking, universal};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::settings::Style;
@@ -28,8 +28,9 @@ impl ManualRange {
 /// The next step of compacting `range`: apply it, then call again, until `Nothing` comes while no job runs.
 ///
 /// Leveled: all that meets the range moves level by level to the deepest level in use; then tables there with a file number below
-/// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one. Damaged
-/// tables stay where they are, and so does what only could go through them.
+/// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one. Where data
+/// is placed by age, what is young ends one level above the rest, with nothing on both that has to meet; what counts as young must then be
+/// the same in all calls. Damaged tables stay where they are, and so does what only could go through them.
 pub fn manual(version: &Version, env: &PickEnv<'_>, range: &ManualRange, before: u64) -> Choice {
     manual_up_to(version, env, range, before, MAX_SEQ)
 }
@@ -50,12 +51,22 @@ pub fn manual_up_to(version: &Version, env: &PickEnv<'_>, range: &ManualRange, b
 }
 
 fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, before: u64) -> Choice {
-    let bottom = version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base);
+    let last = version.levels.len() - 1;
+    let is_placed = env.settings.places_by_age();
+    let bottom = if is_placed { last } else { version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base) };
+    // A table that came down as it is may have some. All of them are visible to every snapshot, so a merge leaves none.
+    let has_dead = |level: usize, t: &TableInfo| {
+        let here = || [Input { level, run: run_number(version, level), tables: vec![t.clone().into()] }];
+        t.tombstones + t.range_tombstones > 0 && t.max_seq <= env.oldest_snapshot && is_bottommost(version, &here())
+    };
+    // What is young stays on the level above the last, and would be wanted again for ever.
+    let is_new = |level: usize, t: &TableInfo| t.number >= before && !sinking::is_ripe(version, env, t) && !has_dead(level, t);
+    let goes_down = |level: usize, t: &TableInfo| wanted(t) && !(is_placed && level + 1 == last && is_new(level, t));
     unify(version, env)
         .or_else(|| push_level0(version, env, wanted, Reason::Manual))
         .or_else(|| push_around_damage(version, env, wanted, Reason::Manual))
-        .or_else(|| (1..bottom).find_map(|level| push(version, env, level, wanted)))
-        .or_else(|| rewrite(version, env, bottom, &|t| t.number < before && wanted(t)))
+        .or_else(|| (1..bottom).find_map(|level| push(version, env, level, &|t| goes_down(level, t))))
+        .or_else(|| rewrite(version, env, bottom, &|t| wanted(t) && (t.number < before || has_dead(bottom, t))))
         .unwrap_or(Choice::Nothing)
 }
 
@@ -70,7 +81,7 @@ fn rewrite(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&
     let input = pieces(version, env, level, env.settings.max_compaction_bytes, wanted)
         .find(|input| !collides(env, std::slice::from_ref(input), level))?;
     let output = (level, input.run);
-    Some(Choice::Merge(plan(version, env.settings, Reason::Manual, vec![input], output)))
+    Some(Choice::Merge(plan(version, env, Reason::Manual, vec![input], output)))
 }
 
 /// Neighbouring wanted tables of a level's runs, together at most `most` bytes unless it is one, idle, oldest run first (a newer one must

@@ -5,6 +5,8 @@
 //! A level >= 1 of a leveled tree is one run; of a universal tree, too, but a family may change its style while open, so every picker
 //! accepts every tree and moves it towards its own shape.
 //!
+//! Where data is placed by age, a merge into the last level writes to two levels: what is young enough goes to the one above (`placing`).
+//!
 //! A damaged table is to a picker what a table is that a running job reads, except that it stays so: whatever would have to go through it
 //! waits above it, and everything else goes on around it.
 
@@ -16,7 +18,10 @@ pub mod job;
 mod leveled;
 mod manual;
 pub mod output;
+mod placing;
+pub mod router;
 mod sampler;
+mod sinking;
 pub mod split;
 #[cfg(test)]
 mod tests;
@@ -24,6 +29,7 @@ pub mod throttle;
 mod universal;
 
 pub use manual::{ManualRange, manual, manual_up_to};
+pub use placing::{Hot, Span, Young};
 
 use crate::key::Seq;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
@@ -50,12 +56,19 @@ pub struct PickEnv<'a> {
     pub oldest_snapshot: Seq,
     /// Memtables fill one after the other: more is coming to level 0 soon.
     pub loading: bool,
+    /// What is too young for the last level; `None`: age does not place data.
+    pub young: Option<Young>,
 }
 
 impl PickEnv<'_> {
     /// A running job reads the table, or no job can.
     fn is_taken(&self, table: &TableInfo) -> bool {
         self.busy.contains(&table.number) || self.damaged.contains(&table.number)
+    }
+
+    /// What is too young for the last level, if that matters.
+    fn young(&self) -> Option<Young> {
+        self.young.filter(|_| self.settings.places_by_age())
     }
 }
 
@@ -81,6 +94,8 @@ pub struct Plan {
     pub output_level: usize,
     /// The run of the result on that level.
     pub output_run: u64,
+    /// The part of the result that goes one level higher; `None`: nothing does.
+    pub hot: Option<Hot>,
     /// Nothing older than the inputs exists in their key range: tombstones may go and sequence numbers may become zero.
     pub bottommost: bool,
     /// Tables one level below the output, in key order: the output is cut where it would overlap too many bytes of them.
@@ -186,6 +201,7 @@ fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
         return true;
     }
     let (Some(range), Some(top)) = (hull(inputs), inputs.iter().map(|i| i.level).min()) else { return false };
+    let top = if placing::may_rise(env, inputs, output_level) { top.min(output_level - 1) } else { top };
     env.busy_output.iter().any(|(level, busy)| *level >= 1 && (top..=output_level).contains(level) && busy.overlaps(&range))
 }
 
@@ -195,7 +211,7 @@ fn run_number(version: &Version, level: usize) -> u64 {
 }
 
 /// A plan with all that follows from its inputs and its output filled in; runs without tables are left out.
-fn plan(version: &Version, settings: &FamilySettings, reason: Reason, mut inputs: Vec<Input>, output: (usize, u64)) -> Plan {
+fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<Input>, output: (usize, u64)) -> Plan {
     inputs.retain(|i| !i.tables.is_empty());
     let (output_level, output_run) = output;
     let grandparents = match (hull(&inputs), version.levels.get(output_level + 1)) {
@@ -203,8 +219,9 @@ fn plan(version: &Version, settings: &FamilySettings, reason: Reason, mut inputs
         _ => Vec::new(),
     };
     let bottommost = is_bottommost(version, &inputs);
-    let target_file_size = target_file_size(version, settings, output_level);
-    let plan = Plan { reason, inputs, output_level, output_run, bottommost, grandparents, target_file_size };
+    let target_file_size = target_file_size(version, env.settings, output_level);
+    let hot = placing::hot(version, env, &inputs, output_level);
+    let plan = Plan { reason, inputs, output_level, output_run, hot, bottommost, grandparents, target_file_size };
     debug_assert_eq!(check_plan(version, &plan), Ok(()));
     plan
 }
@@ -219,8 +236,8 @@ fn target_file_size(version: &Version, settings: &FamilySettings, level: usize) 
     settings.target_file_size_base.max(1).saturating_mul(factor)
 }
 
-/// The invariants of a tree: runs of a level newest first, their tables in order and without a common key, none empty, no table twice.
-/// An error names the first violation.
+/// The invariants of a tree: runs of a level newest first, their tables in order and without a common key, none empty, no table twice, none
+/// more settled than large. An error names the first violation.
 pub fn check_shape(version: &Version) -> Result<(), String> {
     let mut seen = HashSet::new();
     for (level, runs) in version.levels.iter().enumerate() {
@@ -235,6 +252,9 @@ pub fn check_shape(version: &Version) -> Result<(), String> {
             if let Some(table) = run.tables.iter().find(|t| !seen.insert(t.number)) {
                 return Err(format!("{name}: table {} occurs twice", table.number));
             }
+            if let Some(table) = run.tables.iter().find(|t| t.settled > t.bytes) {
+                return Err(format!("{name}: table {} has {} bytes, of which {} are settled", table.number, table.bytes, table.settled));
+            }
             if let Some(pair) = run.tables.windows(2).find(|pair| !pair[0].range.ends_before(&pair[1].range.smallest)) {
                 return Err(format!("{name}: tables {} and {} are out of order or overlap", pair[0].number, pair[1].number));
             }
@@ -243,8 +263,8 @@ pub fn check_shape(version: &Version) -> Result<(), String> {
     Ok(())
 }
 
-/// No entry would pass one of the same key on its way to the output's place, and the output fits into its run there. An error names the
-/// first table in the way.
+/// No entry would pass one of the same key on its way to the output's place (or to the level above it, if that is planned), and the output
+/// fits into its run there. An error names the first table in the way.
 pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
     let taken: HashSet<u64> = plan.tables().map(|t| t.number).collect();
     let range = plan.range();
@@ -265,5 +285,5 @@ pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
             return Err(format!("table {} on level {} is in the way", table.number, place.0));
         }
     }
-    Ok(())
+    plan.hot.as_ref().map_or(Ok(()), |hot| placing::check_hot(version, plan, hot))
 }

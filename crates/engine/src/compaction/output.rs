@@ -37,6 +37,7 @@ pub trait TableFactory {
 }
 
 /// Where tables end.
+#[derive(Clone, Copy)]
 pub struct Limits<'a> {
     /// Size at which a table ends, bytes.
     pub table_bytes: u64,

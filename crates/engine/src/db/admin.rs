@@ -7,7 +7,7 @@ use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
 use crate::compaction::auto::Auto;
-use crate::compaction::{self, ManualRange};
+use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::{Edit, NewFamily, Version};
@@ -76,6 +76,7 @@ impl Db {
                 handle: inner.handle,
                 settings: ArcSwap::from_pointee(settings),
                 auto: Auto::new(inner.clock.clone(), !inner.inline()),
+                placement: Arc::default(),
                 merge,
                 filter,
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
@@ -169,7 +170,8 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Returns when no flush or compaction runs or is needed; an error if some are needed that damaged tables keep from running.
+    /// Returns when no flush, compaction or move between tiers runs or is needed; an error if some are needed that damaged tables keep from
+    /// running.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.inner.settle_down()
     }
@@ -218,6 +220,8 @@ impl Inner {
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
+        // What grows old meanwhile is for others, or there would be no end.
+        let young = self.with_env(&self.shared.lock(), core, |env| env.young);
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -230,7 +234,8 @@ impl Inner {
                 self.changed.wait_for(&mut shared, Duration::from_millis(100));
                 continue;
             }
-            let choice = self.with_env(&shared, core, |env| compaction::manual_up_to(&version, env, range, before, newest));
+            let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
+            let choice = self.with_env(&shared, core, step);
             let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, &plan);
             drop(shared);

@@ -4,6 +4,7 @@ use super::view::View;
 use crate::compaction::auto::Auto;
 use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
+use crate::placement;
 use crate::settings::FamilySettings;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct FamilyCore {
     pub settings: ArcSwap<FamilySettings>,
     /// Chooses the codecs, if the settings leave it to that.
     pub auto: Arc<Auto>,
+    /// Chooses which data merges keep from the last level, if the settings leave it to that.
+    pub placement: Arc<placement::Auto>,
     pub merge: Option<Arc<dyn MergeOperator>>,
     pub filter: Option<Arc<dyn CompactionFilter>>,
     pub view: ArcSwap<View>,

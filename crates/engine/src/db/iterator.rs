@@ -6,10 +6,12 @@ use super::view::{ReadTables, View};
 use super::{Db, Inner};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::key::seq_of;
 use crate::ledger::Ticker;
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
+use crate::placement::{self, heat};
 use crate::run_cursor::RunCursor;
 use crate::table::TableCursor;
 use crate::visible::VisibleCursor;
@@ -76,7 +78,11 @@ impl Cursor for Source {
 /// As a Rust `Iterator` it yields `Result<(key, value)>` going forward from its position (from the first key, if it was not moved yet).
 pub struct DbIterator {
     inner: Arc<Inner>,
+    /// Where the ages of what it finds are counted.
+    placement: Arc<placement::Auto>,
     cursor: VisibleCursor<Merge<Source>>,
+    /// So many of the first sources are memtables.
+    memtables: usize,
     started: bool,
     /// The entry it stands on was not yet given out by `next`.
     fresh: bool,
@@ -127,7 +133,9 @@ impl Db {
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
             inner: Arc::clone(&self.inner),
+            placement: Arc::clone(&self.inner.default_family.core.placement),
             cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
+            memtables: 0,
             started: false,
             fresh: false,
             failed: false,
@@ -156,9 +164,11 @@ impl DbIterator {
                 tombstones.push(table.range_tombstones()?);
             }
         }
-        let merge = Merge::new(sources(view, options, from, to));
-        let cursor = VisibleCursor::new(merge, tombstones, seq, family.core.merge.clone(), lower, upper);
-        Ok(DbIterator { inner, cursor, started: false, fresh: false, failed: false, broken: None })
+        let sources = sources(view, options, from, to);
+        let memtables = sources.iter().take_while(|source| matches!(source, Source::Memtable(_))).count();
+        let placement = Arc::clone(&family.core.placement);
+        let cursor = VisibleCursor::new(Merge::new(sources), tombstones, seq, family.core.merge.clone(), lower, upper);
+        Ok(DbIterator { inner, placement, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
     }
 
     fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
@@ -166,8 +176,20 @@ impl DbIterator {
         self.started = true;
         self.fresh = true;
         self.failed = result.is_err();
-        self.inner.statistics.add(ticker, 1);
+        let nth = self.inner.statistics.count(ticker);
+        // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
+        if ticker == Ticker::NumberDbSeek && heat::is_sampled(nth) {
+            self.note_age();
+        }
         result
+    }
+
+    /// Counts the age of the version it stands on, if a table has it.
+    #[cold]
+    fn note_age(&self) {
+        if let Some(merge) = self.cursor.inner().filter(|merge| merge.source() >= self.memtables) {
+            self.placement.heat().read(seq_of(merge.trailer()), self.inner.visible());
+        }
     }
 
     /// To the first key.

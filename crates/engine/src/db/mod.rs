@@ -20,6 +20,7 @@ mod mem;
 mod moves;
 mod open;
 mod placed;
+mod placement;
 mod properties;
 mod publish;
 mod queue;

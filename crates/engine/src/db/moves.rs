@@ -78,6 +78,7 @@ impl Inner {
             inputs: vec![Input { level, run, tables: vec![table] }],
             output_level: level,
             output_run: run,
+            hot: None,
             bottommost: false,
             grandparents: Vec::new(),
             target_file_size: u64::MAX,

@@ -145,7 +145,7 @@ impl Builder {
         self
     }
 
-    /// Opens the database in a directory.
+    /// Opens the database in a directory, with the tiers that its settings name.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let create = self.create_if_missing && !self.read_only;
         let store = DirStore::open(path.as_ref(), create).map_err(|error| {
@@ -304,6 +304,7 @@ impl Builder {
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),
                 auto,
+                placement: Arc::default(),
             });
             writers.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             families.insert(family.id, core);

@@ -121,6 +121,7 @@ impl Db {
     /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each
     /// level with the codec that the engine chose and why. `sinterdb.memory-split` tells how memory is divided between memtables and the
     /// two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
+    /// `sinterdb.tiering` tells up to which age data is kept from the last level, and why, if the engine chooses that.
     /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
     /// `sinterdb.tiers` has a line for each store of the database ([`Db::tiers`]), and one for each of the last tables that found no room
     /// on theirs.
@@ -154,7 +155,10 @@ impl Db {
             }
             "rocksdb.live-sst-files-size" | "rocksdb.total-sst-files-size" => view.tree.bytes(),
             "rocksdb.estimate-live-data-size" => {
-                version.levels.iter().rfind(|l| !l.is_empty()).map_or(0, |l| l.iter().map(|r| r.bytes()).sum())
+                let deepest = version.deepest().unwrap_or(0);
+                // Where age divides data, the level above the last has as much of it alive as that one.
+                let is_divided = settings.places_by_age() && deepest + 1 == version.levels.len();
+                version.level_bytes(deepest) + if is_divided { version.level_bytes(deepest - 1) } else { 0 }
             }
             "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
@@ -166,6 +170,7 @@ impl Db {
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
             "sinterdb.limits" => return Some(self.inner.limits_text()),
+            "sinterdb.tiering" => return Some(self.tiering_lines(family)),
             "sinterdb.tiers" => return Some(self.inner.tier_lines()),
             "sinterdb.compression" => return Some(self.compression_lines(family)),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),

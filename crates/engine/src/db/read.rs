@@ -7,6 +7,7 @@ use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{self, Seq};
 use crate::ledger::Ticker;
+use crate::placement::heat;
 use crate::table::{self, Table};
 use crate::visible::Resolver;
 
@@ -89,10 +90,19 @@ impl Inner {
                 {
                     resolver.covered(covering);
                 }
-                table.get(user_key, hash, seq, table_options, |s, kind, value| resolver.version(s, kind, value))?;
+                let mut answered = 0;
+                table.get(user_key, hash, seq, table_options, |s, kind, value| {
+                    answered = s;
+                    resolver.version(s, kind, value)
+                })?;
                 if resolver.done() {
-                    let ticker = [Ticker::L0Hit, Ticker::L1Hit, Ticker::L2AndUpHit][level.min(2)];
-                    self.statistics.add(ticker, 1);
+                    let nth = self.statistics.count([Ticker::L0Hit, Ticker::L1Hit, Ticker::L2AndUpHit][level.min(2)]);
+                    if level + 1 == view.tree.levels.len() {
+                        self.statistics.add(Ticker::LastLevelHit, 1);
+                    }
+                    if heat::is_sampled(nth) {
+                        core.placement.heat().read(answered, self.visible());
+                    }
                     return resolver.finish();
                 }
             }

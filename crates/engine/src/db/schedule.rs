@@ -6,14 +6,16 @@ use super::family::FamilyCore;
 use super::mem::Mem;
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
+use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{self, Choice, PickEnv, Plan};
+use crate::compaction::{self, Choice, PickEnv, Plan, Young};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
 use crate::range_del::RangeTombstones;
-use crate::settings::Codecs;
+use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
+use crate::times::Cut;
 use sinter_storage::store::{FileId, Temperature};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,12 +51,10 @@ pub(super) enum Takes {
     All,
 }
 
-/// The key range that a plan writes.
-fn plan_range(plan: &Plan) -> KeyRange {
-    let mut ranges = plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| &t.range);
-    let mut range = ranges.next().cloned().unwrap_or_default();
-    ranges.for_each(|r| range.extend(r));
-    range
+/// The levels and the key range that a plan writes.
+fn outputs(family: u32, plan: &Plan) -> impl Iterator<Item = (u32, usize, KeyRange)> {
+    let hot = plan.hot.as_ref().map(|_| plan.output_level - 1);
+    std::iter::once(plan.output_level).chain(hot).map(move |level| (family, level, plan.range()))
 }
 
 impl Inner {
@@ -128,6 +128,17 @@ impl Inner {
             now: self.clock.unix_seconds(),
             oldest_snapshot,
             loading: self.is_loading(shared, core),
+            young: self.young(shared, core, &settings),
+        })
+    }
+
+    /// What is too young for a family's last level.
+    fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
+        let Preclude::Seconds(age) = settings.preclude_last_level_data_seconds else { return self.chosen_young(shared, core, settings) };
+        settings.places_by_age().then(|| {
+            // Where nothing is known to be old, all may be young.
+            let Cut { seq, time } = self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
+            Young { after: seq, since: time }
         })
     }
 
@@ -143,7 +154,7 @@ impl Inner {
     /// Notes that a plan runs. Table numbers are unique among families.
     pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
-        shared.busy_output.push((core.id, plan.output_level, plan_range(plan)));
+        shared.busy_output.extend(outputs(core.id, plan));
         shared.running += 1;
     }
 
@@ -151,9 +162,10 @@ impl Inner {
         for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
             shared.busy.remove(&table.number);
         }
-        let mine = (core.id, plan.output_level, plan_range(plan));
-        if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
-            shared.busy_output.swap_remove(at);
+        for mine in outputs(core.id, plan) {
+            if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
+                shared.busy_output.swap_remove(at);
+            }
         }
         shared.running -= 1;
     }
@@ -272,6 +284,7 @@ impl Inner {
     /// False if there was nothing to publish: a table found no room on its tier and stays where it is.
     fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<bool> {
         let to = Place { level: plan.output_level, run: plan.output_run };
+        let above = plan.hot.as_ref().map(|hot| Place { level: plan.output_level - 1, run: hot.run });
         let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
         let mut tables: Vec<TableChange> = inputs()
             .map(|(from, number)| if work == Work::Move { Change::Move { from, to, number } } else { Change::Remove { from, number } })
@@ -279,7 +292,12 @@ impl Inner {
             .collect();
         match work {
             Work::Move | Work::Drop => {}
-            Work::Merge => tables.extend(self.merge_tables(core, plan)?.outputs.into_iter().map(|info| added(core.id, to, info))),
+            Work::Merge => {
+                let report = self.merge_tables(core, plan)?;
+                tables.extend(report.outputs.into_iter().map(|info| added(core.id, to, info)));
+                // Both levels change in one edit: no moment has an entry on neither, or on both.
+                tables.extend(report.hot.into_iter().map(|info| added(core.id, above.unwrap_or(to), info)));
+            }
             Work::Relocate(wanted) => {
                 let Some(copy) = self.move_table(core, plan, wanted)? else { return Ok(false) };
                 tables.push(added(core.id, to, copy));
@@ -296,7 +314,13 @@ impl Inner {
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
         let outcome = self.with_context(core, |context| job::run(plan, context))?;
         let report = self.finished(outcome)?;
-        self.statistics.add(Ticker::CompactReadBytes, report.bytes_in);
+        let Placed { hot, cold, sunk } = report.placed;
+        self.statistics.add_all(&[
+            (Ticker::CompactReadBytes, report.bytes_in),
+            (Ticker::PlacedHot, hot),
+            (Ticker::PlacedCold, cold),
+            (Ticker::PlacedSunk, sunk),
+        ]);
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
         self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
         Ok(report)
@@ -316,6 +340,7 @@ impl Inner {
     fn with_context<T>(&self, core: &Arc<FamilyCore>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
         let settings = core.settings.load_full();
         self.review_codecs(core);
+        self.review_placement(core);
         let snapshots = self.snapshots.list(|| self.visible());
         // Only the tree: a view would keep its memtables in memory for as long as the job runs.
         let tree = core.view.load().tree.clone();
@@ -344,7 +369,8 @@ impl Inner {
             clock: &*self.clock,
             pacing: Some(Pacing { throttle: &self.throttle, room: &self.cpu, urgency: &|| self.urgency(core) }).filter(|_| !self.inline()),
             expired: self.expired(&settings),
-            zero_up_to: self.zero_up_to(&settings),
+            zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),
+            placement: self.placement(core, &settings),
             times: if settings.window() > 0 { self.shared.lock().state.times.clone() } else { Arc::default() },
         })
     }

@@ -22,5 +22,6 @@ impl Inner {
         self.watch_limits(now);
         self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));
         self.review_all_codecs();
+        self.review_all_placements();
     }
 }

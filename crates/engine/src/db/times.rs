@@ -82,22 +82,22 @@ impl Inner {
     }
 
     /// What was surely written more than so many seconds ago.
-    pub(super) fn older_than(&self, seconds: u64) -> Option<Cut> {
+    pub(super) fn older_than(&self, shared: &Shared, seconds: u64) -> Option<Cut> {
         // Times are whole seconds: what was written in the very second may be younger by a part of one.
         let limit = self.clock.unix_seconds().checked_sub(seconds)?.checked_sub(1)?;
-        Some(self.shared.lock().state.times.cut(limit))
+        Some(shared.state.times.cut(limit))
     }
 
     /// What has outlived the family's time to live.
     pub(super) fn expired(&self, settings: &FamilySettings) -> Option<Cut> {
-        if settings.ttl_seconds == 0 { None } else { self.older_than(settings.ttl_seconds) }
+        if settings.ttl_seconds == 0 { None } else { self.older_than(&self.shared.lock(), settings.ttl_seconds) }
     }
 
     /// What is so old that none of the family's settings ask how old.
     pub(super) fn zero_up_to(&self, settings: &FamilySettings) -> Option<Cut> {
         match (settings.ttl_seconds, settings.window()) {
             (0, 0) => Some(Cut::ALL),
-            (0, window) => self.older_than(window),
+            (0, window) => self.older_than(&self.shared.lock(), window),
             _ => None,
         }
     }

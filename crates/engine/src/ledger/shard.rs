@@ -44,13 +44,14 @@ pub(super) fn slot() -> usize {
     SLOT.try_with(|owned| owned.0).unwrap_or(SHARED)
 }
 
-/// Adds to a counter in slot `slot`, which must be this thread's.
-pub(super) fn add(counter: &AtomicU64, slot: usize, n: u64) {
+/// Adds to a counter in slot `slot`, which must be this thread's; the sum.
+pub(super) fn add(counter: &AtomicU64, slot: usize, n: u64) -> u64 {
     if slot == SHARED {
-        counter.fetch_add(n, Ordering::Relaxed);
-    } else {
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        return counter.fetch_add(n, Ordering::Relaxed).wrapping_add(n);
     }
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(n);
+    counter.store(sum, Ordering::Relaxed);
+    sum
 }
 
 /// Raises a maximum in slot `slot`, which must be this thread's.

@@ -24,7 +24,7 @@ macro_rules! names {
             /// All of them, in the order of the dump.
             pub const ALL: &'static [$type] = &[$($type::$variant),*];
 
-            /// RocksDB's name.
+            /// RocksDB's name, or one of this engine.
             pub fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)*
@@ -42,6 +42,7 @@ names! {
         L0Hit = "rocksdb.l0.hit", "Point reads answered by level 0.";
         L1Hit = "rocksdb.l1.hit", "Point reads answered by level 1.";
         L2AndUpHit = "rocksdb.l2andup.hit", "Point reads answered by deeper levels.";
+        LastLevelHit = "sinterdb.last.level.hit", "Point reads answered by the last level, counted above as well.";
         NumberKeysRead = "rocksdb.number.keys.read", "Point reads.";
         BytesRead = "rocksdb.bytes.read", "Bytes of values returned by point reads.";
         NumberDbSeek = "rocksdb.number.db.seek", "Iterator seeks.";
@@ -57,6 +58,9 @@ names! {
         WriteDoneBySelf = "rocksdb.write.self", "Batches committed by their own writer, the leader of a group.";
         WriteDoneByOther = "rocksdb.write.other", "Batches committed by the leader of another.";
         CompactReadBytes = "rocksdb.compact.read.bytes", "Bytes that compactions read.";
+        PlacedHot = "sinterdb.placed.hot.entries", "Entries that merges into the last level left above it, because they are young.";
+        PlacedCold = "sinterdb.placed.cold.entries", "Entries that such merges wrote to the last level, because they are old.";
+        PlacedSunk = "sinterdb.placed.sunk.entries", "Young entries that went to the last level, because other tables were in the way.";
     }
 }
 
@@ -107,13 +111,23 @@ impl Statistics {
         self.add_all(&[(ticker, n)]);
     }
 
+    /// Adds one to a ticker; what the thread's place has counted of it by then.
+    pub fn count(&self, ticker: Ticker) -> u64 {
+        let slot = slot();
+        add(&self.counters(slot).0[ticker as usize], slot, 1)
+    }
+
     /// Adds to several tickers; looks up the thread's place once.
     pub fn add_all(&self, counts: &[(Ticker, u64)]) {
         let slot = slot();
-        let counters = self.tickers[slot].get_or_init(|| Box::new(Counters([const { AtomicU64::new(0) }; Ticker::ALL.len()])));
+        let counters = self.counters(slot);
         for (ticker, n) in counts {
             add(&counters.0[*ticker as usize], slot, *n);
         }
+    }
+
+    fn counters(&self, slot: usize) -> &Counters {
+        self.tickers[slot].get_or_init(|| Box::new(Counters([const { AtomicU64::new(0) }; Ticker::ALL.len()])))
     }
 
     /// Records a value: nanoseconds for times, a plain number for the others.

@@ -27,6 +27,8 @@ const LOG_LENGTH: u8 = 0x0e;
 const TIER: u8 = 0x10;
 /// Ages are estimates: losing a sample makes them coarser, never wrong.
 const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
+/// Of the table that the item before adds. A reader that takes it for 0 merges sooner than it has to.
+const SETTLED: u8 = IGNORABLE | 0x14;
 
 /// A family that begins to exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -143,6 +145,11 @@ impl Edit {
                 put_varint(b, u64::from(*family));
                 put_change(b, change);
             });
+            if let Change::Add { table, .. } = change
+                && table.settled > 0
+            {
+                item(out, scratch, SETTLED, |b| [table.number, table.settled].into_iter().for_each(|n| put_varint(b, n)));
+            }
         }
         for (family, log) in &self.flushed_logs {
             item(out, scratch, FLUSHED_LOG, |b| [u64::from(*family), *log].into_iter().for_each(|n| put_varint(b, n)));
@@ -197,6 +204,12 @@ impl Edit {
             LAST_SEQ => once(&mut self.last_seq, body.varint()?)?,
             NEXT_FAMILY => once(&mut self.next_family, id(body)?)?,
             TIME_SAMPLE => self.time_samples.push((body.varint()?, body.varint()?)),
+            SETTLED => {
+                let Change::Add { table, .. } = &mut self.tables.last_mut()?.change else { return None };
+                let table = Arc::make_mut(table);
+                (table.number == body.varint()?).then_some(())?;
+                table.settled = body.varint()?;
+            }
             _ => return Some(false),
         }
         Some(true)
@@ -307,6 +320,7 @@ fn table(from: &mut Decoder<'_>) -> Option<TableInfo> {
         oldest_time: from.varint()?,
         newest_time: from.varint()?,
         temperature: Temperature::from_byte(from.u8()?)?,
+        settled: 0,
     })
 }
 

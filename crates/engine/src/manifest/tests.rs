@@ -70,6 +70,7 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
             new.range.end_exclusive = random.below(4) == 0;
             new.entries = random.next() >> random.below(64);
             new.temperature = Temperature::Warm;
+            new.settled = random.below(2) * random.below(1 << 20);
             edit.tables = in_family(id, [add(0, number, Arc::new(new))]);
             edit.flushed_logs.push((id, random.below(number)));
             edit.last_seq = Some(state.last_seq + 3);

@@ -87,6 +87,8 @@ pub struct TableInfo {
     pub newest_time: u64,
     /// Where it lies.
     pub temperature: Temperature,
+    /// Bytes of it that hide nothing: for their keys nothing older lay below when they were written, and never will.
+    pub settled: u64,
 }
 
 /// Tables that do not overlap, in key order. Two tables of a run never share a user key.

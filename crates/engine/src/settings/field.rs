@@ -2,7 +2,8 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Style, TemperatureAges, TierPaths};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TemperatureAges, TierBudget, TierPaths};
+use sinter_storage::store::Temperature;
 
 /// One setting of `S`.
 pub(super) struct Field<S: 'static> {
@@ -52,9 +53,21 @@ pub(super) enum Kind<S: 'static> {
         get: fn(&S) -> CompressedCache,
         set: fn(&mut S, CompressedCache),
     },
+    TierBudget {
+        get: fn(&S) -> TierBudget,
+        set: fn(&mut S, TierBudget),
+    },
     Compression {
         get: fn(&S) -> &Codecs,
         set: fn(&mut S, Codecs),
+    },
+    Preclude {
+        get: fn(&S) -> Preclude,
+        set: fn(&mut S, Preclude),
+    },
+    Temperature {
+        get: fn(&S) -> Temperature,
+        set: fn(&mut S, Temperature),
     },
     /// A list with a form of its own, which is right once it is read.
     List {
@@ -107,7 +120,13 @@ impl<S> Field<S> {
                 _ => return Err(format!("`{}` is neither leveled nor universal", shorten(text))),
             },
             Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
+            Kind::TierBudget { set, .. } => set(settings, TierBudget::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
+            Kind::Preclude { set, .. } => set(settings, Preclude::parse(text)?),
+            Kind::Temperature { set, .. } => {
+                let known = Temperature::from_name(text.trim());
+                set(settings, known.ok_or_else(|| format!("`{}` is none of {}", shorten(text), temperatures()))?);
+            }
             Kind::List { set, .. } => set(settings, text)?,
         }
         Ok(())
@@ -124,7 +143,10 @@ impl<S> Field<S> {
                 Style::Universal => "universal".into(),
             },
             Kind::CompressedCache { get, .. } => get(settings).text(),
+            Kind::TierBudget { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
+            Kind::Preclude { get, .. } => get(settings).text(),
+            Kind::Temperature { get, .. } => get(settings).name().into(),
             Kind::List { get, .. } => get(settings),
         }
     }
@@ -137,10 +159,18 @@ impl<S> Field<S> {
             Kind::Flag { .. } => "true, false".into(),
             Kind::Style { .. } => "leveled, universal".into(),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
+            Kind::TierBudget { .. } => "bytes, or a share up to 100%".into(),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
+            Kind::Preclude { .. } => format!("auto, or 0 to {}", format_seconds(Preclude::MOST)),
+            Kind::Temperature { .. } => temperatures(),
             Kind::List { form, .. } => (*form).into(),
         }
     }
+}
+
+/// All temperatures, for people.
+fn temperatures() -> String {
+    Temperature::ALL.map(Temperature::name).join(", ")
 }
 
 macro_rules! whole {
@@ -504,6 +534,36 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
             set: |s, text| TemperatureAges::parse(text).map(|ages| s.temperature_ages = ages),
         },
     },
+    plain!(
+        fast_tier_budget,
+        TierBudget {},
+        "",
+        "For preclude_last_level_data_seconds = auto: how much of the family's data merges may keep from the last level. Larger: more reads \
+         are answered by the fast tier. What is written between two merges comes on top.",
+        "nothing could be kept, or more than there is",
+    ),
+    plain!(
+        preclude_last_level_data_seconds,
+        Preclude {},
+        "preclude_last_level_data_seconds",
+        "Data younger than this stays above the last level, older data sinks to it as compactions come by. Larger: more of the data is on \
+         the levels above. 0: age does not place data. auto: the engine finds the age.",
+        "a century is for ever",
+    ),
+    plain!(
+        last_level_temperature,
+        Temperature {},
+        "last_level_temperature",
+        "Of tables that are written to the last level: what places files goes by it. unknown: default_write_temperature.",
+        "",
+    ),
+    plain!(
+        default_write_temperature,
+        Temperature {},
+        "default_write_temperature",
+        "Of all other tables when they are written. A table that moves to another level keeps its own.",
+        "",
+    ),
 ];
 
 /// The name in `names` nearest to `word`, by edit distance.

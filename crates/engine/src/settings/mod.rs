@@ -9,9 +9,11 @@ mod codecs;
 mod compressed_cache;
 mod confined;
 mod field;
+mod preclude;
 mod reference;
 mod rocksdb;
 mod size;
+mod tier_budget;
 mod tiers;
 mod toml;
 mod validate;
@@ -23,13 +25,16 @@ pub use budget::{Budgets, DEFAULT_MEMORY};
 pub use codecs::Codecs;
 pub use compressed_cache::CompressedCache;
 pub use confined::{Confined, confine};
+pub use preclude::Preclude;
 pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
 pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
+pub use tier_budget::TierBudget;
 pub use tiers::{TemperatureAges, TierPaths};
 
 use crate::codec::{Codec, Compression};
+use sinter_storage::store::Temperature;
 use std::collections::BTreeMap;
 
 /// Everything a settings file can say: budgets, the database, and column families by name.
@@ -159,6 +164,14 @@ pub struct FamilySettings {
     pub preserve_internal_time_seconds: u64,
     /// How warm data is by its age. Goes before what is said of levels.
     pub temperature_ages: TemperatureAges,
+    /// How much of the data merges may leave on the fast tier, where the engine chooses up to which age that is.
+    pub fast_tier_budget: TierBudget,
+    /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
+    pub preclude_last_level_data_seconds: Preclude,
+    /// Of tables that are written to the last level; `Unknown`: as all others.
+    pub last_level_temperature: Temperature,
+    /// Of all other tables when they are written.
+    pub default_write_temperature: Temperature,
 }
 
 impl Default for DbSettings {
@@ -207,6 +220,10 @@ impl Default for FamilySettings {
             ttl_seconds: 0,
             preserve_internal_time_seconds: 0,
             temperature_ages: TemperatureAges::default(),
+            fast_tier_budget: TierBudget::default(),
+            preclude_last_level_data_seconds: Preclude::Seconds(0),
+            last_level_temperature: Temperature::Unknown,
+            default_write_temperature: Temperature::Unknown,
         }
     }
 }
@@ -214,11 +231,27 @@ impl Default for FamilySettings {
 impl FamilySettings {
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
     pub fn window(&self) -> u64 {
-        self.preserve_internal_time_seconds
+        let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
+        self.preserve_internal_time_seconds.max(preclude)
     }
 
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)
+    }
+
+    /// Data goes to the last level by its age: the level above it keeps what is too young.
+    pub fn places_by_age(&self) -> bool {
+        self.preclude_last_level_data_seconds.is_on() && self.num_levels >= Preclude::LEAST_LEVELS
+    }
+
+    /// The temperature of tables that are written to a level.
+    pub fn temperature_at(&self, level: usize) -> Temperature {
+        let is_last = level + 1 >= self.num_levels;
+        if is_last && self.last_level_temperature != Temperature::Unknown {
+            self.last_level_temperature
+        } else {
+            self.default_write_temperature
+        }
     }
 }

@@ -12,6 +12,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
     let trigger = 1 + random(10) as usize;
     let soft = 4096 + random(1 << 40);
     let table = 4096 + random(1 << 30);
+    let levels = 2 + random(14) as usize;
     FamilySettings {
         write_buffer_size: 4096 + random(1 << 30),
         max_write_buffer_number: 2 + random(62) as usize,
@@ -20,7 +21,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         bloom_bits_per_key: random(6400) as f64 / 100.0,
         bloom_bits_last_level: random(64) as f64,
         compression: codec(lists[random(7) as usize]),
-        num_levels: 2 + random(14) as usize,
+        num_levels: levels,
         level0_file_num_compaction_trigger: trigger,
         level0_slowdown_writes_trigger: trigger + random(5) as usize,
         level0_stop_writes_trigger: if random(4) == 0 { usize::MAX } else { trigger + 5 },
@@ -39,6 +40,14 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         ttl_seconds: random(4) * random(86_400 * 365),
         preserve_internal_time_seconds: random(2) * random(86_400 * 365),
         temperature_ages: ["off", "cold", "hot 1h, warm 7d, cold", "warm 77, ice"][random(4) as usize].parse().unwrap(),
+        fast_tier_budget: match random(3) {
+            0 => TierBudget::Bytes(1 + random(1 << 50)),
+            1 => TierBudget::Bytes(u64::MAX),
+            _ => TierBudget::Percent((1 + random(700)) as f64 / 7.0),
+        },
+        preclude_last_level_data_seconds: Preclude::Seconds(random(2) * random(86_400 * 365) * u64::from(levels > 2)),
+        last_level_temperature: Temperature::ALL[random(6) as usize],
+        default_write_temperature: Temperature::ALL[random(6) as usize],
     }
 }
 
@@ -94,6 +103,20 @@ fn random_settings_survive_text() {
         let settings = Settings { budgets: Budgets { memory, space_amplification: space }, db, families };
         assert_eq!(Settings::from_toml(&settings.to_toml()).as_ref(), Ok(&settings), "seed {seed}\n{}", settings.to_toml());
     }
+}
+
+#[test]
+fn a_tier_budget_is_bytes_or_a_share() {
+    let parsed = |text: &str| FamilySettings::from_toml(&format!("fast_tier_budget = {text}")).map(|settings| settings.fast_tier_budget);
+    assert_eq!([parsed("\"25%\""), parsed("\" 25.0 % \"")], [const { Ok(TierBudget::Percent(25.0)) }; 2]);
+    assert_eq!([parsed("\"10GiB\""), parsed("10737418240")], [const { Ok(TierBudget::Bytes(10 << 30)) }; 2]);
+    assert_eq!(parsed("\"unlimited\""), Ok(TierBudget::Bytes(u64::MAX)));
+    for bad in ["\"0%\"", "\"101%\"", "\"-1%\"", "\"nan%\"", "\"%\"", "\"much\"", "0", "\"\""] {
+        assert!(parsed(bad).is_err_and(|complaints| complaints.concat().contains("fast_tier_budget")), "{bad}");
+    }
+    assert_eq!(TierBudget::Percent(25.0).of(1000.0), 250.0);
+    assert_eq!(TierBudget::Bytes(10).of(1000.0), 10.0);
+    assert!(TierBudget::Bytes(u64::MAX).of(1000.0).is_infinite());
 }
 
 #[test]
@@ -212,13 +235,17 @@ fn every_bound_is_complained_about_at_once() {
         max_size_amplification_percent: 0,
         ttl_seconds: u64::MAX,
         preserve_internal_time_seconds: u64::MAX,
+        fast_tier_budget: TierBudget::Percent(0.0),
+        preclude_last_level_data_seconds: Preclude::Seconds(u64::MAX),
         ..FamilySettings::default()
     };
     let complaints = bad.validate().unwrap_err();
     let all = complaints.join("\n");
     // These cannot hold a wrong value.
-    let is_always_right =
-        |f: &&field::Field<_>| matches!(f.kind, field::Kind::Flag { .. } | field::Kind::Style { .. } | field::Kind::List { .. });
+    let is_always_right = |f: &&field::Field<_>| {
+        use field::Kind::{Flag, List, Style, Temperature};
+        matches!(f.kind, Flag { .. } | Style { .. } | List { .. } | Temperature { .. })
+    };
     for field in field::FAMILY.iter().filter(|f| !is_always_right(f)) {
         assert!(all.contains(field.name), "{} not in\n{all}", field.name);
     }
@@ -235,6 +262,33 @@ fn every_bound_is_complained_about_at_once() {
         complaint.starts_with("level0_slowdown_writes_trigger = 3: must not be below level0_file_num_compaction_trigger = 4"),
         "{complaint}"
     );
+}
+
+#[test]
+fn the_age_that_keeps_data_off_the_last_level_is_a_duration() {
+    let parsed = |text: &str| FamilySettings::from_toml(&format!("preclude_last_level_data_seconds = {text}"));
+    let age = |text: &str| parsed(text).unwrap().preclude_last_level_data_seconds;
+    assert_eq!([age("0"), age("\"1h\""), age("90")], [0, 3600, 90].map(Preclude::Seconds));
+    assert!(parsed("\"auto\"").unwrap_err()[0].contains("only durations"));
+    assert!(parsed("\"soon\"").unwrap_err()[0].contains("`soon` is not a duration"));
+    let two = FamilySettings { num_levels: 2, ..FamilySettings::default() };
+    assert_eq!((two.validate(), two.places_by_age()), (Ok(()), false));
+    let young = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(1), ..two };
+    assert!(young.validate().unwrap_err()[0].contains("from num_levels = 3 on"));
+    assert!(FamilySettings { num_levels: 3, ..young }.places_by_age());
+}
+
+#[test]
+fn temperatures_are_words() {
+    let parsed = |text: &str| FamilySettings::from_toml(&format!("last_level_temperature = \"{text}\""));
+    for temperature in Temperature::ALL {
+        assert_eq!(parsed(temperature.name()).unwrap().last_level_temperature, temperature);
+    }
+    assert!(parsed("tepid").unwrap_err()[0].contains("`tepid` is none of unknown, hot, warm, cool, cold, ice"));
+    let family = FamilySettings { default_write_temperature: Temperature::Hot, num_levels: 4, ..FamilySettings::default() };
+    assert_eq!([0, 2, 3].map(|level| family.temperature_at(level)), [Temperature::Hot; 3]);
+    let family = FamilySettings { last_level_temperature: Temperature::Cold, ..family };
+    assert_eq!([0, 2, 3].map(|level| family.temperature_at(level)), [Temperature::Hot, Temperature::Hot, Temperature::Cold]);
 }
 
 #[test]

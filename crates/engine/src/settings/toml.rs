@@ -110,9 +110,10 @@ fn write_fields<S>(settings: &S, fields: &[Field<S>]) -> String {
         let text = field.text(settings);
         // Words and values with a unit are strings; bare numbers and flags are TOML's own.
         let bare = match &field.kind {
-            Kind::Whole { .. } => text.bytes().all(|b| b.is_ascii_digit()),
+            Kind::Whole { .. } | Kind::Preclude { .. } => text.bytes().all(|b| b.is_ascii_digit()),
             Kind::Real { .. } | Kind::Flag { .. } => true,
-            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::Compression { .. } | Kind::List { .. } => false,
+            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::TierBudget { .. } | Kind::Compression { .. } => false,
+            Kind::Temperature { .. } | Kind::List { .. } => false,
         };
         let _ = if bare { writeln!(out, "{} = {text}", field.name) } else { writeln!(out, "{} = {}", field.name, quoted(&text)) };
     }

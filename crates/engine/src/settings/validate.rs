@@ -2,7 +2,7 @@
 
 use super::field::{DB, FAMILY, Field, Kind};
 use super::size::{codec_name, format_bytes};
-use super::{DbSettings, FamilySettings};
+use super::{DbSettings, FamilySettings, Preclude};
 use crate::codec::{Codec, Compression};
 
 impl DbSettings {
@@ -26,7 +26,17 @@ impl FamilySettings {
         let mut complaints = bounds(self, FAMILY);
         self.check_order(&mut complaints);
         self.check_compression(&mut complaints);
+        self.check_preclude(&mut complaints);
         finish(complaints)
+    }
+
+    fn check_preclude(&self, complaints: &mut Vec<String>) {
+        let preclude = self.preclude_last_level_data_seconds;
+        if preclude.is_on() && self.num_levels < Preclude::LEAST_LEVELS {
+            let (age, least) = (preclude.text(), Preclude::LEAST_LEVELS);
+            let why = "one level is for flushes, one for what is younger, one for the rest";
+            complaints.push(format!("preclude_last_level_data_seconds = {age}: allowed from num_levels = {least} on, {why}"));
+        }
     }
 
     fn check_order(&self, complaints: &mut Vec<String>) {
@@ -105,7 +115,9 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::Whole { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::Real { min, max, get, .. } => !(*min..=*max).contains(&get(settings)),
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
-        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::List { .. } => false,
+        Kind::TierBudget { get, .. } => !get(settings).is_possible(),
+        Kind::Preclude { get, .. } => !get(settings).is_possible(),
+        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } | Kind::List { .. } => false,
     };
     fields
         .iter()

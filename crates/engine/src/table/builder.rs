@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo};
+use crate::placement::Held;
 use crate::range_del::RangeTombstones;
 use crate::times::TimeMap;
 use sinter_storage::store::{Appender, FileId};
@@ -75,6 +76,8 @@ pub struct TableBuilder {
     /// When numbers were written, those of other tables too.
     times: Arc<TimeMap>,
     ages: Ages,
+    /// How old its bytes are, if somebody wants to know.
+    held: Option<Held>,
 }
 
 /// What tells how old the entries are.
@@ -178,6 +181,7 @@ impl TableBuilder {
             },
             times: Arc::default(),
             ages: Ages { seqs: (Seq::MAX, 0), own: None },
+            held: None,
         }
     }
 
@@ -248,6 +252,9 @@ impl TableBuilder {
             Some(time) => self.ages.timed(time),
             None => self.ages.numbered(original_seq),
         }
+        if let Some(held) = &mut self.held {
+            held.add(original_seq, (key.len() + value.len()) as u64);
+        }
         if key::seq_of(trailer) == 0 {
             p.zeroed_seq = p.zeroed_seq.max(Some(original_seq));
         }
@@ -263,6 +270,25 @@ impl TableBuilder {
     pub fn set_times(&mut self, created: u64, times: Arc<TimeMap>) {
         self.properties.created = created;
         self.times = times;
+    }
+
+    /// Makes it note how old its bytes are ([`TableProperties::held`]); `newest` is the newest sequence number there is.
+    pub fn note_ages(&mut self, newest: Seq) {
+        self.held = Some(Held::new(newest));
+    }
+
+    /// How old the bytes are that were added so far, if it notes that, in the format of the property.
+    pub fn held(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(held) = &self.held {
+            held.encode(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Notes why its entries are on this level, in one line for people ([`TableProperties::placed`]).
+    pub fn set_placed(&mut self, why: String) {
+        self.properties.placed = why;
     }
 
     /// Bytes written or about to be. The same at the same entry, however fast blocks are compressed: tables are cut by it.
@@ -396,7 +422,9 @@ impl TableBuilder {
 
     /// What is known only at the end.
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
+        let held = self.held();
         let p = &mut self.properties;
+        p.held = held;
         if !self.hashes.is_empty() {
             p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
         }
@@ -443,5 +471,6 @@ fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo 
         oldest_time: p.oldest_time,
         newest_time: p.newest_time,
         temperature: Default::default(),
+        settled: 0,
     }
 }

@@ -6,6 +6,7 @@ use crate::codec::Codec;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo};
+use crate::placement::Held;
 use crate::times::TimeMap;
 
 /// What a table says about itself. Stored in the file.
@@ -55,6 +56,10 @@ pub struct TableProperties {
     pub filter_millibits: u64,
     /// Why the engine chose the codec, in one line for people; empty if it did not choose.
     pub chosen: String,
+    /// How old its bytes were when it was written ([`Held`]); empty if nobody asked.
+    pub held: Vec<u8>,
+    /// Why the engine put its entries on this level, in one line for people; empty if it did not choose.
+    pub placed: String,
 }
 
 /// More than a block of one entry takes beside key and value: six varints.
@@ -66,6 +71,8 @@ const LARGEST: u64 = 102;
 const CHOSEN: u64 = 103;
 const TIMES: u64 = 104;
 const ZEROED_SEQ: u64 = 19;
+const HELD: u64 = 110;
+const PLACED: u64 = 111;
 
 impl TableProperties {
     /// Who writes tables.
@@ -106,13 +113,12 @@ impl TableProperties {
             put_varint(out, number);
         }
         let texts = [(CREATED_BY, self.created_by.as_bytes()), (SMALLEST, &self.range.smallest), (LARGEST, &self.range.largest)];
-        let chosen = (!self.chosen.is_empty()).then_some((CHOSEN, self.chosen.as_bytes()));
         let mut map = Vec::new();
         if !self.times.samples().is_empty() {
             self.times.encode(&mut map);
         }
-        let times = (!map.is_empty()).then_some((TIMES, map.as_slice()));
-        for (tag, bytes) in texts.into_iter().chain(chosen).chain(times) {
+        let optional = [(CHOSEN, self.chosen.as_bytes()), (TIMES, &map), (HELD, &self.held), (PLACED, self.placed.as_bytes())];
+        for (tag, bytes) in texts.into_iter().chain(optional.into_iter().filter(|(_, bytes)| !bytes.is_empty())) {
             put_varint(out, tag);
             put_bytes(out, bytes);
         }
@@ -129,6 +135,11 @@ impl TableProperties {
             match tag {
                 CREATED_BY => read.created_by = String::from_utf8(bytes.to_vec()).ok()?,
                 CHOSEN => read.chosen = String::from_utf8_lossy(bytes).into_owned(),
+                HELD => {
+                    Held::decode(bytes)?;
+                    read.held = bytes.to_vec();
+                }
+                PLACED => read.placed = String::from_utf8_lossy(bytes).into_owned(),
                 SMALLEST => read.range.smallest = bytes.to_vec(),
                 LARGEST => read.range.largest = bytes.to_vec(),
                 TIMES => read.times = TimeMap::decode(bytes)?,
@@ -171,6 +182,8 @@ mod tests {
             created_by: TableProperties::creator(),
             codec: Codec::Zstd,
             chosen: "auto zstd: it is cold".into(),
+            held: vec![200, 1, 1, 5, 100],
+            placed: "auto: it is old".into(),
             range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },
             zeroed_seq: Some(0),
             ..Default::default()
@@ -192,5 +205,9 @@ mod tests {
             let _ = TableProperties::decode(&bytes[..n]);
         }
         assert_eq!(TableProperties::decode(&[]), None);
+        let hostile = TableProperties { format_version: FORMAT_VERSION.into(), held: vec![200, 1, 1, 250], ..Default::default() };
+        bytes.clear();
+        hostile.encode(&mut bytes);
+        assert_eq!(TableProperties::decode(&bytes), None, "ages that cannot be");
     }
 }

@@ -20,6 +20,7 @@ use crate::filter::Filter;
 use crate::key::{Kind, Seq};
 use crate::ledger::Latencies;
 use crate::manifest::TableInfo;
+use crate::placement::held::Holding;
 use crate::range_del::RangeTombstones;
 use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
@@ -319,6 +320,11 @@ impl Table {
     /// The newest number that an entry with number 0 may once have had. A table that does not say may have had any of its numbers zeroed.
     pub fn zeroed_seq(&self) -> Seq {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
+    }
+
+    /// What it says of how old its bytes are.
+    pub fn holding(&self) -> Holding<'_> {
+        Holding { bytes: self.info.bytes, seqs: (self.info.min_seq, self.info.max_seq), held: &self.properties.held }
     }
 
     /// Forgets its blocks in the cache: the table was deleted.

@@ -160,6 +160,11 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.at == At::Inner { self.inner.value().get(self.value_at..).unwrap_or_default() } else { &self.value }
     }
 
+    /// The inner cursor, if it stands on the version that is seen, and not on the way to or from it.
+    pub fn inner(&self) -> Option<&C> {
+        (self.at == At::Inner).then_some(&self.inner)
+    }
+
     #[inline]
     fn copy_key(&mut self) {
         self.key.clear();

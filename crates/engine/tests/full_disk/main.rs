@@ -228,17 +228,67 @@ fn assert_no_space(error: &Error) {
 
 const NAMESPACE: &str = "SINTERDB_MOUNT_NAMESPACE";
 
-/// Runs the trial on a file system, or says that it cannot be had.
-fn on(test: &str, name: &'static str, direct: bool, mount: impl FnOnce(&Path) -> Result<Mounted, String>) {
+/// Runs a test on a file system and a directory elsewhere, or says that it cannot be had.
+fn with(test: &str, mount: impl FnOnce(&Path) -> Result<Mounted, String>, run: impl FnOnce(Mounted, &Path)) {
     if std::env::var_os(NAMESPACE).is_none() {
         run_where_mounting_is_allowed(test, NAMESPACE);
         return;
     }
-    let scratch = tempfile::tempdir().unwrap();
+    let (scratch, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     match mount(scratch.path()) {
-        Ok(mounted) => Trial::new(name, direct, mounted).run(),
+        Ok(mounted) => run(mounted, home.path()),
         Err(reason) => say(&format!("SKIPPED {test}: {reason}")),
     }
+}
+
+/// Runs the trial on a file system, or says that it cannot be had.
+fn on(test: &str, name: &'static str, direct: bool, mount: impl FnOnce(&Path) -> Result<Mounted, String>) {
+    with(test, mount, |mounted, _| Trial::new(name, direct, mounted).run());
+}
+
+/// A cold tier of its own file system that is full: no writer hears of it, and what found no room moves there when there is some.
+fn full_tier(mounted: &Mounted, home: &Path, direct: bool) {
+    let (tier, ballast) = (mounted.path().join("cold"), mounted.path().join("ballast"));
+    std::fs::create_dir(&tier).unwrap();
+    std::fs::write(&ballast, vec![1; 32 << 20]).unwrap();
+    let tiers = format!("cold={}", tier.display()).parse().unwrap();
+    let database = DbSettings { max_background_jobs: 3, use_direct_io_for_flush_and_compaction: direct, tiers, ..DbSettings::default() };
+    let family = FamilySettings {
+        write_buffer_size: 256 << 10,
+        target_file_size_base: 256 << 10,
+        max_bytes_for_level_base: 1 << 20,
+        max_compaction_bytes: 4 << 20,
+        temperature_ages: "cold".parse().unwrap(),
+        ..FamilySettings::default()
+    };
+    let db = Db::builder().settings(database).family("default", family).open(home.join("db")).unwrap();
+    let written = 16_000;
+    (0..written).for_each(|n| db.put(&key(0, n), &value(0, n)).unwrap());
+    db.flush().unwrap();
+    let ticker = |name: &str| db.stats().tickers.iter().find(|t| t.0 == name).unwrap().1;
+    let of = |n: usize| db.tiers()[n].bytes;
+    assert!(ticker("sinterdb.tier.fallback.count") > 0 && of(1) > 0, "{:?}", db.tiers());
+    std::fs::remove_file(&ballast).unwrap();
+    db.wait_for_compactions().unwrap();
+    assert!(db.tiers()[0].files < 8, "only logs and manifests are left: {:?}", db.tiers());
+    db.check_ledger().unwrap();
+    let check = |db: &Db| (0..written).step_by(37).for_each(|n| assert_eq!(db.get(&key(0, n)).unwrap(), Some(value(0, n)), "{n}"));
+    check(&db);
+    db.close().unwrap();
+    let db = Db::open(home.join("db")).unwrap();
+    check(&db);
+    assert_eq!(db.verify().unwrap(), []);
+}
+
+#[test]
+fn a_full_tmpfs_as_a_tier() {
+    with("a_full_tmpfs_as_a_tier", |scratch| Mounted::tmpfs(scratch, &format!("size={SIZE}")), |m, home| full_tier(&m, home, false));
+}
+
+#[test]
+fn a_full_ext4_as_a_tier_past_the_page_cache() {
+    let test = "a_full_ext4_as_a_tier_past_the_page_cache";
+    with(test, |scratch| Mounted::ext4(scratch, SIZE), |m, home| full_tier(&m, home, true));
 }
 
 #[test]

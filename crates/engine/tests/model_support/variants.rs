@@ -1,12 +1,15 @@
 //! Settings under which the same operations must give the same history.
 
+use sinter_storage::store::Temperature;
 use sinterdb::codec::{Codec, Compression};
-use sinterdb::settings::{Codecs, DbSettings, FamilySettings, Style};
+use sinterdb::settings::{Codecs, DbSettings, FamilySettings, Preclude, Style};
 
 /// Where the database lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Memory,
+    /// With a cold tier.
+    Tiers,
     Directory,
 }
 
@@ -73,6 +76,22 @@ const EDITS: &[(&str, Edit)] = &[
     ("no cache", |v| v.db.cache_size = 0),
     ("a tiny cache", |v| v.db.cache_size = 16 << 10),
     ("a large cache", |v| v.db.cache_size = 256 << 20),
+    ("placed by age", |v| placed(v, Style::Leveled, 300)),
+    ("placed by age, soon old", |v| {
+        placed(v, Style::Leveled, 1);
+        (v.family.level_compaction_dynamic_level_bytes, v.db.max_subcompactions) = (false, 4);
+    }),
+    ("placed by age, never old", |v| placed(v, Style::Leveled, 1_000_000)),
+    ("universal, placed by age", |v| placed(v, Style::Universal, 300)),
+    ("universal, placed by age, soon old", |v| {
+        placed(v, Style::Universal, 1);
+        (v.family.max_size_amplification_percent, v.db.max_subcompactions) = (50, 4);
+    }),
+    ("universal, placed by age, never old", |v| placed(v, Style::Universal, 1_000_000)),
+    ("placed by age, background threads", |v| {
+        placed(v, Style::Universal, 300);
+        (v.db.max_background_jobs, v.db.max_subcompactions) = (3, 2);
+    }),
     ("subcompactions", |v| v.db.max_subcompactions = 4),
     ("two levels", |v| v.family.num_levels = 2),
     ("eight levels", |v| {
@@ -89,6 +108,16 @@ const EDITS: &[(&str, Edit)] = &[
         (v.family.style, v.family.preserve_internal_time_seconds, v.timed) = (Style::Universal, 500, true);
     }),
     ("background threads", |v| (v.db.max_background_jobs, v.db.max_subcompactions) = (2, 2)),
+    ("a cold tier", |v| tiered(v, Style::Leveled)),
+    ("universal, a cold tier", |v| tiered(v, Style::Universal)),
+    ("a cold tier for the last level", |v| {
+        placed(v, Style::Universal, 300);
+        v.place = Place::Tiers;
+    }),
+    ("a cold tier, background threads", |v| {
+        tiered(v, Style::Leveled);
+        (v.db.max_background_jobs, v.db.max_subcompactions) = (3, 2);
+    }),
     ("a directory", |v| {
         v.place = Place::Directory;
         v.family.write_buffer_size = 256 << 10;
@@ -99,6 +128,19 @@ const EDITS: &[(&str, Edit)] = &[
         v.family.write_buffer_size = 256 << 10;
     }),
 ];
+
+/// Tables older than some minutes move to the cold tier as they are.
+fn tiered(variant: &mut Variant, style: Style) {
+    (variant.place, variant.family.style) = (Place::Tiers, style);
+    variant.family.temperature_ages = "hot 5m, cold".parse().unwrap();
+}
+
+/// Data older than so many seconds sinks to the last level.
+fn placed(variant: &mut Variant, style: Style, seconds: u64) {
+    variant.family.style = style;
+    variant.family.preclude_last_level_data_seconds = Preclude::Seconds(seconds);
+    (variant.family.last_level_temperature, variant.family.default_write_temperature) = (Temperature::Cold, Temperature::Hot);
+}
 
 /// All of them.
 pub fn variants() -> Vec<Variant> {
@@ -114,12 +156,15 @@ pub fn variants() -> Vec<Variant> {
 pub fn changed(settings: &FamilySettings, what: u64) -> FamilySettings {
     let mut new = settings.clone();
     let pick = (what >> 8) as usize;
-    match what % 8 {
+    match what % 10 {
         0..=2 => new.style = if settings.style == Style::Leveled { Style::Universal } else { Style::Leveled },
         3 => new.block_size = [64, 512, 4096, 32 << 10][pick % 4],
         4 => new.compression = Codec::ALL.get(pick % 7).map_or(Codecs::Auto, |one| codec(*one, 0)),
         5 => new.write_buffer_size = [8 << 10, 32 << 10, 1 << 20][pick % 3],
         6 => new.level_compaction_dynamic_level_bytes = !settings.level_compaction_dynamic_level_bytes,
+        7 | 8 if settings.num_levels > 2 => {
+            new.preclude_last_level_data_seconds = Preclude::Seconds([0, 20, 1000, 100_000][pick % 4]);
+        }
         _ => (new.bloom_bits_per_key, new.level0_file_num_compaction_trigger) = ([0.0, 10.0][pick % 2], 2 + pick % 5),
     }
     new

@@ -3,7 +3,7 @@
 use super::operations::{HELD, Operation, SLOTS, Scope, Step, Write};
 use super::variants::{Place, Variant, changed};
 use super::{Text, operator, shown};
-use sinter_storage::store::{DirStore, MemoryStore, Store};
+use sinter_storage::store::{DirStore, MemoryStore, Store, Temperature};
 use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::compaction::check_shape;
@@ -20,6 +20,8 @@ const NAMES: [&str; SLOTS] = ["default", "one", "two", "three"];
 
 enum Medium {
     Memory(Arc<MemoryStore>),
+    /// With a cold tier.
+    Tiers(Arc<MemoryStore>, Arc<MemoryStore>),
     Directory(tempfile::TempDir),
 }
 
@@ -27,13 +29,21 @@ impl Medium {
     fn new(place: Place) -> Self {
         match place {
             Place::Memory => Medium::Memory(Arc::new(MemoryStore::new())),
+            Place::Tiers => Medium::Tiers(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())),
             Place::Directory => Medium::Directory(tempfile::tempdir().unwrap()),
         }
     }
 
-    fn store(&self) -> Arc<dyn Store> {
+    fn open(&self, builder: Builder) -> Result<Db, Error> {
         match self {
-            Medium::Memory(store) => store.clone(),
+            Medium::Tiers(_, cold) => builder.tier_store(Temperature::Cold, cold.clone()).open_store(self.primary()),
+            _ => builder.open_store(self.primary()),
+        }
+    }
+
+    fn primary(&self) -> Arc<dyn Store> {
+        match self {
+            Medium::Memory(store) | Medium::Tiers(store, _) => store.clone(),
             Medium::Directory(directory) => Arc::new(DirStore::open(directory.path(), true).unwrap()),
         }
     }
@@ -96,7 +106,7 @@ impl World {
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(1_000_000);
         let builder = builder(&clock, 0..1).settings(variant.db.clone()).family(NAMES[0], variant.family.clone());
-        let db = builder.open_store(medium.store()).map_err(failed("create"))?;
+        let db = medium.open(builder).map_err(failed("create"))?;
         let first = Slot { family: db.default_family(), map: Rc::default() };
         Ok(World {
             variant: variant.clone(),
@@ -461,11 +471,18 @@ impl World {
                 drop(db);
                 self.medium = Medium::Memory(Arc::new(image));
             }
-            (_, Some(_)) => drop(db),
+            (Medium::Tiers(store, cold), Some(seed)) => {
+                // Both images are of one moment only if nothing runs between them.
+                db.wait_for_compactions().map_err(failed("wait_for_compactions"))?;
+                let images = (store.crash_with(seed), cold.crash_with(seed ^ 0x5eed));
+                drop(db);
+                self.medium = Medium::Tiers(Arc::new(images.0), Arc::new(images.1));
+            }
+            (Medium::Directory(_), Some(_)) => drop(db),
             (_, None) => db.close().map_err(failed("close"))?,
         }
         let live = self.live().map(|(i, _)| i).collect::<Vec<_>>();
-        let db = builder(&self.clock, live.into_iter()).open_store(self.medium.store()).map_err(failed("reopen"))?;
+        let db = self.medium.open(builder(&self.clock, live.into_iter())).map_err(failed("reopen"))?;
         for (slot, name) in self.slots.iter_mut().zip(NAMES) {
             match (slot, db.family(name)) {
                 (Some(slot), Some(family)) => slot.family = family,
@@ -498,16 +515,16 @@ impl World {
         // Jobs of other threads would delete files below the reader's feet.
         self.db().wait_for_compactions().map_err(failed("wait_for_compactions"))?;
         let live = self.live().map(|(i, _)| i).collect::<Vec<_>>();
-        let other = builder(&self.clock, live.into_iter()).read_only().open_store(self.medium.store()).map_err(failed("read-only open"))?;
+        let other = self.medium.open(builder(&self.clock, live.into_iter()).read_only()).map_err(failed("read-only open"))?;
         self.compare(other)
     }
 
     fn checkpoint(&mut self) -> Outcome {
         let target = Medium::new(self.variant.place);
-        self.db().checkpoint_to(&*target.store()).map_err(failed("checkpoint"))?;
+        self.db().checkpoint_to(&*target.primary()).map_err(failed("checkpoint"))?;
         self.unlogged = false;
         let live = self.live().map(|(i, _)| i).collect::<Vec<_>>();
-        let other = builder(&self.clock, live.into_iter()).open_store(target.store()).map_err(failed("open of the checkpoint"))?;
+        let other = target.open(builder(&self.clock, live.into_iter())).map_err(failed("open of the checkpoint"))?;
         self.compare(other)
     }
 }

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// States that each workload contributes at least; 22 of them make more than 30,000.
+/// States that each workload contributes at least; 24 of them make more than 30,000.
 const STATES: u64 = 1_400;
 
 /// One image in so many is also crashed during its recovery.
@@ -95,6 +95,10 @@ fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
             assert!(compacted == 0 && waiting < 3, "{compacted} of {flushed} bytes were rewritten, {waiting} tables never moved");
         }
         "leveled" | "universal" | "manual" | "range_deletes" => assert!(compacted > 0, "nothing was compacted"),
+        "aging_leveled" | "aging_universal" => {
+            let last = |to: u8| ledger.sum(|cause| matches!(cause, Cause::Compaction { to: level, .. } if level == to));
+            assert!(last(2) > 0 && last(3) > 0, "{} bytes were written above the last level, {} to it", last(2), last(3));
+        }
         _ => {}
     }
     front.mutating_calls()
@@ -292,6 +296,8 @@ rings!(
     long_log,
     big_values,
     snapshots,
+    aging_leveled,
+    aging_universal,
     tier_moves,
     tier_attach,
     tier_full,

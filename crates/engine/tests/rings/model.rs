@@ -47,6 +47,10 @@ pub enum Step {
     Snapshot,
     /// Compares what the snapshots see with the model and lets them go.
     Release,
+    /// So many seconds pass.
+    Pass(u64),
+    /// Data younger than so many seconds stays above the last level.
+    Preclude(&'static str, u64),
     /// So many seconds pass, and tables move to other tiers.
     Age(u64),
     /// The database is opened again with one tier more.

@@ -1,4 +1,5 @@
-//! Runs the steps of a workload against a database without threads and a clock that stands still, so that every run makes the same calls.
+//! Runs the steps of a workload against a database without threads and a clock that only steps move, so that every run makes the same
+//! calls.
 
 use crate::check::{self, Problem};
 use crate::machine::with_tiers;
@@ -10,7 +11,7 @@ use sinterdb::clock::ManualClock;
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
-use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,7 +45,10 @@ pub fn settings() -> DbSettings {
 
 /// Opens the way all rings do: no threads, a small cache, an identity from outside.
 pub fn builder(identity: u8) -> Builder {
-    let clock = Arc::new(ManualClock::default());
+    builder_at(identity, Arc::default())
+}
+
+fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
     Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
@@ -168,11 +172,7 @@ impl Runner {
                 self.families.remove(name);
                 Ok(())
             }
-            Step::Restyle(name, style) => {
-                let family = &self.families[name];
-                let settings = FamilySettings { style: *style, ..self.db().family_settings(family)? };
-                self.db().change_family_settings(family, settings)
-            }
+            Step::Restyle(name, style) => self.change(name, |settings| settings.style = *style),
             Step::Flush => self.db().flush().map(|()| self.all_durable()),
             Step::Compact(name) => {
                 let (from, to) = (&b"k05"[..], &b"k3"[..]);
@@ -195,6 +195,11 @@ impl Runner {
                 Ok(())
             }
             Step::Release => self.release(),
+            Step::Pass(seconds) => {
+                self.clock.advance_seconds(*seconds);
+                Ok(())
+            }
+            Step::Preclude(name, seconds) => self.change(name, |s| s.preclude_last_level_data_seconds = Preclude::Seconds(*seconds)),
             Step::Age(seconds) => {
                 self.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
@@ -208,6 +213,13 @@ impl Runner {
                 self.open()
             }
         }
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut FamilySettings)) -> Result<()> {
+        let family = &self.families[name];
+        let mut settings = self.db().family_settings(family)?;
+        change(&mut settings);
+        self.db().change_family_settings(family, settings)
     }
 
     /// A change that failed is tried again as the same one; until then a crash may show it or not.

@@ -4,7 +4,7 @@
 use crate::model::{Batch, Change, Step};
 use crate::random::Random;
 use sinterdb::db::Durability::{self, Buffered, NoWal, Sync};
-use sinterdb::settings::{FamilySettings, Style};
+use sinterdb::settings::{FamilySettings, Preclude, Style};
 
 pub struct Workload {
     pub name: &'static str,
@@ -304,6 +304,32 @@ pub fn snapshots() -> Workload {
         script.batches(20, 6).then(Step::Snapshot).batches(20, 6).then(Step::Snapshot).batches(15, 6).then(Step::Release);
     }
     script.done()
+}
+
+/// Old data sinks to the last level while new data comes, and while nothing comes.
+fn aging(name: &'static str, style: Style) -> Workload {
+    let mut script = Script::new(name, style);
+    (script.merges, script.ranges) = (true, true);
+    script.settings.preclude_last_level_data_seconds = Preclude::Seconds(100);
+    script.then(Step::Pass(1_000_000));
+    for round in 0..5 {
+        script.batches(18, 8).then(Step::Pass(40)).batches(12, 8).then(Step::Snapshot).then(Step::Pass(90));
+        match round {
+            1 => script.then(Step::Compact("default")),
+            2 => script.then(Step::Reopen),
+            3 => script.then(Step::Preclude("default", 0)).batches(12, 8).then(Step::Preclude("default", 60)),
+            _ => script.batches(6, 8).then(Step::Release),
+        };
+    }
+    script.then(Step::Pass(5000)).then(Step::Compact("default")).then(Step::Read).batches(4, 4).done()
+}
+
+pub fn aging_leveled() -> Workload {
+    aging("aging_leveled", Leveled)
+}
+
+pub fn aging_universal() -> Workload {
+    aging("aging_universal", Universal)
 }
 
 /// Data grows cold: tables move as they are, and merges write to tiers.

@@ -136,7 +136,7 @@ pub fn compare(folder: &std::path::Path) -> Result<Vec<Compared>, Error> {
     let results = Results::read(&study, &folder)?;
     let mut compared = Vec::new();
     for run in study.runs().iter().filter(|run| run.engine == "sinter" && run.repeat == 0) {
-        let (Some(spec), Some(cell)) = (study.spec(run), study.cell(run.cell)) else { continue };
+        let (Some(spec), Some(cell)) = (study.spec(run), study.cell(run.cell, run.engine)) else { continue };
         let predictions: Vec<Prediction> = predict(&spec).map_err(Error::Request)?;
         for (measure, phases) in &cell.measures {
             let values = results.sample(&study, "sinter", &Term::new(run.cell, measure), Metric::WriteAmplification);

@@ -3,7 +3,7 @@
 
 use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
 use sinterdb::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
-use sinterdb::settings::FamilySettings;
+use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -40,8 +40,9 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty tree.
+    /// An empty tree. Nothing in it has an age, so age places nothing.
     pub fn new(settings: FamilySettings) -> Self {
+        let settings = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(0), ..settings };
         let version = Version::empty(settings.num_levels);
         Tree {
             settings,
@@ -146,7 +147,8 @@ impl Tree {
     /// `loading`: a writer that does not wait, which lets level 0 collect more runs.
     fn with_env<T>(&self, loading: bool, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let (none, settings) = (HashSet::new(), &self.settings);
-        let env = PickEnv { settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX, loading };
+        let env =
+            PickEnv { settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX, loading, young: None };
         f(&self.version, &env)
     }
 

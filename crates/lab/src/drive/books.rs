@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// What figures of a target are completed with, so that those of all engines mean the same.
 pub(super) struct Books {
     pub source: Source,
-    /// Directory of the store.
-    pub directory: PathBuf,
+    /// Directories of the store.
+    pub directories: Vec<PathBuf>,
     /// Bytes that the process had written when the store was opened.
     pub written_at_open: u64,
     /// Where the last phase ended. The next one begins there: what is written between two phases, by compactions that go on, belongs to
@@ -23,18 +23,17 @@ pub(super) struct Books {
 }
 
 impl Books {
-    /// Of a store that is opened now in a directory.
-    pub fn open(source: Source, directory: &Path, written_at_open: u64) -> Self {
-        let (directory, figures) = (directory.to_owned(), Figures::default());
-        Books { source, directory, written_at_open, figures, process_written: written_at_open }
+    /// Of a store that is opened now in these directories.
+    pub fn open(source: Source, directories: Vec<PathBuf>, written_at_open: u64) -> Self {
+        Books { source, directories, written_at_open, figures: Figures::default(), process_written: written_at_open }
     }
 
-    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directory, and where the engine
+    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directories, and where the engine
     /// has no account of its own, the process's writes are all there is.
     pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
         let mut figures = target.figures()?;
         figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
-        figures.store_bytes = directory_bytes(&self.directory);
+        figures.store_bytes = self.directories.iter().map(|directory| directory_bytes(directory)).sum();
         if self.source == Source::Process {
             figures.written = vec![(PROCESS.into(), process.written_bytes.saturating_sub(self.written_at_open))];
         }
@@ -77,7 +76,7 @@ mod tests {
     fn an_engine_without_books_has_those_of_the_process() {
         let directory = tempfile::tempdir().unwrap();
         let target = ModelOpener::default().open(true).unwrap();
-        let mut books = Books::open(Source::Process, directory.path(), 100);
+        let mut books = Books::open(Source::Process, vec![directory.path().to_owned()], 100);
         books.figures.user_bytes = 7;
         let process = Process { written_bytes: 150, ..Process::default() };
         let figures = books.read(&target, &[], &process).unwrap();

@@ -8,7 +8,7 @@ use super::phase::Run;
 use super::requests::sizes;
 use super::together::caught;
 use crate::result::{Machine, Process};
-use crate::run::{Confinement, RECORD_VERSION, RunRecord, RunSpec, Source};
+use crate::run::{Confinement, EngineSpec, RECORD_VERSION, RunRecord, RunSpec, Source, TierSpec};
 use crate::target::{Failure, Outcome, Target};
 use crate::workload::ValuePool;
 use sinterdb::clock::{Clock, SystemClock};
@@ -47,18 +47,22 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
 }
 
 fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemClock, record: &mut RunRecord) -> Outcome<()> {
-    let directory = Directory::below(&spec.medium.directory)?;
+    let directory = Directory::below("medium", &spec.medium.directory)?;
+    let tiers = spec.tier_directories().map(|parent| Directory::below("engine.tiers", parent)).collect::<Outcome<Vec<_>>>()?;
+    let placed = spec.engine.tiers.iter().zip(&tiers).map(|(tier, own)| TierSpec { directory: Some(own.path.clone()), ..tier.clone() });
+    let engine_spec = EngineSpec { tiers: placed.collect(), ..spec.engine.clone() };
     record.machine = Machine::here(&directory.path);
     let confined = confine(&spec.limits);
     record.confinement = confined.confinement.clone();
     let written_at_open = Process::now().written_bytes;
-    let opened = engine.open(&spec.engine, &directory.path)?;
+    let opened = engine.open(&engine_spec, &directory.path)?;
     (record.engine_version, record.ignored_settings, record.written_source) = (opened.version, opened.ignored_settings, opened.source);
     record.compression = opened.compression;
+    let all = std::iter::once(&directory).chain(&tiers);
     let mut run = Run {
         spec,
         target: &opened.target,
-        books: Books::open(opened.source, &directory.path, written_at_open),
+        books: Books::open(opened.source, all.map(|own| own.path.clone()).collect(), written_at_open),
         stop,
         clock,
         pool: ValuePool::new(sizes(spec.workload.value_size).most(), spec.workload.compression_ratio),
@@ -93,8 +97,9 @@ struct Directory {
 }
 
 impl Directory {
-    fn below(parent: &Path) -> Outcome<Self> {
-        let wrong = |error: std::io::Error| Failure::from(format!("medium.directory: {}: {error}", parent.display()));
+    /// `field`: where the spec names the parent.
+    fn below(field: &str, parent: &Path) -> Outcome<Self> {
+        let wrong = |error: std::io::Error| Failure::from(format!("{field}.directory: {}: {error}", parent.display()));
         let process = std::process::id();
         for number in 0.. {
             let path = parent.join(format!("{PREFIX}{process}-{number}"));

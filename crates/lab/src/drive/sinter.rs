@@ -1,11 +1,15 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{EngineSpec, Source, without_lines};
-use crate::target::{Opener, Outcome, SinterOpener, SinterTarget};
+use crate::run::{EngineSpec, MediumModel, Source, TierSpec, without_lines};
+use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
+use sinter_storage::store::{Medium, Temperature};
 use sinterdb::db::Db;
+use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
 #[derive(Debug, Clone, Copy)]
@@ -16,9 +20,11 @@ impl Engine for SinterEngine {
 
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
         let file = spec.options()?;
-        let (database, families) = (file.db.clone(), file.families.clone());
+        let (mut database, families) = (file.db.clone(), file.families.clone());
+        let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
+        let slow = tiers(spec, &mut database)?;
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
-        let opener = SinterOpener { path, database, families, disable_wal, hide_limits, slow: BTreeMap::new() };
+        let opener = SinterOpener { path, database, families, disable_wal, hide_limits, slow, clock };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,
@@ -28,6 +34,24 @@ impl Engine for SinterEngine {
             source: Source::Engine,
         })
     }
+}
+
+/// Puts the directories of the spec's tiers into the settings, which have none of themselves; those that are to be slow, and how slow.
+fn tiers(spec: &EngineSpec, database: &mut DbSettings) -> Outcome<BTreeMap<Temperature, Medium>> {
+    let (mut paths, mut slow) = (BTreeMap::new(), BTreeMap::new());
+    for TierSpec { temperature, directory, model } in &spec.tiers {
+        let known = Temperature::from_name(temperature).ok_or_else(|| format!("tiers: there is no temperature {temperature:?}"))?;
+        let path = directory.clone().ok_or_else(|| format!("tiers: {temperature} has no directory"))?;
+        paths.insert(known, path);
+        if let Some(MediumModel { read_mb_per_s, write_mb_per_s, seek_ms }) = *model {
+            let seek = Duration::from_secs_f64(seek_ms / 1000.0);
+            slow.insert(known, Medium { read_mb_per_s, write_mb_per_s, seek });
+        }
+    }
+    if !paths.is_empty() {
+        database.tiers = TierPaths::Only(paths);
+    }
+    Ok(slow)
 }
 
 /// The setting of each family, as a settings file would have it.
@@ -90,6 +114,22 @@ mod tests {
         assert!(!directory.path().join("system/proc/self").exists());
         opened.target.close().unwrap();
         assert!(open_in(directory.path(), &[], &[], true).is_ok(), "it may be there already");
+    }
+
+    /// A tier is attached, in the directory that the run made for it, and slow if the spec has a model.
+    #[test]
+    fn tiers_are_those_of_the_spec() {
+        let (fast, slow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let model = MediumModel { read_mb_per_s: 100.0, write_mb_per_s: 100.0, seek_ms: 0.1 };
+        let tier = TierSpec { temperature: "cold".into(), directory: Some(slow.path().to_owned()), model: Some(model) };
+        let families = vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }];
+        let spec = EngineSpec { name: "sinter".into(), families, wal: true, tiers: vec![tier], ..EngineSpec::default() };
+        let opened = SinterEngine.open(&spec, fast.path()).unwrap();
+        assert_eq!(opened.ignored_settings, [""; 0]);
+        let tiers: Vec<Temperature> = opened.target.db().tiers().iter().map(|tier| tier.temperature).collect();
+        assert_eq!(tiers, [Temperature::Unknown, Temperature::Cold]);
+        assert!(std::fs::read_dir(slow.path()).unwrap().next().is_some(), "it says whose it is");
+        opened.target.close().unwrap();
     }
 
     #[test]

@@ -26,8 +26,11 @@ impl ModelEngine {
 impl Engine for ModelEngine {
     type Target = ModelTarget;
 
-    fn open(&self, _spec: &EngineSpec, directory: &Path) -> Outcome<Opened<ModelTarget>> {
-        assert!(std::fs::read_dir(directory)?.next().is_none(), "the directory is there and empty");
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<ModelTarget>> {
+        for directory in spec.tiers.iter().filter_map(|tier| tier.directory.as_deref()).chain([directory]) {
+            assert!(std::fs::read_dir(directory)?.next().is_none(), "the directory is there and empty");
+            std::fs::write(directory.join("data"), [1; 1000])?;
+        }
         assert!(!self.panics, "told to");
         let target = ModelOpener(Arc::clone(&self.model)).open(true)?;
         Ok(Opened {
@@ -290,6 +293,27 @@ fn an_engine_without_an_account_has_that_of_the_process() {
     let written = &record.phases[0].written;
     // Progress lines at least, if nothing else is written.
     assert!(written.by_cause.iter().all(|line| line.cause == "process"), "{written:?}");
+}
+
+/// Each tier has a directory of the run's own, which is part of the store and gone behind it.
+#[test]
+fn tiers_have_directories_that_count() {
+    let (fast, slow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let tier = |temperature: &str, directory: Option<&Path>| crate::run::TierSpec {
+        temperature: temperature.into(),
+        directory: directory.map(Path::to_owned),
+        model: None,
+    };
+    let mut tiered = spec(workload([]), fast.path());
+    tiered.engine.tiers = vec![tier("warm", None), tier("cold", Some(slow.path()))];
+    let record = execute(&ModelEngine::new(), &tiered, &AtomicBool::new(false));
+    assert_eq!((record.failure, record.phases[0].space.store_bytes), (None, 3000));
+    assert_eq!(record.spec, tiered, "the record has what was asked");
+    assert!([&fast, &slow].iter().all(|parent| std::fs::read_dir(parent.path()).unwrap().next().is_none()));
+    tiered.engine.tiers[1].directory = Some("/nonexistent".into());
+    let record = execute(&ModelEngine::new(), &tiered, &AtomicBool::new(false));
+    assert!(record.failure.unwrap().starts_with("engine.tiers.directory: /nonexistent: "));
+    assert!(std::fs::read_dir(fast.path()).unwrap().next().is_none());
 }
 
 #[test]

@@ -74,8 +74,9 @@ impl Folder {
     /// The cell of the plan that a run is of, and its place there. A run's file has its number in the plan's order.
     pub fn planned(&self, run: &Run) -> Option<(usize, &PlannedCell)> {
         let (cell, _) = self.cells.get(&run.number()?)?;
+        let engine = &run.record.spec.engine.name;
         let cells = &self.plan.as_ref()?.cells;
-        let (place, cell) = cells.iter().enumerate().find(|(_, other)| other.name == *cell)?;
+        let (place, cell) = cells.iter().enumerate().find(|(_, other)| other.name == *cell && other.is_for(engine))?;
         // What the file says it did decides: a plan may have been edited, or its order made otherwise.
         let spec = &run.record.spec;
         let engine = EngineSpec { name: spec.engine.name.clone(), ..cell.settings.clone() };

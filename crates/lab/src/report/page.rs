@@ -13,6 +13,7 @@ use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION
 use super::tables;
 use super::text::escape;
 use crate::study::metric::Metric;
+use crate::study::plan::Study;
 use serde_json::Value;
 
 const STYLE: &str = include_str!("page/page.css");
@@ -38,8 +39,9 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
         body += &changes(&workloads, base);
     }
     body += &contents(&workloads);
-    let drawn = drawn(folders);
-    body += &sweeps(&workloads, &mut figures);
+    let drawn = wanted(folders, |plan| &plan.drawn);
+    let swept = wanted(folders, |plan| &plan.swept);
+    body += &sweeps(&workloads, &swept, &mut figures);
     for (place, workload) in workloads.iter().enumerate() {
         body += &section(place, workload, &drawn, &mut figures);
     }
@@ -47,14 +49,14 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
 }
 
 /// Figures that the studies want to see, each once.
-fn drawn(folders: &[Folder]) -> Vec<Metric> {
-    let mut drawn = Vec::new();
-    for metric in folders.iter().filter_map(|folder| folder.plan.as_ref()).flat_map(|plan| &plan.drawn) {
-        if !drawn.contains(metric) {
-            drawn.push(*metric);
+fn wanted(folders: &[Folder], list: impl Fn(&Study) -> &[Metric]) -> Vec<Metric> {
+    let mut wanted = Vec::new();
+    for metric in folders.iter().filter_map(|folder| folder.plan.as_ref()).flat_map(list) {
+        if !wanted.contains(metric) {
+            wanted.push(*metric);
         }
     }
-    drawn
+    wanted
 }
 
 fn title(folders: &[Folder]) -> String {
@@ -169,7 +171,7 @@ fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>
     html + &tables::phase(workload, name)
 }
 
-fn sweeps(workloads: &[Workload<'_>], figures: &mut Vec<Value>) -> String {
-    let row = row(charts::sweeps(workloads), figures);
+fn sweeps(workloads: &[Workload<'_>], swept: &[Metric], figures: &mut Vec<Value>) -> String {
+    let row = row(charts::sweeps(workloads, swept), figures);
     if row.is_empty() { row } else { format!("<section><h2>Sweeps of two parameters</h2>\n{row}</section>\n") }
 }

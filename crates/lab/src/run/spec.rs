@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Version of [`RunSpec`]; grows when a field changes its meaning or goes away.
 pub const SPEC_VERSION: u32 = 1;
@@ -26,6 +26,13 @@ pub struct RunSpec {
     pub limits: Limits,
 }
 
+impl RunSpec {
+    /// Below which the tiers of the run lie, in their order.
+    pub fn tier_directories(&self) -> impl Iterator<Item = &Path> {
+        self.engine.tiers.iter().map(|tier| tier.directory.as_ref().unwrap_or(&self.medium.directory).as_path())
+    }
+}
+
 /// An engine and its settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +54,40 @@ pub struct EngineSpec {
     /// looks; for others it changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hide_limits: bool,
+    /// A second passes on the engine's clock with every so many operations, not with the system's: what depends on the age of data then
+    /// repeats exactly, at any speed. `None`: the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_clock_second: Option<f64>,
+    /// Other media for files of some temperature.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierSpec>,
+}
+
+/// A medium for the files of a temperature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierSpec {
+    /// `hot`, `warm`, `cool`, `cold` or `ice`.
+    pub temperature: String,
+    /// Where its files lie: the run makes a directory of its own below it and removes it at the end. `None`: where its other data lies.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// How slow it is made; `None`: as it is.
+    #[serde(default)]
+    pub model: Option<MediumModel>,
+}
+
+/// A model of a slow medium, not a simulation of one: it has one head, which serves one request at a time, without a cache and without
+/// reordering.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumModel {
+    /// Megabytes (10^6 bytes) read per second.
+    pub read_mb_per_s: f64,
+    /// Megabytes written per second.
+    pub write_mb_per_s: f64,
+    /// Milliseconds before a read that does not begin where the last request ended.
+    pub seek_ms: f64,
 }
 
 /// A family and its settings, by RocksDB's option names.

@@ -121,3 +121,25 @@ fn a_missing_key_is_longer_than_the_others() {
     let longer = "needs a key_size of 65534 or less: its keys are longer by one";
     assert_eq!(complaints(65_535), [format!("workload.phases[2] (run).mixes (all).operations.get_missing: {longer}")]);
 }
+
+#[test]
+fn a_clock_and_tiers_make_sense() {
+    let tier = |temperature: &str, seek_ms| TierSpec {
+        temperature: temperature.into(),
+        directory: None,
+        model: Some(MediumModel { read_mb_per_s: 100.0, write_mb_per_s: 0.0, seek_ms }),
+    };
+    let mut spec = spec();
+    spec.engine.operations_per_clock_second = Some(0.0);
+    spec.engine.tiers = vec![tier("tepid", 1.0), tier("cold", f64::NAN), TierSpec { model: None, ..tier("cold", 0.0) }];
+    let rate = "must be more than 0, and at most 1000000000 per second";
+    let expected = [
+        format!("engine.operations_per_clock_second: {rate}"),
+        "engine.tiers (tepid): is none of hot, warm, cool, cold, ice".to_string(),
+        format!("engine.tiers (tepid).model.write_mb_per_s: {rate}"),
+        format!("engine.tiers (cold).model.write_mb_per_s: {rate}"),
+        "engine.tiers (cold).model.seek_ms: must be 0 to 1000000".to_string(),
+        "engine.tiers (cold): is there twice".to_string(),
+    ];
+    assert_eq!(spec.validate(), expected);
+}

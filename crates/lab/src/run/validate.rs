@@ -1,11 +1,14 @@
 //! What is wrong with a spec, all of it at once, each complaint with the path of its field.
 
-use super::spec::{Distribution, EngineSpec, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload};
+use super::spec::{Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// The operations that a mix can name.
 pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delete", "read_modify_write", "scan"];
+
+/// What a tier can be for.
+const TEMPERATURES: [&str; 5] = ["hot", "warm", "cool", "cold", "ice"];
 
 /// More threads are a typing error.
 const MAX_THREADS: usize = 1024;
@@ -63,6 +66,20 @@ impl Check {
             let plain = !family.name.is_empty() && family.name.chars().all(|c| c.is_ascii_graphic() && !"\"[]".contains(c));
             self.that(plain, &field, format_args!("{:?} must be printable, without blanks, quotes and brackets", family.name));
             self.that(names.insert(&family.name), &field, format_args!("{:?} is there twice", family.name));
+        }
+        if let Some(rate) = engine.operations_per_clock_second {
+            self.rate("engine.operations_per_clock_second", rate);
+        }
+        let mut temperatures = BTreeSet::new();
+        for TierSpec { temperature, model, .. } in &engine.tiers {
+            let at = format!("engine.tiers ({temperature})");
+            self.that(TEMPERATURES.contains(&temperature.as_str()), &at, format_args!("is none of {}", TEMPERATURES.join(", ")));
+            self.that(temperatures.insert(temperature), &at, "is there twice");
+            if let Some(MediumModel { read_mb_per_s, write_mb_per_s, seek_ms }) = *model {
+                self.rate(&format!("{at}.model.read_mb_per_s"), read_mb_per_s);
+                self.rate(&format!("{at}.model.write_mb_per_s"), write_mb_per_s);
+                self.that((0.0..=1e6).contains(&seek_ms), &format!("{at}.model.seek_ms"), "must be 0 to 1000000");
+            }
         }
         // Settings become lines of an OPTIONS file.
         for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {

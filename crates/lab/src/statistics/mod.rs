@@ -126,7 +126,8 @@ pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
 }
 
 /// The means of `above`, folded, over those of `below`, each a sample of its own. With one of each it is how many times larger one thing
-/// is than another. `None` where a side is empty or a mean is not positive.
+/// is than another. `None` where a side is empty or a mean is not positive; but of several values that are all 0, the ratio to others is 0,
+/// and nothing about it is uncertain.
 pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) -> Option<Ratio> {
     if fold == Fold::Greatest {
         return ratio(Fold::Product, &[greatest(above)?], &[greatest(below)?], confidence);
@@ -139,9 +140,14 @@ pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) ->
         };
         folded.filter(|_| !samples.is_empty())
     };
+    let least = above.iter().chain(below).map(|sample| sample.len()).min()?;
+    if fold == Fold::Product && above.iter().any(|sample| sample.iter().all(|value| *value == 0.0)) {
+        side(below, &mut mean).filter(|_| least > 0)?;
+        let interval = Interval { low: 0.0, high: 0.0, confidence, method: Method::Student };
+        return Some(Ratio { ratio: 0.0, interval: (least > 1).then_some(interval) });
+    }
     let sides = (side(above, &mut mean)?, side(below, &mut mean)?);
     let ratio = sides.0 / sides.1;
-    let least = above.iter().chain(below).map(|sample| sample.len()).min()?;
     let interval = match (least, beyond(least, confidence)) {
         (1, _) => None,
         (_, Some(at)) => Some(bootstrap(at, confidence, |random| {

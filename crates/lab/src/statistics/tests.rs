@@ -106,7 +106,10 @@ fn ratios_are_of_means() {
     near(flat.interval.unwrap().low, 1.5, 1e-12);
     assert_eq!(ratio(Fold::Product, &[&[2.0]], &[&[1.0, 1.0, 1.0]], CONFIDENCE).unwrap().interval, None);
     assert_eq!(ratio(Fold::Product, &[&[]], &[&[1.0]], CONFIDENCE), None);
-    assert_eq!(ratio(Fold::Product, &[&[0.0, 0.0]], &[&[1.0, 2.0]], CONFIDENCE), None);
+    let none = ratio(Fold::Product, &[&[0.0, 0.0]], &[&[1.0, 2.0]], CONFIDENCE).unwrap();
+    assert_eq!((none.ratio, none.interval.map(|interval| (interval.low, interval.high))), (0.0, Some((0.0, 0.0))));
+    assert_eq!(ratio(Fold::Product, &[&[0.0]], &[&[1.0, 2.0]], CONFIDENCE).unwrap().interval, None);
+    assert_eq!(ratio(Fold::Product, &[&[0.0, 0.0]], &[&[0.0, 0.0]], CONFIDENCE), None);
 }
 
 /// Equal relative spread and numbers on both sides: 2 (n - 1) degrees of freedom, and the reach of the logarithm follows from the table's

@@ -1,7 +1,7 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, adaptive_compression, compaction_wal_waf, memory_and_limits, own, side_by_side};
+use super::{Error, adaptive_compression, compaction_wal_waf, memory_and_limits, own, side_by_side, time_aware_tiering};
 use crate::run::{Workload, named};
 
 /// A study that comes with the laboratory.
@@ -24,6 +24,11 @@ pub const STUDIES: &[Entry] = &[
         name: adaptive_compression::NAME,
         asks: "what does a codec for each level cost and save, by processors, memory and skew, and does the engine choose as well?",
         make: adaptive_compression::study,
+    },
+    Entry {
+        name: time_aware_tiering::NAME,
+        asks: "what does it cost to keep young data off the last level, which age empties it, and does the engine find a good one?",
+        make: time_aware_tiering::study,
     },
     Entry {
         name: memory_and_limits::NAME,

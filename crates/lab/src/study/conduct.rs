@@ -151,7 +151,9 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
         (status, last, printed.join())
     });
     // One that was killed had no time to tidy up.
-    remove_left(&spec.medium.directory, child.id());
+    for parent in spec.tier_directories().chain([spec.medium.directory.as_path()]) {
+        remove_left(parent, child.id());
+    }
     let (status, last) = match ended {
         (Ok(status), last, Ok(Ok(text))) => match record_of(status, &text) {
             Ok(record) if stop.load(Ordering::Relaxed) && record.failure.is_some() => return Outcome::Interrupted,

@@ -31,7 +31,7 @@ pub struct Compared {
     pub name: String,
     /// Where the ratio should lie.
     pub bound: Bound,
-    /// Where it lies; `None` without runs.
+    /// Where it lies, or the mean where nothing stands below the line; `None` without runs.
     pub ratio: Option<Ratio>,
     /// Cliff's delta of one sample against another; `None` where products are compared.
     pub cliffs_delta: Option<f64>,
@@ -76,7 +76,7 @@ impl Results {
         let mut results: BTreeMap<_, Vec<RunRecord>> = BTreeMap::new();
         for run in study.runs() {
             if let Some(record) = folder.record(study, &run)?.filter(|record| record.failure.is_none()) {
-                let limited = study.cell(run.cell).is_some_and(|cell| cell.limits != Limits::default());
+                let limited = study.cell(run.cell, run.engine).is_some_and(|cell| cell.limits != Limits::default());
                 // Where the limits that make a cell do not hold, its run is one of another cell.
                 if !limited || record.confinement.complaint.is_none() {
                     results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
@@ -105,11 +105,16 @@ struct Side<'a> {
 
 impl Side<'_> {
     fn records(&self, term: &Term) -> &[RunRecord] {
-        self.results.of(&term.cell, term.engine.as_deref().unwrap_or(self.engine))
+        self.results.of(&term.cell, self.engine_of(term))
+    }
+
+    fn engine_of<'a>(&'a self, term: &'a Term) -> &'a str {
+        term.engine.as_deref().unwrap_or(self.engine)
     }
 
     fn phases(&self, term: &Term) -> &[String] {
-        let phases = self.study.cell(&term.cell).and_then(|cell| cell.measures.get(&term.measure));
+        let cell = self.study.cell(&term.cell, self.engine_of(term));
+        let phases = cell.and_then(|cell| cell.measures.get(&term.measure));
         phases.map_or(&[], Vec::as_slice)
     }
 
@@ -125,9 +130,8 @@ impl Side<'_> {
 /// All hypotheses on all engines.
 pub fn judge(study: &Study, results: &Results) -> Vec<Finding> {
     let sides = study.engines.iter().map(|engine| Side { study, results, engine });
-    let asked = |side: &Side<'_>, hypothesis: &&Hypothesis| hypothesis.engine.as_deref().is_none_or(|engine| engine == side.engine);
     let judged = |side: Side<'_>| {
-        let hypotheses = study.hypotheses.iter().filter(|hypothesis| asked(&side, hypothesis));
+        let hypotheses = study.hypotheses.iter().filter(|hypothesis| hypothesis.is_for(side.engine));
         hypotheses.map(|hypothesis| judge_one(hypothesis, &side)).collect::<Vec<_>>()
     };
     sides.flat_map(judged).collect()
@@ -224,7 +228,10 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
     let samples = |terms: &[Term]| -> Vec<Vec<f64>> { terms.iter().map(|term| side.sample(term, metric)).collect() };
     let (above, below) = (samples(&comparison.above), samples(&comparison.below));
-    let ratio = ratio(comparison.fold, &views(&above), &views(&below), confidence);
+    let ratio = match (above.as_slice(), below.as_slice()) {
+        ([one], []) => summarise(one, confidence).map(|of| Ratio { ratio: of.mean, interval: of.interval }),
+        _ => ratio(comparison.fold, &views(&above), &views(&below), confidence),
+    };
     let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
         ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),
         _ => (None, Vec::new()),
@@ -319,7 +326,7 @@ pub fn table(study: &Study, results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for engine in &study.engines {
         let side = Side { study, results, engine };
-        for cell in &study.cells {
+        for cell in study.cells.iter().filter(|cell| cell.is_for(engine)) {
             for measure in cell.measures.keys() {
                 let term = Term::new(&cell.name, measure);
                 let figures = Metric::TABLE.map(|metric| summarise(&side.sample(&term, metric), CONFIDENCE));

@@ -1,7 +1,8 @@
 //! The figures of a run that studies compare.
 
-use crate::result::Latency;
+use crate::result::{Latency, LevelResult};
 use crate::run::{PhaseRecord, RunRecord};
+use crate::statistics::mean;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ pub enum Metric {
     P99Latency,
     /// The 99.9th percentile of latency, nanoseconds; the worst of the phases.
     P999Latency,
+    /// The mean latency of reads of one key, nanoseconds.
+    ReadLatency,
     /// CPU time of all threads, background work included, over operations, nanoseconds.
     CpuPerOperation,
     /// Bytes that the process got from read calls, over operations.
@@ -33,7 +36,26 @@ pub enum Metric {
     CacheHits,
     /// Share of those that found it compressed.
     CompressedCacheHits,
+    /// Seconds of the phases that have operations.
+    RunTime,
+    /// Tables on the last level of the first family, when the last phase ended.
+    LastLevelTables,
+    /// Bytes read from tables of the last level over all bytes read from tables, those that compactions read included.
+    LastLevelByteRatio,
+    /// Of the reads that found something, the share that was answered above the last level, which is what lies on the fast tier. Known for
+    /// trees of three levels, because the answers of deeper ones are counted together.
+    FastReads,
+    /// Share of the bytes of tables that lie above the last level: the mean over the ends of the phases.
+    FastBytes,
+    /// The first of these two, and 0 where the second is more than [`BUDGET`].
+    FastReadsInBudget,
+    /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known where
+    /// all of the run is measured.
+    AgeShare,
 }
+
+/// What the fast tier may hold, as a share of the bytes of tables.
+pub const BUDGET: f64 = 0.25;
 
 impl Metric {
     /// Those of the table over all cells, which stand beside each other for workloads of one's own.
@@ -50,22 +72,32 @@ impl Metric {
             Metric::P50Latency => "median of latency",
             Metric::P99Latency => "99th percentile of latency",
             Metric::P999Latency => "99.9th percentile of latency",
+            Metric::ReadLatency => "mean latency of reads",
             Metric::CpuPerOperation => "CPU time per operation",
             Metric::ReadPerOperation => "bytes read from files per operation",
             Metric::StoreBytes => "size on disk",
             Metric::CacheHits => "block cache hits, uncompressed",
             Metric::CompressedCacheHits => "block cache hits, compressed",
+            Metric::RunTime => "run time",
+            Metric::LastLevelTables => "tables on the last level",
+            Metric::LastLevelByteRatio => "bytes read from the last level",
+            Metric::FastReads => "reads answered above the last level",
+            Metric::FastBytes => "bytes above the last level",
+            Metric::FastReadsInBudget => "reads answered above the last level, 0 if that holds more than a quarter",
+            Metric::AgeShare => "age limit, as a share of run time",
         }
     }
 
     /// What people read it in: the unit, and how much of the figure one of it is.
     pub fn unit(self) -> (&'static str, f64) {
         match self {
-            Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond => ("", 1.0),
-            Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::CpuPerOperation => ("µs", 1e3),
+            Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond | Metric::LastLevelTables => ("", 1.0),
+            Metric::RunTime => ("s", 1.0),
+            Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
             Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
-            Metric::CacheHits | Metric::CompressedCacheHits => ("%", 0.01),
+            Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
+            Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
         }
     }
 
@@ -79,13 +111,15 @@ impl Metric {
             }
             Metric::SpaceAmplification => found.last()?.space.space_amplification,
             Metric::PeakMemory => found.iter().map(|phase| phase.memory.peak_resident_bytes as f64).reduce(f64::max),
-            Metric::OperationsPerSecond => {
-                let busy = || found.iter().filter(|phase| phase.operations > 0);
-                per(busy().map(|phase| phase.operations as f64).sum(), busy().map(|phase| phase.seconds).sum())
-            }
+            Metric::OperationsPerSecond => per(operations(&found), run_time(&found)),
             Metric::P50Latency => worst(&found, |latency| latency.p50),
             Metric::P99Latency => worst(&found, |latency| latency.p99),
             Metric::P999Latency => worst(&found, |latency| latency.p999),
+            Metric::ReadLatency => {
+                let reads = || found.iter().flat_map(|phase| &phase.latency_by_operation).filter(|(name, _)| name.ends_with(" get"));
+                let count = |of: &dyn Fn(&Latency) -> f64| reads().map(|(_, latency)| of(latency)).sum::<f64>();
+                per(count(&|latency| latency.count as f64 * latency.mean), count(&|latency| latency.count as f64))
+            }
             Metric::CpuPerOperation => per(found.iter().map(|phase| phase.cpu_seconds * 1e9).sum(), operations(&found)),
             Metric::ReadPerOperation => {
                 let bytes: Option<u64> = found.iter().map(|phase| phase.process_read_bytes).sum();
@@ -94,8 +128,78 @@ impl Metric {
             Metric::StoreBytes => found.last().map(|phase| phase.space.store_bytes as f64).filter(|bytes| *bytes > 0.0),
             Metric::CacheHits => cache(record, phases).share(|cache| Some(cache.hits)),
             Metric::CompressedCacheHits => cache(record, phases).share(|cache| cache.compressed_hits),
+            Metric::RunTime => Some(run_time(&found)).filter(|seconds| *seconds > 0.0),
+            Metric::LastLevelTables => Some(last_level(record, found.last()?).0.files as f64),
+            Metric::LastLevelByteRatio => {
+                let [last, others] = LEVEL_READS.map(|name| counted(record, phases, name));
+                per(last, last + others)
+            }
+            Metric::FastReads => fast_reads(record, phases),
+            Metric::FastBytes => mean(&found.iter().filter_map(|phase| fast_bytes(record, phase)).collect::<Vec<_>>()),
+            Metric::FastReadsInBudget => {
+                let within = Metric::FastBytes.of(record, phases)? <= BUDGET;
+                Some(if within { fast_reads(record, phases)? } else { 0.0 })
+            }
+            Metric::AgeShare => age_share(record, &found),
         }
     }
+}
+
+fn run_time(phases: &[&PhaseRecord]) -> f64 {
+    phases.iter().filter(|phase| phase.operations > 0).map(|phase| phase.seconds).sum()
+}
+
+/// A number among the settings of the first family.
+fn setting(record: &RunRecord, name: &str) -> Option<f64> {
+    record.spec.engine.families.first()?.settings.get(name)?.parse().ok()
+}
+
+/// Levels of a tree that was not told how many, of all engines.
+const LEVELS: f64 = 7.0;
+
+/// The last level of the first family, and all levels together, at the end of a phase. What has no file may not be in the record.
+fn last_level(record: &RunRecord, phase: &PhaseRecord) -> (LevelResult, LevelResult) {
+    let last = setting(record, "num_levels").unwrap_or(LEVELS) as usize - 1;
+    let levels = || record.spec.engine.families.first().and_then(|family| phase.levels.get(&family.name)).into_iter().flatten();
+    let sum = |of: &dyn Fn(&LevelResult) -> bool| {
+        let chosen = || levels().filter(|level| of(level));
+        let (files, bytes) = (chosen().map(|level| level.files).sum(), chosen().map(|level| level.bytes).sum());
+        LevelResult { level: last, runs: chosen().map(|level| level.runs).sum(), files, bytes }
+    };
+    (sum(&|level| level.level == last), sum(&|_| true))
+}
+
+fn fast_bytes(record: &RunRecord, phase: &PhaseRecord) -> Option<f64> {
+    let (last, all) = last_level(record, phase);
+    per((all.bytes - last.bytes) as f64, all.bytes as f64)
+}
+
+/// Levels whose answers are counted apart: 0, 1 and all below.
+const COUNTED_LEVELS: f64 = 3.0;
+
+fn fast_reads(record: &RunRecord, phases: &[String]) -> Option<f64> {
+    if setting(record, "num_levels") != Some(COUNTED_LEVELS) {
+        return None;
+    }
+    let upper: f64 = UPPER_HITS.iter().map(|name| counted(record, phases, name)).sum();
+    per(upper, upper + counted(record, phases, LAST_HITS))
+}
+
+/// Reads that were answered by memtables and by levels 0 and 1.
+const UPPER_HITS: [&str; 3] = ["rocksdb.memtable.hit", "rocksdb.l0.hit", "rocksdb.l1.hit"];
+/// By deeper levels.
+const LAST_HITS: &str = "rocksdb.l2andup.hit";
+
+fn age_share(record: &RunRecord, phases: &[&PhaseRecord]) -> Option<f64> {
+    let whole = record.phases.iter().all(|phase| phase.operations == 0 || phases.iter().any(|other| other.name == phase.name));
+    if !whole {
+        return None;
+    }
+    let seconds = match record.spec.engine.operations_per_clock_second {
+        None => run_time(phases),
+        Some(rate) => operations(phases) / rate,
+    };
+    per(setting(record, "preclude_last_level_data_seconds")?, seconds)
 }
 
 fn worst(phases: &[&PhaseRecord], of: impl Fn(&Latency) -> u64) -> Option<f64> {
@@ -124,20 +228,33 @@ impl CacheUse {
 /// reads that no memtable answered are the looks (one that looks into several tables counts once) and those that missed are not hits.
 /// What was found compressed is a miss of the uncompressed part.
 fn cache(record: &RunRecord, phases: &[String]) -> CacheUse {
-    let ticked = |name: &str| -> Option<u64> {
-        let at = |phase: &PhaseRecord| phase.tickers.get(name).copied();
-        let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
-        let grown = |(place, phase): (usize, &PhaseRecord)| {
-            let before = place.checked_sub(1).and_then(|before| at(&record.phases[before])).unwrap_or(0);
-            Some(at(phase)?.saturating_sub(before))
-        };
-        places.map(grown).sum()
-    };
+    let ticked = |name: &str| ticked(record, phases, name);
     let or_none = |name: &str| ticked(name).unwrap_or(0);
     let misses = or_none(DATA_MISS);
     let looks = or_none("rocksdb.number.keys.read").saturating_sub(or_none("rocksdb.memtable.hit"));
     CacheUse { hits: ticked(DATA_HIT).unwrap_or(looks.saturating_sub(misses)), compressed_hits: ticked(COMPRESSED_HIT), misses }
 }
+
+/// By how much a counter grew in some phases; `None` where one of them does not have it.
+fn ticked(record: &RunRecord, phases: &[String], name: &str) -> Option<u64> {
+    let at = |phase: &PhaseRecord| phase.tickers.get(name).copied();
+    let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
+    let grown = |(place, phase): (usize, &PhaseRecord)| {
+        let before = place.checked_sub(1).and_then(|before| at(&record.phases[before])).unwrap_or(0);
+        Some(at(phase)?.saturating_sub(before))
+    };
+    places.map(grown).sum()
+}
+
+/// By how much a counter grew that is left out of records while it is 0.
+fn counted(record: &RunRecord, phases: &[String], name: &str) -> f64 {
+    let at = |phase: &PhaseRecord| phase.tickers.get(name).copied().unwrap_or(0);
+    let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
+    places.map(|(place, phase)| at(phase).saturating_sub(place.checked_sub(1).map_or(0, |before| at(&record.phases[before]))) as f64).sum()
+}
+
+/// Bytes that were read from tables of the last level, and of all others.
+const LEVEL_READS: [&str; 2] = ["rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes"];
 
 /// Counters of the block cache, by RocksDB's names. Its tickers that are 0 are left out of records.
 const DATA_MISS: &str = "rocksdb.block.cache.data.miss";

@@ -14,6 +14,7 @@ pub mod own;
 pub mod plan;
 pub mod settings;
 mod side_by_side;
+mod time_aware_tiering;
 
 #[cfg(test)]
 mod testing;

@@ -42,6 +42,9 @@ pub struct Study {
     /// Figures that the report draws beside write and space amplification and memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Metric>,
+    /// Those of them that it draws over two factors too, where cells are a whole grid of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<Metric>,
     /// What belongs to the study and cannot be run here, and why; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
@@ -77,7 +80,8 @@ impl Scale {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Its name, unique in the study.
+    /// Its name, unique among the cells of an engine: where engines have to be told the same in different words, each has a cell of its own
+    /// of that name.
     pub name: String,
     /// Its values of what the study varies, such as `style`: `leveled`.
     pub factors: BTreeMap<String, String>,
@@ -150,7 +154,7 @@ pub struct Group {
 }
 
 /// A ratio against a bound: the means of `above`, multiplied or added, over those of `below`. Two terms on each side compare two ratios or
-/// two differences.
+/// two differences. One term above and none below is the mean itself, for counts that may be 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
@@ -158,7 +162,8 @@ pub struct Comparison {
     pub name: String,
     /// Above the line.
     pub above: Vec<Term>,
-    /// Below the line.
+    /// Below the line; none where the mean of the one above is meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Term>,
     /// How several terms of a side become one figure.
     #[serde(default)]
@@ -240,15 +245,15 @@ impl Study {
         self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| pair[0].settings == pair[1].settings)
     }
 
-    /// The cell of a name.
-    pub fn cell(&self, name: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.name == name)
+    /// What a name stands for on an engine.
+    pub fn cell(&self, name: &str, engine: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.name == name && cell.is_for(engine))
     }
 
     /// What the child process is asked to do; `None` for a run of another study. Repeats have seeds of their own, cells and engines have
     /// not: all see the same keys.
     pub fn spec(&self, run: &PlannedRun<'_>) -> Option<RunSpec> {
-        let cell = self.cell(run.cell)?;
+        let cell = self.cell(run.cell, run.engine)?;
         let engine = EngineSpec { name: run.engine.to_string(), ..cell.settings.clone() };
         Some(RunSpec {
             version: SPEC_VERSION,
@@ -266,6 +271,11 @@ impl Study {
 }
 
 impl Hypothesis {
+    /// Whether it is asked of an engine.
+    pub fn is_for(&self, engine: &str) -> bool {
+        self.engine.as_deref().is_none_or(|one| one == engine)
+    }
+
     /// How many comparisons share its confidence.
     pub fn comparisons(&self) -> usize {
         self.groups.iter().map(|group| group.any_of.len()).sum()
@@ -274,10 +284,13 @@ impl Hypothesis {
     /// The rule, in words.
     pub fn rule(&self) -> String {
         let groups: Vec<String> = self.groups.iter().map(Group::rule).collect();
+        let single = |comparison: &Comparison| comparison.below.is_empty();
+        let means = self.groups.iter().flat_map(|group| &group.any_of).all(single);
         format!(
-            "Ratios of mean {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole \
+            "{} {}, with intervals that hold together at 95 % (Bonferroni over {} comparisons). One holds if its whole \
              interval lies where it should, and is refuted if none of it does. Accepted if these hold, of alternatives at least one: {}. \
              Rejected if one is refuted, of alternatives all. Undecided otherwise.",
+            if means { "Means of" } else { "Ratios of mean" },
             self.metric.name(),
             self.comparisons(),
             groups.join("; ")
@@ -288,6 +301,11 @@ impl Hypothesis {
 /// One thing to another.
 pub(super) fn comparison(name: impl Into<String>, above: Term, below: Term, bound: Bound) -> Comparison {
     Comparison { name: name.into(), above: vec![above], below: vec![below], fold: Fold::Product, bound }
+}
+
+/// The mean of one thing.
+pub(super) fn absolute(name: impl Into<String>, of: Term, bound: Bound) -> Comparison {
+    Comparison { name: name.into(), above: vec![of], below: Vec::new(), fold: Fold::Product, bound }
 }
 
 /// A group for each of many cases with one comparison in it.
@@ -358,6 +376,7 @@ impl Request {
             cells: Vec::new(),
             hypotheses: Vec::new(),
             drawn: Vec::new(),
+            swept: Vec::new(),
             left_out: Vec::new(),
         }
     }

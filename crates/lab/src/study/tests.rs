@@ -4,25 +4,15 @@ use super::conduct::{Conducted, Event, Runner, conduct};
 use super::folder::Folder;
 use super::judge::{Finding, Results, State, judge, table};
 use super::metric::{Metric, by_cause};
-use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Permits, Request, Scale, Study, Term};
+use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
+use super::testing::{self, request};
 use super::{Error, catalogue};
-use crate::result::{CauseBytes, Machine, Space, Written};
-use crate::run::{Answer, Confinement, Limits, PhaseKind, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source, Workload};
+use crate::result::{CauseBytes, Space, Written};
+use crate::run::{Answer, PhaseKind, PhaseRecord, RunRecord, RunSpec, Workload};
 use crate::statistics::Fold;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn request(engines: &[&str], repeats: u32) -> Request {
-    Request {
-        engines: engines.iter().map(|engine| engine.to_string()).collect(),
-        repeats: Some(repeats),
-        seed: 7,
-        directory: "scratch".into(),
-        limits: Limits::default(),
-        permits: Permits::all(),
-    }
-}
 
 fn study(engines: &[&str], repeats: u32) -> Study {
     catalogue::study("compaction-wal-waf", Scale::Ci, &request(engines, repeats)).unwrap()
@@ -40,8 +30,7 @@ fn short_study(engines: &[&str], repeats: u32) -> Study {
 fn record(spec: RunSpec, total: u64) -> RunRecord {
     let wal = if spec.engine.wal { total / 2 } else { 0 };
     let cause = |cause: &str, bytes| CauseBytes { cause: cause.to_string(), bytes };
-    let phase = |name: &str| PhaseRecord {
-        name: name.to_string(),
+    let figures = PhaseRecord {
         operations: 10,
         seconds: 2.0,
         written: Written {
@@ -53,20 +42,7 @@ fn record(spec: RunSpec, total: u64) -> RunRecord {
         space: Space { space_amplification: Some(1.5), ..Space::default() },
         ..PhaseRecord::default()
     };
-    RunRecord {
-        version: RECORD_VERSION,
-        phases: spec.workload.phases.iter().map(|p| phase(&p.name)).collect(),
-        spec,
-        engine_version: "fake 1".to_string(),
-        commit: None,
-        ignored_settings: Vec::new(),
-        compression: BTreeMap::new(),
-        started_unix: 0,
-        machine: Machine::default(),
-        confinement: Confinement::default(),
-        written_source: Source::Engine,
-        failure: None,
-    }
+    RunRecord { engine_version: "fake 1".to_string(), ..testing::record(spec, &figures) }
 }
 
 /// A runner that prints a record of `total` bytes per phase with the spec that it read, after `before` (shell code).
@@ -153,17 +129,25 @@ fn specs_differ_only_in_what_they_should() {
 #[test]
 fn studies_are_whole() {
     for (scale, entry) in Scale::ALL.into_iter().flat_map(|scale| catalogue::STUDIES.iter().map(move |entry| (scale, entry))) {
-        let study = catalogue::study(entry.name, scale, &request(&["sinter"], 1)).unwrap();
-        let names: BTreeSet<&str> = study.cells.iter().map(|cell| cell.name.as_str()).collect();
-        assert_eq!(names.len(), study.cells.len());
+        let study = catalogue::study(entry.name, scale, &request(&["sinter", "rocksdb"], 1)).unwrap();
+        for engine in &study.engines {
+            let mine = || study.cells.iter().filter(|cell| cell.is_for(engine)).map(|cell| cell.name.as_str());
+            assert_eq!(mine().collect::<BTreeSet<_>>().len(), mine().count(), "{engine}");
+        }
         for cell in &study.cells {
             assert!(!cell.measures.is_empty(), "{}", cell.name);
             let phases: BTreeSet<&String> = cell.workload.phases.iter().map(|phase| &phase.name).collect();
             assert!(cell.measures.values().flatten().all(|phase| phases.contains(phase)), "{}", cell.name);
         }
-        for term in study.hypotheses.iter().flat_map(|h| &h.groups).flat_map(|g| &g.any_of).flat_map(|c| c.above.iter().chain(&c.below)) {
-            let cell = study.cell(&term.cell).unwrap_or_else(|| panic!("no cell {}", term.cell));
-            assert!(cell.measures.contains_key(&term.measure), "{term:?}");
+        for hypothesis in &study.hypotheses {
+            let engines: Vec<&str> = study.engines.iter().map(String::as_str).filter(|e| hypothesis.is_for(e)).collect();
+            let comparisons = || hypothesis.groups.iter().flat_map(|group| &group.any_of);
+            for term in comparisons().flat_map(|c| c.above.iter().chain(&c.below)) {
+                for engine in term.engine.as_deref().map_or(engines.clone(), |engine| vec![engine]) {
+                    let cell = study.cell(&term.cell, engine).unwrap_or_else(|| panic!("no cell {} of {engine}", term.cell));
+                    assert!(cell.measures.contains_key(&term.measure), "{term:?}");
+                }
+            }
         }
         assert!(study.hypotheses.iter().all(|h| !h.groups.is_empty()), "an empty claim would be accepted");
         let json = serde_json::to_string(&study).unwrap();

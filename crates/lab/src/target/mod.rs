@@ -1,10 +1,12 @@
 //! What workloads run against. The driver knows a store only through these traits, with static dispatch: a call per operation and
 //! nothing virtual on the measured path.
 
+mod clock;
 #[cfg(test)]
 pub mod model;
 mod sinter;
 
+pub use clock::OperationClock;
 pub use sinter::{SinterOpener, SinterTarget, cause_name};
 
 use serde::{Deserialize, Serialize};

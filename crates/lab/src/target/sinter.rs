@@ -1,6 +1,6 @@
 //! SinterDB as a target.
 
-use super::{Counters, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
 use sinter_storage::store::{Cause, DirStore, Medium, Store, Temperature, Throttle};
 use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
 use sinterdb::manifest;
@@ -20,6 +20,8 @@ pub struct SinterOpener {
     pub families: Vec<(String, FamilySettings)>,
     /// Write without a log.
     pub disable_wal: bool,
+    /// The clock that operations move; `None`: the system's.
+    pub clock: Option<Arc<OperationClock>>,
     /// Show it a system without cgroups.
     pub hide_limits: bool,
     /// Tiers that are as slow as a medium, by a model ([`Throttle`]). Their directories stand in `database`.
@@ -41,10 +43,14 @@ impl Opener for SinterOpener {
             }
         }
         let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));
+        let builder = match &self.clock {
+            Some(clock) => builder.clock(Arc::<OperationClock>::clone(clock)),
+            None => builder,
+        };
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open(&self.path)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
-        Ok(SinterTarget { db, families, disable_wal: self.disable_wal })
+        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone() })
     }
 }
 
@@ -53,6 +59,7 @@ pub struct SinterTarget {
     db: Db,
     families: Vec<Family>,
     disable_wal: bool,
+    clock: Option<Arc<OperationClock>>,
 }
 
 impl SinterTarget {
@@ -78,6 +85,7 @@ impl Target for SinterTarget {
             write: WriteOptions { durability },
             read: ReadOptions::default(),
             batch: WriteBatch::new(),
+            clock: self.clock.as_deref(),
         }
     }
 
@@ -152,6 +160,17 @@ pub struct SinterSession<'a> {
     write: WriteOptions,
     read: ReadOptions,
     batch: WriteBatch,
+    clock: Option<&'a OperationClock>,
+}
+
+impl SinterSession<'_> {
+    /// An operation begins: time moves, where operations move it.
+    #[inline]
+    fn begin(&self) {
+        if let Some(clock) = self.clock {
+            clock.pass();
+        }
+    }
 }
 
 impl Session for SinterSession<'_> {
@@ -167,11 +186,13 @@ impl Session for SinterSession<'_> {
 
     #[inline]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        self.begin();
         Ok(self.db.put_with(self.family, key, value, &self.write)?)
     }
 
     #[inline]
     fn delete(&mut self, key: &[u8]) -> Outcome<()> {
+        self.begin();
         Ok(self.db.delete_with(self.family, key, &self.write)?)
     }
 
@@ -187,21 +208,25 @@ impl Session for SinterSession<'_> {
 
     #[inline]
     fn commit(&mut self) -> Outcome<()> {
+        self.begin();
         Ok(self.db.write(&mut self.batch, &self.write)?)
     }
 
     #[inline]
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Outcome<bool> {
+        self.begin();
         Ok(self.db.get_into(self.family, key, &self.read, out)?)
     }
 
     fn multi_get(&mut self, keys: &[&[u8]], found: impl FnMut(&[u8])) -> Outcome<()> {
+        self.begin();
         let values = self.db.multi_get(self.family, keys, &self.read)?;
         values.iter().flatten().map(Vec::as_slice).for_each(found);
         Ok(())
     }
 
     fn scan(&mut self) -> Outcome<DbIterator> {
+        self.begin();
         Ok(self.db.iter_with(self.family, self.read.clone())?)
     }
 }
@@ -286,6 +311,7 @@ mod tests {
             database: DbSettings::default(),
             families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,
+            clock: None,
             hide_limits: false,
             slow: BTreeMap::new(),
         };

@@ -8,7 +8,7 @@ mod scan;
 
 pub use scan::FjallScan;
 
-use crate::asked::Asked;
+use crate::asked::{Asked, of_sinter_alone};
 use crate::locked_version;
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use sinter_lab::drive::{Engine, Opened};
@@ -54,7 +54,7 @@ impl Engine for Fjall {
         Ok(Opened {
             target: FjallTarget { keyspaces, database },
             version: format!("fjall {}", locked_version("fjall")),
-            ignored_settings: options::ignored(&asked, spec.wal),
+            ignored_settings: [options::ignored(&asked, spec.wal), of_sinter_alone(spec)].concat(),
             compression: BTreeMap::new(),
             source: Source::Process,
         })

@@ -12,7 +12,7 @@ mod session;
 
 pub use session::RocksSession;
 
-use crate::asked::Asked;
+use crate::asked::{Asked, of_sinter_alone};
 use crate::locked_version;
 use events::Events;
 use rocksdb::statistics::Ticker;
@@ -55,6 +55,7 @@ impl Engine for Rocks {
         let db = DB::open_cf_descriptors(&chosen.database, directory, descriptors)?;
         let kept = options::kept(directory)?;
         let strayed = asked.stated.iter().filter(|stated| !stated.understood && !kept.has(stated));
+        chosen.ignored.extend(of_sinter_alone(spec));
         chosen.ignored.extend(strayed.map(|stated| format!("{stated}: RocksDB keeps no such option in this section")));
         let (_, version) = locked_version("librocksdb-sys").split_once('+').unwrap_or_default();
         let compression = families.iter().map(|name| (name.clone(), kept.compression(name))).collect();

@@ -19,6 +19,10 @@ const WINDOW_BITS: i32 = -14;
 /// Samples for a dictionary, as a multiple of its size (include/rocksdb/compression_type.h, `zstd_max_train_bytes`). SinterDB trains too.
 const TRAINING: u32 = 100;
 
+/// Options that mean the same to SinterDB and that RocksDB's C interface is not asked for: its parser takes them as they are written.
+const VERBATIM: &[&str] =
+    &["preserve_internal_time_seconds", "preclude_last_level_data_seconds", "last_level_temperature", "default_write_temperature"];
+
 /// What a database is opened with.
 pub struct Chosen {
     /// The database.
@@ -39,7 +43,7 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
         let options = family(settings, cache).map_err(|complaint| format!("[CFOptions \"{name}\"] {complaint}"))?;
         chosen.families.push((name.clone(), options));
     }
-    for stated in asked.stated.iter().filter(|stated| !stated.understood) {
+    for stated in asked.stated.iter().filter(|stated| !stated.understood || VERBATIM.contains(&stated.entry.key.as_str())) {
         match stated.family() {
             None => apply(&mut chosen.database, stated)?,
             Some(family) => {

@@ -11,7 +11,7 @@ pub enum Reason {
     LevelSize = 1,
     /// Universal: neighbouring runs of similar size.
     SizeRatio = 2,
-    /// Universal: dead bytes above the last run exceed the budget.
+    /// What may be dead below newer data exceeds the budget.
     SpaceAmplification = 3,
     /// Entries outlived the family's time to live.
     TimeToLive = 4,
@@ -23,11 +23,13 @@ pub enum Reason {
     StyleChange = 7,
     /// A table moved to another tier as it was.
     Temperature = 8,
+    /// Data has become old enough for the last level.
+    Age = 9,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::RunCount,
         Reason::LevelSize,
         Reason::SizeRatio,
@@ -37,6 +39,7 @@ impl Reason {
         Reason::Manual,
         Reason::StyleChange,
         Reason::Temperature,
+        Reason::Age,
     ];
 
     /// The name used in statistics and reports.
@@ -51,6 +54,7 @@ impl Reason {
             Reason::Manual => "manual",
             Reason::StyleChange => "style-change",
             Reason::Temperature => "temperature",
+            Reason::Age => "age",
         }
     }
 }

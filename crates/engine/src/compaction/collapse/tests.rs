@@ -142,6 +142,7 @@ impl Case {
             merge: Some(&*self.operator),
             filter: None,
             level: 3,
+            heat: None,
         }
     }
 
@@ -286,6 +287,7 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
         merge: Some(&operator),
         filter: None,
         level: 1,
+        heat: None,
     };
     change(&mut rules);
     let input = entries.iter().map(|(k, s, kind, v)| (k.as_bytes().to_vec(), trailer(*s, *kind), v.as_bytes().to_vec())).collect();

@@ -1,9 +1,10 @@
-use super::super::Input;
+use super::super::{Input, Span};
 use super::*;
 use crate::clock::ManualClock;
 use crate::key::MAX_SEQ;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::merge::testing::{Append, Rng, Write, entries, replay};
+use crate::settings::Preclude;
 use crate::table::{ReadOptions, TableCursor};
 use crate::visible::VisibleCursor;
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Reason};
@@ -62,6 +63,7 @@ impl World {
             clock: &ManualClock::default(),
             pacing: None,
             expired: None,
+            placement: None,
             zero_up_to: Some(Cut::ALL),
             times: Arc::default(),
         })
@@ -163,6 +165,7 @@ fn plan(runs: &[Vec<Arc<TableInfo>>], bottommost: bool, target_file_size: u64) -
         inputs: runs.iter().enumerate().map(input).collect(),
         output_level: if bottommost { 6 } else { 1 },
         output_run: 0,
+        hot: None,
         bottommost,
         grandparents: Vec::new(),
         target_file_size,
@@ -202,6 +205,51 @@ fn flushes_and_merges_of_real_tables_keep_what_readers_see() {
         assert_eq!(runs.len(), 1);
         if snapshots.len() == 1 {
             assert!(runs[0].iter().all(|t| t.range_tombstones + t.tombstones + t.merges == 0), "seed {seed}");
+        }
+    }
+}
+
+/// What is young goes to tables one level higher, whatever the key ranges that the merge was cut into; and readers see the same.
+#[test]
+fn a_merge_into_the_last_level_writes_to_two() {
+    for seed in 0..12 {
+        let mut rng = Rng(seed);
+        let mut world = World::new();
+        world.settings.preclude_last_level_data_seconds = Preclude::Seconds(100);
+        (world.settings.last_level_temperature, world.settings.default_write_temperature) = (Temperature::Cold, Temperature::Warm);
+        let history = random_history(&mut rng, 6000);
+        let mut snapshots: Vec<Seq> = (0..seed % 3).map(|_| rng.below(6000)).collect();
+        snapshots.sort();
+        snapshots.push(6000);
+        let runs: Vec<_> = (0..6).rev().map(|i| world.flush(&history, i * 1000, (i + 1) * 1000, &snapshots)).collect();
+        let middle = |n: u64| Some(format!("user{n:05}").into_bytes());
+        let spans = match seed % 3 {
+            0 => vec![Span::default()],
+            1 => vec![Span { from: None, to: middle(1000) }, Span { from: middle(1500), to: None }],
+            _ => vec![Span { from: middle(700), to: middle(1400) }],
+        };
+        let old = Cut { seq: 3500, time: 100 };
+        let hot = Hot { run: 0, old, spans: spans.clone(), grandparents: Vec::new(), target_file_size: 8 << 10 };
+        let plan = Plan { hot: Some(hot), ..plan(&runs, true, 16 << 10) };
+        let pieces = 1 + seed as usize % 4;
+        let report = done(world.with(&snapshots, pieces, |context| run(&plan, context)));
+        assert_eq!(report.placed.hot + report.placed.cold + report.placed.sunk, report.entries_out, "seed {seed}");
+        assert_eq!(report.placed.sunk > 0, spans != [Span::default()], "seed {seed}");
+        assert!(report.placed.hot > 50 && report.placed.cold > 50, "seed {seed}: {:?}", report.placed);
+        let levels = [world.open(report.hot), world.open(report.outputs)];
+        for table in &levels[0] {
+            assert!(spans.iter().any(|span| span.contains(&table.range.smallest)), "seed {seed}: {table:?}");
+            assert_eq!((table.temperature, table.settled), (Temperature::Warm, table.bytes), "seed {seed}");
+        }
+        for table in &levels[1] {
+            assert_eq!((table.temperature, table.settled), (Temperature::Cold, 0), "seed {seed}");
+        }
+        for level in &levels {
+            assert!(!level.is_empty() && level.windows(2).all(|w| w[0].range.ends_before(&w[1].range.smallest)), "seed {seed}");
+            level.iter().for_each(|t| world.tables.lock()[&t.number].verify().unwrap());
+        }
+        for &snapshot in &snapshots {
+            assert_eq!(world.view(&levels, snapshot), replay(&history, snapshot), "seed {seed} snapshot {snapshot}");
         }
     }
 }

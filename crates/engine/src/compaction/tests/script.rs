@@ -3,13 +3,13 @@
 //!
 //! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy`,
 //! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
-//! `pick apply` also changes the tree as if the job had made one table of all inputs.
+//! `pick apply` also changes the tree as if the job had made one table of all inputs, and another one of what is young in them.
 
-use super::super::{Choice, ManualRange, PickEnv, Plan, check_shape, manual, picker};
+use super::super::{Choice, ManualRange, PickEnv, Plan, Span, Young, check_shape, manual, picker};
 use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::pacing::{PaceInput, pace};
-use crate::settings::{FamilySettings, Style};
+use crate::settings::{FamilySettings, Preclude, Style};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -24,6 +24,7 @@ struct State {
     now: u64,
     oldest_snapshot: u64,
     loading: bool,
+    young: Option<Young>,
     next_number: u64,
 }
 
@@ -39,6 +40,7 @@ impl State {
             now: 0,
             oldest_snapshot: 0,
             loading: false,
+            young: None,
             next_number: 900,
         }
     }
@@ -52,6 +54,7 @@ impl State {
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
             loading: self.loading,
+            young: self.young,
         }
     }
 
@@ -66,6 +69,8 @@ impl State {
                 ("now", v) => self.now = number(v),
                 ("snapshot", v) => self.oldest_snapshot = number(v),
                 ("loading", v) => self.loading = v == "true",
+                ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
+                ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),
                 other => panic!("env {other:?}"),
             }),
             "pick" => {
@@ -123,6 +128,8 @@ impl State {
                 ("multiplier", v) => s.max_bytes_for_level_multiplier = number(v) as f64,
                 ("max_compaction", v) => s.max_compaction_bytes = number(v),
                 ("ttl", v) => s.ttl_seconds = number(v),
+                ("preclude", v) => s.preclude_last_level_data_seconds = Preclude::Seconds(number(v)),
+                ("ratio", v) => s.size_ratio = number(v) as u32,
                 ("max_width", v) => s.max_merge_width = number(v) as usize,
                 ("soft", v) => s.soft_pending_compaction_bytes_limit = number(v),
                 ("hard", v) => s.hard_pending_compaction_bytes_limit = number(v),
@@ -147,6 +154,22 @@ impl State {
         }
     }
 
+    /// One table of all that a plan reads, and one of what is young in it.
+    fn made(&mut self, plan: &Plan) -> (Vec<TableInfo>, Vec<TableInfo>) {
+        let seqs = || plan.tables().flat_map(|t| [t.min_seq, t.max_seq]);
+        let mut table = |bytes: u64, min_seq: u64, max_seq: u64| {
+            self.next_number += 1;
+            TableInfo { number: self.next_number - 1, bytes, range: plan.range(), min_seq, max_seq, ..TableInfo::default() }
+        };
+        let (oldest, newest) = (seqs().min().unwrap_or(0), seqs().max().unwrap_or(0));
+        let Some(hot) = &plan.hot else { return (vec![table(plan.bytes(), oldest, newest)], Vec::new()) };
+        let young = Young { after: hot.old.seq, since: 0 };
+        let old: u64 = plan.tables().map(|t| young.due(t)).sum();
+        let up = table(plan.bytes() - old, hot.old.seq + 1, newest);
+        let up = TableInfo { settled: if plan.bottommost { up.bytes } else { 0 }, ..up };
+        (if old > 0 { vec![table(old, oldest, hot.old.seq)] } else { Vec::new() }, vec![up])
+    }
+
     fn answer(&mut self, choice: &Choice, applies: bool) -> String {
         let (name, plan) = match choice {
             Choice::Nothing => return "nothing\n".into(),
@@ -155,9 +178,8 @@ impl State {
             Choice::Drop(plan) => ("drop", plan),
         };
         if applies {
-            let made = TableInfo { number: self.next_number, bytes: plan.bytes(), range: plan.range(), ..TableInfo::default() };
-            self.next_number += 1;
-            self.version = apply(&self.version, choice, vec![made]);
+            let (outputs, hot) = self.made(plan);
+            self.version = apply(&self.version, choice, outputs, hot);
             assert_eq!(check_shape(&self.version), Ok(()));
         }
         show(name, plan)
@@ -170,6 +192,14 @@ fn show(name: &str, plan: &Plan) -> String {
     out.push_str(if plan.bottommost { " bottommost\n" } else { "\n" });
     for input in &plan.inputs {
         let _ = writeln!(out, "  L{} run {}:{}", input.level, input.run, numbers(&input.tables));
+    }
+    if let Some(hot) = &plan.hot {
+        let key = |key: &Option<Vec<u8>>| key.as_ref().map_or_else(String::new, |key| key.escape_ascii().to_string());
+        let span = |span: &Span| format!(" [{}..{})", key(&span.from), key(&span.to));
+        let spans: String = hot.spans.iter().map(span).collect();
+        let _ = write!(out, "  after {} -> L{} run {}:{spans}", hot.old.seq, plan.output_level - 1, hot.run);
+        let over = if hot.grandparents.is_empty() { String::new() } else { format!(" over{}", numbers(&hot.grandparents)) };
+        let _ = writeln!(out, "{over}");
     }
     if !plan.grandparents.is_empty() {
         let _ = writeln!(out, "  grandparents:{}", numbers(&plan.grandparents));
@@ -188,6 +218,7 @@ fn table(line: &str) -> TableInfo {
             ("entries", v) => info.entries = number(v),
             ("tombstones", v) => info.tombstones = number(v),
             ("newest", v) => info.newest_time = number(v),
+            ("settled", v) => info.settled = number(v),
             ("seq", v) => {
                 let (min, max) = v.split_once('-').expect("min-max");
                 (info.min_seq, info.max_seq) = (number(min), number(max));

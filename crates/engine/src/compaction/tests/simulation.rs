@@ -1,10 +1,11 @@
 //! Trees under random work: flushes, several jobs at once that end in any order or meet damage, changes of style and requests by hand.
 //! Tables carry the versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
 
-use super::super::{Choice, ManualRange, PickEnv, Plan, check_plan, check_shape, manual, picker};
+use super::super::{Choice, ManualRange, PickEnv, Plan, Young, check_plan, check_shape, manual, picker, placing};
 use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
-use crate::settings::{FamilySettings, Style};
+use crate::settings::{FamilySettings, Preclude, Style};
+use sinter_storage::store::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -44,9 +45,17 @@ struct World {
     loading: bool,
     next_number: u64,
     next_seq: u64,
+    /// One write a second; what passes besides.
+    idle_seconds: u64,
+    /// When each number was written.
+    times: Vec<u64>,
     cursor: u32,
     merges: u64,
     moves: u64,
+    /// Bytes that merges wrote.
+    written: u64,
+    /// Entries that merges wrote above the last level, to it, and to it although they were young.
+    placed: [u64; 3],
 }
 
 const ENTRY_BYTES: u64 = 10;
@@ -79,10 +88,30 @@ impl World {
             loading: false,
             next_number: 1,
             next_seq: 1,
+            idle_seconds: 0,
+            times: vec![0],
             cursor: 0,
             merges: 0,
             moves: 0,
+            written: 0,
+            placed: [0; 3],
         }
+    }
+
+    fn preclude(&mut self, seconds: u64) {
+        self.settings.preclude_last_level_data_seconds = Preclude::Seconds(seconds);
+    }
+
+    fn now(&self) -> u64 {
+        self.next_seq + self.idle_seconds
+    }
+
+    /// As the database has it: the newest number that was written by then.
+    fn young(&self) -> Option<Young> {
+        let Preclude::Seconds(age) = self.settings.preclude_last_level_data_seconds else { return None };
+        let since = self.now().saturating_sub(age);
+        let after = self.times.partition_point(|time| *time <= since) as u64 - 1;
+        self.settings.places_by_age().then_some(Young { after, since })
     }
 
     fn table(&mut self, content: Content) -> TableInfo {
@@ -100,6 +129,7 @@ impl World {
             max_seq: seqs().max().unwrap_or(0),
             entries: content.len() as u64,
             tombstones: content.values().filter(|e| e.1).count() as u64,
+            newest_time: seqs().map(|seq| self.times[seq as usize]).max().unwrap_or(0),
             ..TableInfo::default()
         };
         self.content.insert(number, content);
@@ -107,14 +137,26 @@ impl World {
     }
 
     fn flush(&mut self) {
-        let mut content = Content::new();
         let is_sequential = self.random.below(3) == 0;
         // Writes to a narrow range leave gaps inside the ranges of running jobs.
         let (start, width) = if self.random.below(8) == 0 { (0, KEYS) } else { (self.random.below(KEYS - 20), 20) };
+        let mut cursor = u64::from(self.cursor);
+        self.flush_some(|random| {
+            if !is_sequential {
+                return start + random.below(width);
+            }
+            cursor += 1;
+            (cursor - 1) % KEYS
+        });
+        self.cursor = cursor as u32;
+    }
+
+    fn flush_some(&mut self, mut key: impl FnMut(&mut Random) -> u64) {
+        let mut content = Content::new();
         for _ in 0..1 + self.random.below(30) {
-            let key = if is_sequential { self.cursor % KEYS as u32 } else { (start + self.random.below(width)) as u32 };
-            self.cursor += u32::from(is_sequential);
+            let key = key(&mut self.random) as u32;
             let entry = (self.next_seq, self.random.below(4) == 0);
+            self.times.push(self.now());
             self.next_seq += 1;
             content.insert(key, entry);
             self.model.insert(key, entry);
@@ -126,15 +168,16 @@ impl World {
     fn with_env<T>(&self, f: impl FnOnce(&PickEnv<'_>) -> T) -> T {
         let plans = || self.jobs.iter().filter_map(plan_of);
         let busy: HashSet<u64> = plans().flat_map(Plan::tables).map(|t| t.number).collect();
-        let busy_output: Vec<(usize, KeyRange)> = plans().map(|p| (p.output_level, p.range())).collect();
+        let busy_output: Vec<(usize, KeyRange)> = plans().flat_map(|p| outputs(p).map(|level| (level, p.range()))).collect();
         let env = PickEnv {
             settings: &self.settings,
             busy: &busy,
             damaged: &self.damaged,
             busy_output: &busy_output,
-            now: 0,
+            now: self.now(),
             oldest_snapshot: u64::MAX,
             loading: self.loading,
+            young: self.young(),
         };
         f(&env)
     }
@@ -149,14 +192,18 @@ impl World {
             let running = plan_of(running).expect("a job has a plan");
             let both = plan.tables().find(|t| running.tables().any(|r| r.number == t.number));
             assert_eq!(both, None, "seed {}: two jobs read a table", self.seed);
-            let meet = plan.output_level == running.output_level && plan.range().overlaps(&running.range());
-            assert!(!meet || plan.output_level == 0, "seed {}: two jobs write\n{plan:?}\n{running:?}", self.seed);
+            let meet = outputs(plan).any(|level| level > 0 && outputs(running).any(|other| other == level));
+            assert!(!meet || !plan.range().overlaps(&running.range()), "seed {}: two jobs write\n{plan:?}\n{running:?}", self.seed);
         }
         if matches!(choice, Choice::Merge(_)) {
             self.jobs.push(choice);
         } else {
+            let last = self.settings.num_levels - 1;
+            let young = self.young().filter(|_| plan.output_level == last);
+            let is_old = |t: &Arc<TableInfo>| young.is_none_or(|young| t.max_seq <= young.after);
+            assert!(plan.tables().all(is_old), "seed {}: young data is carried down\n{plan:?}", self.seed);
             self.moves += 1;
-            self.version = apply(&self.version, &choice, Vec::new());
+            self.version = apply(&self.version, &choice, Vec::new(), Vec::new());
         }
         true
     }
@@ -176,7 +223,7 @@ impl World {
         self.merges += 1;
         let mut merged = Content::new();
         for table in plan.tables() {
-            for (key, entry) in self.content.remove(&table.number).expect("known") {
+            for (&key, &entry) in &self.content[&table.number] {
                 let kept = merged.entry(key).or_insert(entry);
                 assert!(kept.0 >= entry.0, "seed {}: inputs are not newest first: {plan:?}", self.seed);
             }
@@ -184,13 +231,64 @@ impl World {
         if plan.bottommost {
             merged.retain(|_, entry| !entry.1);
         }
-        let mut outputs = Vec::new();
-        let most = (plan.target_file_size / ENTRY_BYTES).max(1) as usize;
-        let all: Vec<(u32, Entry)> = merged.into_iter().collect();
-        for part in all.chunks(most) {
-            outputs.push(self.table(part.iter().copied().collect()));
+        let (hot, cold) = self.divide(plan, merged);
+        let effect = self.effect(plan, [&hot, &cold]);
+        let (mut hot, mut cold) = (self.cut_by_spans(plan, &hot), self.cut(cold, plan.target_file_size));
+        self.written += hot.iter().chain(&cold).map(|t| t.bytes).sum::<u64>();
+        placing::settle(plan.tables(), plan.bottommost, &mut hot, &mut cold);
+        let open = |tables: &[TableInfo]| tables.iter().map(placing::unsettled).sum::<u64>();
+        let settled = plan.hot.is_some() && open(&hot) + open(&cold) < plan.tables().map(|t| placing::unsettled(t)).sum();
+        assert!(effect || settled || plan.reason == Reason::Manual, "seed {}: a merge without effect\n{plan:?}", self.seed);
+        self.version = apply(&self.version, &choice, cold, hot);
+    }
+
+    /// What goes one level higher, and what does not.
+    fn divide(&mut self, plan: &Plan, merged: Content) -> (Content, Content) {
+        let Some(hot) = &plan.hot else { return (Content::new(), merged) };
+        let is_free = |key: &u32| hot.spans.iter().any(|span| span.contains(&key.to_be_bytes()));
+        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.old.seq && is_free(key));
+        let sunk = down.values().filter(|entry| entry.0 > hot.old.seq).count() as u64;
+        let counts = [up.len() as u64, down.len() as u64 - sunk, sunk];
+        self.placed.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+        (up, down)
+    }
+
+    /// The merge dropped an entry, or one came to another level or run.
+    fn effect(&self, plan: &Plan, [hot, cold]: [&Content; 2]) -> bool {
+        let mut before: BTreeMap<(usize, u64), Content> = BTreeMap::new();
+        for input in &plan.inputs {
+            let content = before.entry((input.level, input.run)).or_default();
+            input.tables.iter().for_each(|t| content.extend(&self.content[&t.number]));
         }
-        self.version = apply(&self.version, &choice, outputs);
+        let mut after = BTreeMap::from([((plan.output_level, plan.output_run), cold.clone())]);
+        after.extend(plan.hot.as_ref().map(|place| ((plan.output_level - 1, place.run), hot.clone())));
+        after.retain(|_, content| !content.is_empty());
+        before != after
+    }
+
+    /// No table reaches from one span into another.
+    fn cut_by_spans(&mut self, plan: &Plan, content: &Content) -> Vec<TableInfo> {
+        let mut tables = Vec::new();
+        for (place, span) in plan.hot.iter().flat_map(|place| place.spans.iter().map(move |span| (place, span))) {
+            let part = content.iter().filter(|(key, _)| span.contains(&key.to_be_bytes())).map(|(key, entry)| (*key, *entry));
+            tables.extend(self.cut(part.collect(), place.target_file_size));
+        }
+        tables
+    }
+
+    fn cut(&mut self, content: Content, table_bytes: u64) -> Vec<TableInfo> {
+        let most = (table_bytes / ENTRY_BYTES).max(1) as usize;
+        let all: Vec<(u32, Entry)> = content.into_iter().collect();
+        all.chunks(most).map(|part| self.table(part.iter().copied().collect())).collect()
+    }
+
+    /// The tables by place, for messages.
+    fn shape(&self) -> String {
+        let show = |(level, run, t): (usize, u64, &Arc<TableInfo>)| {
+            let ends = [&t.range.smallest, &t.range.largest].map(|key| u32::from_be_bytes(key.as_slice().try_into().expect("four bytes")));
+            format!("\nL{level}/{run} {} {ends:?} {} entries, {} dead, {} settled", t.number, t.entries, t.tombstones, t.settled)
+        };
+        format!("{:?} {:?}{}", self.settings.style, self.young(), self.version.tables().map(show).collect::<String>())
     }
 
     fn pick(&self) -> Choice {
@@ -247,6 +345,11 @@ impl World {
     }
 }
 
+/// The levels that a plan writes.
+fn outputs(plan: &Plan) -> impl Iterator<Item = usize> {
+    std::iter::once(plan.output_level).chain(plan.hot.as_ref().map(|_| plan.output_level - 1))
+}
+
 fn plan_of(choice: &Choice) -> Option<&Plan> {
     match choice {
         Choice::Nothing => None,
@@ -255,13 +358,18 @@ fn plan_of(choice: &Choice) -> Option<&Plan> {
 }
 
 fn run(seed: u64, style: Style, dynamic: bool, changes: bool) {
-    let mut world = World::new(seed, style, dynamic);
-    live(&mut world, changes);
+    run_world(&mut World::new(seed, style, dynamic), changes);
+}
+
+fn run_world(world: &mut World, changes: bool) {
+    let (seed, style) = (world.seed, world.settings.style);
+    live(world, changes);
     assert!(world.merges > 50, "seed {seed}: the test must merge");
     assert!(style == Style::Universal || world.moves > 0, "seed {seed}: the test must move");
-    assert_eq!(world.version.levels.iter().flatten().count(), 1, "seed {seed}: one run is left");
+    let runs = world.version.levels.iter().flatten().count();
+    assert!(runs == 1 || runs == 2 && world.young().is_some(), "seed {seed}: {runs} runs are left");
     let live: usize = world.version.tables().map(|(_, _, t)| world.content[&t.number].len()).sum();
-    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left");
+    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left: {}", world.shape());
 }
 
 fn live(world: &mut World, changes: bool) {
@@ -273,6 +381,13 @@ fn live(world: &mut World, changes: bool) {
         }
         if changes && world.random.below(80) == 0 {
             world.settings.level_compaction_dynamic_level_bytes ^= true;
+        }
+        if world.young().is_some() && world.random.below(100) == 0 {
+            world.idle_seconds += world.random.below(1000);
+        }
+        if changes && world.random.below(100) == 0 {
+            let age = world.random.below(4) as usize;
+            world.preclude([0, 10, 1000, 100_000][age]);
         }
         if step % 300 == 299 {
             world.settle(World::pick);
@@ -300,6 +415,23 @@ fn trees_whose_style_changes_stay_sound() {
     (200..206).for_each(|seed| run(seed, if seed % 2 == 0 { Style::Leveled } else { Style::Universal }, true, true));
 }
 
+#[test]
+fn trees_that_place_by_age_stay_sound() {
+    for seed in 400..418 {
+        let style = if seed % 2 == 0 { Style::Leveled } else { Style::Universal };
+        let mut world = World::new(seed, style, seed % 4 < 2);
+        world.preclude([20, 300, 3000][seed as usize / 2 % 3]);
+        if seed > 411 {
+            world.most_damaged = 2;
+            live(&mut world, false);
+        } else {
+            run_world(&mut world, false);
+            let [hot, cold, _] = world.placed;
+            assert!(hot > 0 && (cold > 50 || seed / 2 % 3 == 2), "seed {seed}: {:?}", world.placed);
+        }
+    }
+}
+
 /// Damaged tables stay where they are, and nothing passes them; the rest of the tree goes on being merged.
 #[test]
 fn trees_with_damaged_tables_stay_sound() {
@@ -312,5 +444,64 @@ fn trees_with_damaged_tables_stay_sound() {
         assert!(!world.damaged.is_empty() && world.damaged.is_subset(&left), "seed {seed}: {:?}", world.damaged);
         let merges = world.merges;
         assert!(merges > 50, "seed {seed}: only {merges} merges");
+    }
+}
+
+/// A long history of flushes, each merged until nothing is left to do, under a clock that goes on.
+#[derive(Debug, Default)]
+struct Past {
+    /// Bytes of tables per byte alive, at most and on average.
+    space: (f64, f64),
+    /// Bytes above the last level per byte that is young, at most, two base levels aside.
+    above: f64,
+    /// Bytes that merges wrote per byte flushed.
+    written: f64,
+}
+
+fn past(seed: u64, style: Style, preclude: u64, overwrites: bool) -> Past {
+    let mut world = World::new(seed, style, true);
+    world.preclude(preclude);
+    let (mut past, mut flushed, mut sum) = (Past::default(), 0, 0.0);
+    for step in 0..900 {
+        if overwrites {
+            world.flush_some(|random| random.below(10) * random.below(60))
+        } else {
+            world.flush_some(|random| random.below(KEYS))
+        }
+        flushed += world.version.levels[0][0].bytes();
+        world.settle(World::pick);
+        let live = world.model.values().filter(|e| !e.1).count() as u64 * ENTRY_BYTES;
+        let all: u64 = world.version.tables().map(|(_, _, t)| t.bytes).sum();
+        if step >= 300 {
+            let space = all as f64 / live as f64;
+            (past.space.0, sum) = (past.space.0.max(space), sum + space);
+            if let Some(young) = world.young() {
+                let above = all - world.version.level_bytes(world.settings.num_levels - 1);
+                let fresh = world.model.values().filter(|e| e.0 > young.after).count() as u64 * ENTRY_BYTES;
+                past.above = past.above.max(above.saturating_sub(2 * world.settings.max_bytes_for_level_base) as f64 / fresh as f64);
+            }
+        }
+    }
+    past.space.1 = sum / 600.0;
+    past.written = world.written as f64 / flushed as f64;
+    past
+}
+
+/// Placement keeps the bound on space and costs little to write; the level above the last holds what is young and not much more.
+#[test]
+fn a_long_past_stays_within_its_budgets() {
+    for (n, style) in [Style::Leveled, Style::Universal, Style::Leveled, Style::Universal].into_iter().enumerate() {
+        let overwrites = n > 1;
+        let seed = 500 + n as u64;
+        let plain = past(seed, style, 0, overwrites);
+        for preclude in [50, 400, 2000, 1_000_000] {
+            let placed = past(seed, style, preclude, overwrites);
+            println!("{style:?} {preclude} overwrites {overwrites}: {placed:?} {plain:?}");
+            // Universal: 200 % above the oldest run, and what was just flushed.
+            let most = if style == Style::Leveled { 1.15 * plain.space.0 } else { 3.2 };
+            let is_small = placed.space.0 <= most && placed.space.1 <= 1.1 * plain.space.1;
+            assert!(is_small && placed.written <= 1.4 * plain.written, "{style:?} {preclude}: {placed:?} {plain:?}");
+            assert!(placed.above <= if preclude < 100 { 3.5 } else { 2.0 }, "{style:?} {preclude}: {placed:?}");
+        }
     }
 }

@@ -35,7 +35,7 @@ fn times(db: &Db) -> Arc<TimeMap> {
 
 /// The newest number that is surely older than so many seconds.
 fn older(db: &Db, seconds: u64) -> Option<Seq> {
-    db.inner.older_than(seconds).map(|cut| cut.seq)
+    db.inner.older_than(&db.inner.shared.lock(), seconds).map(|cut| cut.seq)
 }
 
 fn seconds(db: &Db) -> u64 {

@@ -67,6 +67,20 @@ const GOLDEN: &str = concat!(
 );
 
 #[test]
+fn settled_bytes_stand_behind_their_table() {
+    let with = |settled| {
+        let info = TableInfo { settled, ..(*table(12, "apple", "pear")).clone() };
+        Edit { tables: in_family(3, [add(0, 12, Arc::new(info))]), ..Edit::default() }
+    };
+    let (without, bytes) = (encoded(&with(0)), encoded(&with(300)));
+    assert_eq!(bytes[without.len()..], [0x94, 3, 12, 0xac, 0x02]);
+    assert_eq!(Edit::decode(&bytes), Some(with(300)));
+    // Of a table that the item before does not add.
+    assert_eq!(Edit::decode(&bytes[without.len()..]), None);
+    assert_eq!(Edit::decode(&[&without[..], &[0x94, 3, 13, 0xac, 0x02]].concat()), None);
+}
+
+#[test]
 fn random_edits_round_trip() {
     for seed in 0..100 {
         let random = &mut Random(seed);

@@ -5,6 +5,7 @@ use super::super::size::{parse_bytes, parse_count, shorten};
 use super::super::{Codecs, DbSettings, FamilySettings, Style};
 use super::known;
 use crate::codec::{Codec, Compression};
+use sinter_storage::store::Temperature;
 
 /// What became of one option.
 pub(super) enum Verdict {
@@ -105,6 +106,9 @@ impl FamilyDraft {
             "hard_pending_compaction_bytes_limit" if value == "0" => self.settings.hard_pending_compaction_bytes_limit = u64::MAX,
             "max_compaction_bytes" if value == "0" => self.compaction_follows_table = true,
             "compression" | "compression_per_level" | "bottommost_compression" => return self.codecs(key, value),
+            // Its name before RocksDB 7.
+            "last_level_temperature" | "bottommost_temperature" => self.settings.last_level_temperature = temperature(value)?,
+            "default_write_temperature" => self.settings.default_write_temperature = temperature(value)?,
             _ => {
                 if let Some(member) = key.strip_prefix("compression_opts.") {
                     return effort(&mut self.effort, member, value);
@@ -233,6 +237,12 @@ fn direct<S>(fields: &[Field<S>], prefix: &str, settings: &mut S, key: &str, val
         return Ok(Verdict::Used);
     }
     Ok(known::why(key).map_or(Verdict::Unknown, Verdict::NoEffect))
+}
+
+/// `kWarm`: the name here with another beginning.
+fn temperature(value: &str) -> Result<Temperature, String> {
+    let same = |temperature: &Temperature| value.strip_prefix('k').is_some_and(|name| name.eq_ignore_ascii_case(temperature.name()));
+    Temperature::ALL.into_iter().find(same).ok_or_else(|| format!("`{}` is not a temperature", shorten(value)))
 }
 
 fn effort(effort: &mut Effort, member: &str, value: &str) -> Outcome {

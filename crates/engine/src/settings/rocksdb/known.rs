@@ -238,16 +238,7 @@ const GROUPS: &[Group] = &[
             ("snap_refresh_nanos", "*"),
         ],
     ),
-    (
-        "age and temperature do not place data",
-        &[
-            ("last_level_temperature", "kUnknown"),
-            ("bottommost_temperature", "kUnknown"),
-            ("default_write_temperature", "kUnknown"),
-            ("default_temperature", "kUnknown"),
-            ("preclude_last_level_data_seconds", "0"),
-        ],
-    ),
+    ("reads of files without a temperature are counted as such", &[("default_temperature", "kUnknown")]),
     (
         "values are stored with their keys",
         &[

@@ -1,8 +1,9 @@
 //! A real OPTIONS file, options in combination, and hostile texts.
 
 use super::super::tests::mutate;
-use super::super::{Style, format_compression};
+use super::super::{Preclude, Style, format_compression};
 use super::*;
+use sinter_storage::store::Temperature;
 use std::fmt::Write as _;
 
 /// Written by RocksDB 7.8.3's db_bench.
@@ -32,11 +33,12 @@ fn every_option_of_a_real_file_is_classified() {
         "bottommost_compression_opts.enabled bottommost_compression_opts.max_dict_bytes bottommost_compression_opts.level",
         "level0_stop_writes_trigger level0_slowdown_writes_trigger hard_pending_compaction_bytes_limit soft_pending_compaction_bytes_limit",
         "target_file_size_base level0_file_num_compaction_trigger max_compaction_bytes max_bytes_for_level_base",
+        "last_level_temperature",
         "max_bytes_for_level_multiplier compression",
         "compaction_options_universal.max_size_amplification_percent compaction_options_universal.max_merge_width",
         "compaction_options_universal.min_merge_width compaction_options_universal.size_ratio",
-        "bottommost_compression preserve_internal_time_seconds num_levels optimize_filters_for_hits",
-        "level_compaction_dynamic_level_bytes compaction_style comparator",
+        "bottommost_compression preserve_internal_time_seconds preclude_last_level_data_seconds num_levels",
+        "optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
         "filter_policy block_size",
     ];
     assert_eq!(used, expected.join(" ").split_whitespace().collect::<Vec<_>>());
@@ -97,6 +99,10 @@ fn options_that_mean_something_together() {
     assert_eq!((f.bloom_bits_per_key, f.bloom_bits_last_level), (9.5, 0.0));
     assert_eq!((f.level0_slowdown_writes_trigger, f.max_compaction_bytes), (36, 25 * (64 << 20)));
     assert_eq!(family("", "filter_policy={id=ribbonfilter:8:-1;}").bloom_bits_per_key, 8.0);
+    let f = family("last_level_temperature=kCold\ndefault_write_temperature=kHot\npreclude_last_level_data_seconds=259200", "");
+    assert_eq!((f.last_level_temperature, f.default_write_temperature), (Temperature::Cold, Temperature::Hot));
+    assert_eq!(f.preclude_last_level_data_seconds, Preclude::Seconds(259_200));
+    assert_eq!(family("bottommost_temperature=kIce", "").last_level_temperature, Temperature::Ice);
     let f = family(
         "compaction_style=kCompactionStyleUniversal\ncompaction_options_universal={size_ratio=5;max_read_amp=-1;}",
         "block_size=16384",

@@ -3,9 +3,10 @@
 use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
 use crate::report::cells::{Cell, Parameters, Workload, differing, natural, phrase, short};
-use crate::report::measures::{Measure, OfPart, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION};
+use crate::report::measures::{Measure, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, titled};
 use crate::report::text::{escape, wrap};
 use crate::statistics::mean;
+use crate::study::metric::Metric;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -26,15 +27,20 @@ struct Grid<'a> {
     cells: Vec<&'a Cell<'a>>,
 }
 
-/// For every engine, grid and part: write amplification, and beside it space amplification.
-pub fn sweeps(workloads: &[Workload<'_>]) -> Vec<Chart> {
+/// For every engine, grid and part: write amplification, beside it space amplification, and what the studies want to see of `swept`.
+pub fn sweeps(workloads: &[Workload<'_>], swept: &[Metric]) -> Vec<Chart> {
     let engines: BTreeSet<&String> = workloads.iter().flat_map(|workload| &workload.engines).collect();
     let mut charts = Vec::new();
     for engine in engines {
         for grid in grids(workloads.iter().flat_map(|workload| workload.of(engine)).collect()) {
             for part in grid.parts() {
-                for measure in [WRITE_AMPLIFICATION, SPACE_AMPLIFICATION] {
-                    charts.extend(grid.chart(format!("sweep-{}", charts.len()), &part, &measure));
+                let next = |charts: &Vec<Chart>| format!("sweep-{}", charts.len());
+                for Measure { name, meaning, of, .. } in [WRITE_AMPLIFICATION, SPACE_AMPLIFICATION] {
+                    charts.extend(grid.chart(next(&charts), &part, (name, meaning), |cell| cell.values(&part, of)));
+                }
+                for metric in swept {
+                    let title = titled(*metric);
+                    charts.extend(grid.chart(next(&charts), &part, (&title, "phases together"), |cell| cell.figures(&part, *metric)));
                 }
             }
         }
@@ -92,12 +98,12 @@ impl<'a> Grid<'a> {
         self.cells.first().map(|cell| cell.parts.keys().filter(all).cloned().collect()).unwrap_or_default()
     }
 
-    /// `None` where no cell has the figure.
-    fn chart(&self, id: String, part: &str, measure: &Measure<OfPart>) -> Option<Chart> {
+    /// `None` where no cell has the figure, which has a name and a meaning.
+    fn chart(&self, id: String, part: &str, about: (&str, &str), values_of: impl Fn(&Cell<'_>) -> Vec<f64>) -> Option<Chart> {
         let (columns, rows) = (values(&self.cells, &self.across), values(&self.cells, &self.down));
         let value = |row: &String, column: &String| {
             let here = |cell: &&&Cell<'_>| cell.factors.get(&self.across) == Some(column) && cell.factors.get(&self.down) == Some(row);
-            self.cells.iter().find(here).and_then(|cell| mean(&cell.values(part, measure.of))).map_or(Value::Null, number)
+            self.cells.iter().find(here).and_then(|cell| mean(&values_of(cell))).map_or(Value::Null, number)
         };
         let z: Vec<Vec<Value>> = rows.iter().map(|row| columns.iter().map(|column| value(row, column)).collect()).collect();
         if z.iter().flatten().all(Value::is_null) {
@@ -117,7 +123,7 @@ impl<'a> Grid<'a> {
         });
         let engine = self.cells.first().map_or("", |cell| &cell.engine);
         let others = if self.others.is_empty() { String::new() } else { format!("; {}", self.others) };
-        let note = format!("{part}; {}; mean of repeats{others}", measure.meaning);
-        Some(Chart { id, title: format!("{engine}: {}", measure.name), note, data: vec![data], layout })
+        let note = format!("{part}; {}; mean of repeats{others}", about.1);
+        Some(Chart { id, title: format!("{engine}: {}", about.0), note, data: vec![data], layout })
     }
 }

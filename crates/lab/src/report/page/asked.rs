@@ -55,7 +55,8 @@ fn finding(finding: &Finding) -> String {
     let verdict = &finding.verdict;
     let name = verdict.verdict.name();
     let rows: String = finding.comparisons.iter().map(compared).collect();
-    let head = "<th>compared</th><th>should lie</th><th>ratio</th><th>interval</th><th>Cliff's delta</th><th></th><th>change by cause</th>";
+    let head =
+        "<th>compared</th><th>should lie</th><th>ratio, mean</th><th>interval</th><th>Cliff's delta</th><th></th><th>change by cause</th>";
     let table = if rows.is_empty() { rows } else { framed(head, &rows) };
     format!(
         "<article class=\"verdict {name}\"><p><b>{name}</b> on {}</p>\n<p>{}</p>\n{table}<details><summary>Rule and statistics</summary>\

@@ -5,20 +5,14 @@ use super::super::judge::{Results, judge};
 use super::super::metric::Metric;
 use super::super::plan::{Permits, Request, Scale, Study};
 use super::NAME;
-use crate::result::{Machine, Space};
-use crate::run::{Answer, Confinement, Limits, PhaseKind, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source};
-use crate::study::catalogue;
+use crate::result::Space;
+use crate::run::{Answer, Limits, PhaseKind, PhaseRecord, RunRecord, RunSpec};
+use crate::study::{catalogue, testing};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn study(scale: Scale, engines: &[&str], permits: Permits) -> Study {
-    let request = Request {
-        engines: engines.iter().map(|engine| engine.to_string()).collect(),
-        repeats: Some(3),
-        seed: 7,
-        directory: "scratch".into(),
-        limits: Limits { memory_bytes: Some(1 << 40), ..Limits::default() },
-        permits,
-    };
+    let limits = Limits { memory_bytes: Some(1 << 40), ..Limits::default() };
+    let request = Request { limits, permits, ..testing::request(engines, 3) };
     catalogue::study(NAME, scale, &request).unwrap()
 }
 
@@ -29,7 +23,7 @@ fn claim<'a>(study: &'a Study, start: &str) -> &'a super::super::plan::Hypothesi
 #[test]
 fn paper_has_the_sizes_of_the_original() {
     let study = study(Scale::Paper, &["sinter", "rocksdb"], Permits { cpus: 2, memory: Ok(4 << 30), quota: Ok(()) });
-    let cell = |name: &str| study.cell(name).unwrap_or_else(|| panic!("no cell {name}"));
+    let cell = |name: &str| study.cell(name, "sinter").unwrap_or_else(|| panic!("no cell {name}"));
     let a = cell("A adaptive, 2 CPUs, 1GiB");
     assert_eq!((a.workload.keys, a.limits), (2_000_000, Limits { cpus: Some(2), memory_bytes: Some(1 << 30), cpu_percent: None }));
     let settings = &a.settings.families[0].settings;
@@ -109,27 +103,9 @@ fn only_sinterdb_chooses_itself() {
 
 /// `rate`: operations per second by cell, engine and repeat.
 fn record(spec: RunSpec, rate: f64) -> RunRecord {
-    let phase = |name: &str| PhaseRecord {
-        name: name.to_string(),
-        operations: 1000,
-        seconds: 1000.0 / rate,
-        space: Space { store_bytes: if spec.engine.name == "sinter" { 900 } else { 1000 }, ..Space::default() },
-        ..PhaseRecord::default()
-    };
-    RunRecord {
-        version: RECORD_VERSION,
-        phases: spec.workload.phases.iter().map(|p| phase(&p.name)).collect(),
-        engine_version: format!("{} 1", spec.engine.name),
-        commit: None,
-        ignored_settings: Vec::new(),
-        compression: BTreeMap::new(),
-        started_unix: 0,
-        machine: Machine::default(),
-        confinement: Confinement::default(),
-        written_source: Source::Engine,
-        failure: None,
-        spec,
-    }
+    let store_bytes = if spec.engine.name == "sinter" { 900 } else { 1000 };
+    let space = Space { store_bytes, ..Space::default() };
+    testing::record(spec, &PhaseRecord { operations: 1000, seconds: 1000.0 / rate, space, ..PhaseRecord::default() })
 }
 
 fn judged(study: &Study, rate: impl Fn(&str, &str) -> f64, complaint: impl Fn(&str) -> bool) -> BTreeMap<String, (Answer, String)> {

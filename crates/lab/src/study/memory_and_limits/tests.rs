@@ -17,7 +17,7 @@ fn study(scale: Scale, engines: &[&str], permits: Permits) -> Study {
 }
 
 fn cell<'a>(study: &'a Study, name: &str) -> &'a Cell {
-    study.cell(name).unwrap_or_else(|| panic!("no cell {name}"))
+    study.cells.iter().find(|cell| cell.name == name).unwrap_or_else(|| panic!("no cell {name}"))
 }
 
 /// The settings that SinterDB makes of a cell's.

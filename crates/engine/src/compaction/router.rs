@@ -1,0 +1,216 @@
+//! Two outputs behind one sink: what a merge into the last level finds young goes to tables one level higher.
+//!
+//! Of one key, newer versions stand above older ones wherever they go: what is young has larger sequence numbers than what is not, range
+//! tombstones are divided at the same number, and where the upper level is not free all goes to the last.
+//!
+//! Two sorts of versions may be as old as their number does not say: those whose number was zeroed, and values with a time of their own.
+//! They go where their age belongs only if that passes nothing: once a version of a key has gone down, all older ones do; what rises against its
+//! number must leave no newer range tombstone below, and what sinks against it none that is older above.
+
+use super::collapse::Sink;
+use super::output::{Limits, Output, TableFactory, TableSink};
+use super::placing::Span;
+use crate::error::Result;
+use crate::key::{MAX_SEQ, Seq, own_time, seq_of};
+use crate::range_del::RangeTombstones;
+use crate::times::Cut;
+
+/// What the upper output is.
+pub struct Upper<'a, F> {
+    /// What is as old as this does not go there.
+    pub old: Cut,
+    /// Where it may be, in key order.
+    pub spans: &'a [Span],
+    /// Makes its tables.
+    pub factory: F,
+    /// Where its tables end.
+    pub limits: Limits<'a>,
+}
+
+/// Entries by where they went, of a merge that has an upper output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// To the level above the last.
+    pub hot: u64,
+    /// To the last level, because they are old.
+    pub cold: u64,
+    /// To the last level, although they may be young: the level above has other tables there.
+    pub sunk: u64,
+}
+
+impl Placed {
+    /// Adds what another part of the merge placed.
+    pub fn add(&mut self, other: Placed) {
+        self.hot += other.hot;
+        self.cold += other.cold;
+        self.sunk += other.sunk;
+    }
+}
+
+/// The tables of both outputs, in key order.
+pub struct Routed<T> {
+    /// The upper ones.
+    pub hot: Vec<T>,
+    /// The lower ones.
+    pub cold: Vec<T>,
+    /// What went where.
+    pub placed: Placed,
+}
+
+/// The output of one merge (or of one key range of it), to one level or two.
+pub struct Router<'a, F: TableFactory> {
+    lower: Output<'a, F>,
+    upper: Option<Rising<'a, F>>,
+}
+
+/// The upper output: one after the other, an [`Output`] for each span.
+struct Rising<'a, F: TableFactory> {
+    to: Upper<'a, F>,
+    /// Those that go up, within the spans.
+    tombstones: RangeTombstones,
+    /// Those that go down.
+    below: RangeTombstones,
+    open: Option<Output<'a, F>>,
+    done: Vec<<F::Table as TableSink>::Done>,
+    placed: Placed,
+    /// The versions of this key so far.
+    key: OneKey,
+}
+
+/// What happened to the versions of the key worked on.
+#[derive(Default)]
+struct OneKey {
+    /// A version went up.
+    rose: bool,
+    /// A version went down.
+    fell: bool,
+    /// It may go up; `None`: nobody has asked.
+    free: Option<bool>,
+}
+
+impl<'a, F: TableFactory + Clone> Router<'a, F> {
+    /// `tombstones` are all that are to be written, clipped to the key range of this output.
+    pub fn new(factory: F, limits: Limits<'a>, tombstones: RangeTombstones, upper: Option<Upper<'a, F>>) -> Self {
+        let Some(to) = upper else { return Router { lower: Output::new(factory, limits, tombstones), upper: None } };
+        let (above, below) = divide(&tombstones, to.old.seq, to.spans);
+        let lower = Output::new(factory, limits, below.clone());
+        let (open, done, placed, key) = (None, Vec::new(), Placed::default(), OneKey::default());
+        Router { lower, upper: Some(Rising { to, tombstones: above, below, open, done, placed, key }) }
+    }
+
+    /// Ends the last tables.
+    pub fn finish(self) -> Result<Routed<<F::Table as TableSink>::Done>> {
+        let (hot, placed) = match self.upper {
+            Some(upper) => upper.finish()?,
+            None => (Vec::new(), Placed::default()),
+        };
+        Ok(Routed { hot, cold: self.lower.finish()?, placed })
+    }
+}
+
+impl<'a, F: TableFactory + Clone> Rising<'a, F> {
+    /// The version goes up. `by_number`: its number alone would say so.
+    fn rises(&mut self, key: &[u8], trailer: u64, young: bool, by_number: bool) -> Result<bool> {
+        if self.key.fell || !self.is_free(key)? {
+            return Ok(false);
+        }
+        let seq = seq_of(trailer);
+        Ok(match (young, by_number) {
+            (true, true) if seq > 0 => true,
+            (true, _) => self.below.covering(key, MAX_SEQ).is_none_or(|tombstone| tombstone < seq),
+            (false, _) => self.tombstones.covering(key, seq.saturating_sub(1)).is_some(),
+        })
+    }
+
+    /// The key lies in a span.
+    fn is_free(&mut self, key: &[u8]) -> Result<bool> {
+        if let Some(free) = self.key.free {
+            return Ok(free);
+        }
+        while let [first, ..] = self.to.spans
+            && first.ends_before(key)
+        {
+            self.end_span()?;
+        }
+        let free = self.to.spans.first().is_some_and(|span| span.contains(key));
+        self.key.free = Some(free);
+        Ok(free)
+    }
+
+    /// The output of the first span.
+    fn open(&mut self) -> &mut Output<'a, F> {
+        let Rising { to, tombstones, open, .. } = self;
+        open.get_or_insert_with(|| {
+            let (from, end) = to.spans.first().map_or((None, None), |span| (span.from.as_deref(), span.to.as_deref()));
+            Output::new(to.factory.clone(), to.limits, tombstones.clip(from, end))
+        })
+    }
+
+    /// Goes on to the next span. The one that ends may have range tombstones and no entries.
+    fn end_span(&mut self) -> Result<()> {
+        if self.open.is_some() || !self.tombstones.is_empty() {
+            self.open();
+        }
+        if let Some(open) = self.open.take() {
+            self.done.extend(open.finish()?);
+        }
+        self.to.spans = self.to.spans.get(1..).unwrap_or_default();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(Vec<<F::Table as TableSink>::Done>, Placed)> {
+        while !self.to.spans.is_empty() {
+            self.end_span()?;
+        }
+        Ok((self.done, self.placed))
+    }
+}
+
+impl<F: TableFactory + Clone> Sink for Router<'_, F> {
+    #[inline]
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()> {
+        let Some(upper) = &mut self.upper else { return self.lower.add(key, trailer, value, original_seq, first_of_key) };
+        if first_of_key {
+            upper.key = OneKey::default();
+        }
+        let by_number = original_seq > upper.to.old.seq;
+        let young = !upper.to.old.covers(original_seq, own_time(trailer, value));
+        if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
+            upper.placed.hot += 1;
+            let first = !std::mem::replace(&mut upper.key.rose, true);
+            return upper.open().add(key, trailer, value, original_seq, first);
+        }
+        if young {
+            upper.placed.sunk += 1;
+        } else {
+            upper.placed.cold += 1;
+        }
+        let first = !std::mem::replace(&mut upper.key.fell, true);
+        self.lower.add(key, trailer, value, original_seq, first)
+    }
+}
+
+/// The range tombstones that go up, and those that go down.
+fn divide(tombstones: &RangeTombstones, after: Seq, spans: &[Span]) -> (RangeTombstones, RangeTombstones) {
+    let newer = tombstones.retain(|seqs| seqs.iter().copied().filter(|seq| *seq > after).collect());
+    if newer.is_empty() {
+        return (newer, tombstones.clone());
+    }
+    let above: Vec<_> = spans.iter().map(|span| newer.clip(span.from.as_deref(), span.to.as_deref())).collect();
+    let mut below = vec![tombstones.retain(|seqs| seqs.iter().copied().filter(|seq| *seq <= after).collect())];
+    // What lies between the spans stays with the rest.
+    let mut end = Some(None);
+    for span in spans {
+        if let (Some(end), Some(from)) = (end, span.from.as_deref()) {
+            below.push(newer.clip(end, Some(from)));
+        }
+        end = span.to.as_deref().map(Some);
+    }
+    if let Some(end) = end {
+        below.push(newer.clip(end, None));
+    }
+    (RangeTombstones::union(&above), RangeTombstones::union(&below))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Tells each family's choice of the age that merges keep from the last level what its tables hold: once a second, and before each job.
+//! `placement` has the rule; here are the tables, the clock, and the words for users.
+
+use super::family::FamilyCore;
+use super::{Db, Family, Inner, Shared};
+use crate::compaction::Young;
+use crate::compaction::job::Chosen;
+use crate::key::Seq;
+use crate::placement::Observed;
+use crate::settings::{FamilySettings, Preclude, format_seconds};
+use crate::times::{Cut, TimeMap};
+use std::sync::Arc;
+
+/// A review of so many tables takes a few milliseconds, and waits a second for each.
+const TABLES_PER_SECOND: u64 = 1000;
+/// Nanoseconds between two reviews, at least.
+const PERIOD_NS: u64 = 250_000_000;
+
+/// The engine chooses the age.
+fn chooses(settings: &FamilySettings) -> bool {
+    settings.preclude_last_level_data_seconds == Preclude::Auto && settings.places_by_age()
+}
+
+/// When a number was written, surely not too late: what carries its own time goes by that.
+fn moment(times: &TimeMap, seq: Seq) -> Cut {
+    Cut { seq, time: times.not_before(seq).map_or(0, |time| time.saturating_sub(1)) }
+}
+
+impl Inner {
+    /// Once a second.
+    pub(super) fn review_all_placements(&self) {
+        let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
+        families.iter().for_each(|core| self.review_placement(core));
+    }
+
+    /// Before a job, so that it works with what is known by then; often enough in between. A database without threads asks no clock.
+    pub(super) fn review_placement(&self, core: &FamilyCore) {
+        let settings = core.settings.load();
+        let is_chosen = chooses(&settings);
+        core.placement.heat().watch(is_chosen);
+        if !is_chosen {
+            return;
+        }
+        let tree = core.view.load().tree.clone();
+        let tables: Vec<_> = tree.tables().map(|table| table.holding()).collect();
+        let pause = PERIOD_NS + 1_000_000_000 * (tables.len() as u64 / TABLES_PER_SECOND);
+        if self.inline() || core.placement.is_due(self.clock.monotonic_ns(), pause) {
+            let (budget, unix_seconds) = (settings.fast_tier_budget, self.clock.unix_seconds());
+            core.placement.review(&Observed { now: self.visible(), budget, tables: &tables, unix_seconds });
+        }
+    }
+
+    /// What the engine's choice keeps from the last level now; `None` if it is not to choose.
+    pub(super) fn chosen_young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
+        chooses(settings).then(|| {
+            let Cut { seq, time } = moment(&shared.state.times, core.placement.borders(self.visible()).cold);
+            Young { after: seq, since: time }
+        })
+    }
+
+    /// What may be zeroed of what no other setting needs: not what a later choice could be about.
+    pub(super) fn unless_chosen(&self, core: &FamilyCore, settings: &FamilySettings, cut: Cut) -> Cut {
+        if !chooses(settings) {
+            return cut;
+        }
+        let old = moment(&self.shared.lock().state.times, core.placement.borders(self.visible()).zeroed);
+        Cut { seq: cut.seq.min(old.seq), time: cut.time.min(old.time) }
+    }
+
+    /// Whom a merge tells what became of which ages, and why it places as it does.
+    pub(super) fn placement<'a>(&self, core: &'a FamilyCore, settings: &FamilySettings) -> Option<Chosen<'a>> {
+        chooses(settings).then(|| Chosen { by: &core.placement, why: core.placement.why(&self.seconds_for()) })
+    }
+
+    /// About how many seconds ago the write was made after which so many others were. What it knows is of now: it takes no lock later.
+    fn seconds_for(&self) -> impl Fn(u64) -> Option<u64> + use<> {
+        let (visible, now) = (self.visible(), self.clock.unix_seconds());
+        let times = self.shared.lock().state.times.clone();
+        move |age| Some(now.saturating_sub(times.not_after(visible.checked_sub(age)?)?))
+    }
+}
+
+impl Db {
+    /// What of a family is kept from the last level: the setting, or what the engine chose and why.
+    pub(super) fn tiering_lines(&self, family: &Family) -> String {
+        let settings = family.core.settings.load();
+        match settings.preclude_last_level_data_seconds {
+            Preclude::Auto => family.core.placement.report(&self.inner.seconds_for()),
+            Preclude::Seconds(0) => "age does not place data\n".into(),
+            Preclude::Seconds(age) => format!("keeps what is younger than {} seconds ({})\n", age, format_seconds(age)),
+        }
+    }
+}

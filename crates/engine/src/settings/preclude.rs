@@ -1,0 +1,52 @@
+//! Up to which age data stays above the last level.
+
+use super::size::{format_seconds, parse_seconds};
+
+/// Who decides it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preclude {
+    /// The user; 0: age does not place data.
+    Seconds(u64),
+    /// The engine, from the workload.
+    Auto,
+}
+
+impl Default for Preclude {
+    fn default() -> Self {
+        Preclude::Seconds(0)
+    }
+}
+
+impl Preclude {
+    /// A century is for ever.
+    pub const MOST: u64 = 100 * 365 * 86_400;
+
+    /// Levels that a tree needs: one for flushes, one for what is young, one for what is old.
+    pub const LEAST_LEVELS: usize = 3;
+
+    /// Age places data.
+    pub fn is_on(self) -> bool {
+        self != Preclude::Seconds(0)
+    }
+
+    pub(super) fn is_possible(self) -> bool {
+        !matches!(self, Preclude::Seconds(seconds) if seconds > Self::MOST)
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "auto" => Ok(Preclude::Auto),
+            text => match parse_seconds(text) {
+                Ok(seconds) => Ok(Preclude::Seconds(seconds)),
+                Err(what) => Err(format!("{what}, and not `auto`")),
+            },
+        }
+    }
+
+    pub(super) fn text(self) -> String {
+        match self {
+            Preclude::Seconds(seconds) => format_seconds(seconds),
+            Preclude::Auto => "auto".into(),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Data by its age: what stays above the last level, what sinks, and what it is called there.
+
+use super::*;
+use sinter_storage::store::Temperature;
+use sinterdb::manifest::TableInfo;
+use sinterdb::settings::{Preclude, Style};
+
+const STYLES: [Style; 2] = [Style::Leveled, Style::Universal];
+const START: u64 = 1_000_000;
+const LAST: usize = 3;
+
+/// Data younger than so many seconds stays above the last of four levels.
+fn aged(style: Style, seconds: u64) -> FamilySettings {
+    FamilySettings {
+        style,
+        num_levels: LAST + 1,
+        preclude_last_level_data_seconds: Preclude::Seconds(seconds),
+        last_level_temperature: Temperature::Cold,
+        default_write_temperature: Temperature::Hot,
+        ..small()
+    }
+}
+
+struct World {
+    db: Db,
+    clock: Arc<ManualClock>,
+    store: Arc<MemoryStore>,
+}
+
+impl World {
+    fn new(settings: FamilySettings) -> World {
+        let clock = Arc::new(ManualClock::default());
+        clock.set_unix_seconds(START);
+        let store = memory();
+        let db = try_open(&store, builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
+        World { db, clock, store }
+    }
+
+    /// Keys `from..to`, in tables, `at` seconds after the start.
+    fn write(&self, at: u64, from: usize, to: usize) {
+        self.clock.advance_to(START + at);
+        (from..to).for_each(|n| self.db.put(&key(n), &noise(n + at as usize, 100)).unwrap());
+        self.db.flush().unwrap();
+    }
+
+    fn compact(&self, at: u64) {
+        self.clock.advance_to(START + at);
+        self.db.compact_range(&self.db.default_family(), None, None).unwrap();
+    }
+
+    fn tables(&self, level: usize) -> Vec<Arc<TableInfo>> {
+        let version = self.db.version(&self.db.default_family()).unwrap();
+        version.levels[level].iter().flat_map(|run| run.tables.iter().cloned()).collect()
+    }
+
+    fn entries(&self, level: usize) -> u64 {
+        self.tables(level).iter().map(|t| t.entries).sum()
+    }
+
+    /// Entries by level.
+    fn levels(&self) -> [u64; LAST + 1] {
+        std::array::from_fn(|level| self.entries(level))
+    }
+
+    fn ticker(&self, name: &str) -> u64 {
+        self.db.stats().tickers.iter().find(|(ticker, _)| *ticker == name).unwrap().1
+    }
+
+    fn change(&self, change: impl FnOnce(&mut FamilySettings)) {
+        let family = self.db.default_family();
+        let mut settings = self.db.family_settings(&family).unwrap();
+        change(&mut settings);
+        self.db.change_family_settings(&family, settings).unwrap();
+    }
+
+    fn reopen(self) -> World {
+        let World { db, clock, store } = self;
+        db.close().unwrap();
+        let db = try_open(&store, builder().settings(inline()).clock(clock.clone())).unwrap();
+        World { db, clock, store }
+    }
+
+    /// The value that the write `at` seconds gave a key.
+    fn check(&self, n: usize, at: u64) {
+        assert_eq!(self.db.get(&key(n)).unwrap().unwrap(), noise(n + at as usize, 100), "key {n}");
+    }
+}
+
+#[test]
+fn young_data_stays_above_the_last_level_and_old_data_sinks() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        world.write(0, 0, 500);
+        world.compact(100);
+        assert_eq!(world.levels(), [0, 0, 500, 0], "{style:?}: nothing is old");
+        world.write(900, 300, 600);
+        world.compact(1100);
+        assert_eq!(world.levels(), [0, 0, 300, 300], "{style:?}: keys that were not written again are old");
+        (0..300).for_each(|n| world.check(n, 0));
+        (300..600).for_each(|n| world.check(n, 900));
+        let placed = ["hot", "cold", "sunk"].map(|what| world.ticker(&format!("sinterdb.placed.{what}.entries")));
+        assert!(placed[0] >= 300 && placed[1] > 0 && placed[2] == 0, "{style:?}: {placed:?}");
+        world.compact(5000);
+        assert_eq!(world.levels(), [0, 0, 0, 600], "{style:?}");
+        assert!(world.db.verify().unwrap().is_empty());
+        world.db.check_ledger().unwrap();
+    }
+}
+
+#[test]
+fn tables_have_the_temperature_of_the_level_they_were_written_to() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        world.write(0, 0, 500);
+        assert!((0..LAST).flat_map(|level| world.tables(level)).all(|t| t.temperature == Temperature::Hot), "{style:?}: flushed");
+        world.compact(1100);
+        world.write(1200, 0, 100);
+        world.compact(1200);
+        let temperatures = |level| world.tables(level).iter().map(|t| t.temperature).collect::<Vec<_>>();
+        assert!(!temperatures(LAST).is_empty() && temperatures(LAST).iter().all(|t| *t == Temperature::Cold), "{style:?}");
+        assert!(!temperatures(LAST - 1).is_empty() && temperatures(LAST - 1).iter().all(|t| *t == Temperature::Hot), "{style:?}");
+        let world = world.reopen();
+        assert!(world.tables(LAST).iter().all(|t| t.temperature == Temperature::Cold), "{style:?}: the manifest keeps it");
+    }
+}
+
+#[test]
+fn what_is_on_the_last_level_is_known_to_be_old() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        world.write(0, 0, 500);
+        world.write(1500, 400, 600);
+        world.compact(2000);
+        assert!(!world.tables(LAST).is_empty());
+        for table in world.tables(LAST) {
+            assert!(table.newest_time <= START + 1000, "{style:?}: {table:?}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_sees_the_same_across_both_levels() {
+    for style in STYLES {
+        let world = World::new(FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(1000), ..aged(style, 0) });
+        world.write(0, 0, 200);
+        let at = ReadOptions { snapshot: Some(world.db.snapshot()), ..ReadOptions::default() };
+        world.clock.advance_to(START + 1500);
+        world.db.delete_range(&key(50), &key(100)).unwrap();
+        world.db.delete(&key(10)).unwrap();
+        world.write(1500, 20, 30);
+        world.compact(1600);
+        let [.., hot, cold] = world.levels();
+        assert_eq!(cold, 200, "{style:?}: the snapshot keeps all old versions, and they are old");
+        assert_eq!(hot, 11, "{style:?}: ten values and a tombstone");
+        assert_eq!(world.tables(LAST - 1).iter().map(|t| t.range_tombstones).sum::<u64>(), 1, "{style:?}");
+        for n in 0..200 {
+            assert_eq!(world.db.get_with(&world.db.default_family(), &key(n), &at).unwrap().unwrap(), noise(n, 100));
+            let expected = match n {
+                10 | 50..100 => None,
+                20..30 => Some(noise(n + 1500, 100)),
+                _ => Some(noise(n, 100)),
+            };
+            assert_eq!(world.db.get(&key(n)).unwrap(), expected, "{style:?}: key {n}");
+        }
+        drop(at);
+        world.compact(1700);
+        assert_eq!(world.levels(), [0, 0, 10, 139], "{style:?}: what nobody sees is gone from both");
+        assert_eq!(world.tables(LAST - 1).iter().map(|t| t.range_tombstones).sum::<u64>(), 0, "{style:?}");
+    }
+}
+
+#[test]
+fn a_value_of_merge_operands_is_as_young_as_the_newest() {
+    for style in STYLES {
+        let clock = Arc::new(ManualClock::default());
+        clock.set_unix_seconds(START);
+        let builder = builder().settings(inline()).clock(clock.clone()).family("default", aged(style, 1000));
+        let db = try_open(&memory(), builder.merge_operator("default", Arc::new(Join))).unwrap();
+        let family = db.default_family();
+        for key in [b"old", b"new", b"bad"] {
+            db.put(key, b"a").unwrap();
+        }
+        db.merge(b"old", b"b").unwrap();
+        db.flush().unwrap();
+        clock.advance_to(START + 1500);
+        db.merge(b"new", b"b").unwrap();
+        db.merge(b"bad", b"bad").unwrap();
+        db.compact_range(&family, None, None).unwrap();
+        let version = db.version(&family).unwrap();
+        let entries = |level: usize| version.levels[level].iter().flat_map(|run| &run.tables).map(|t| t.entries).sum::<u64>();
+        // The operand that the operator refuses stays young above its old value.
+        assert_eq!((entries(LAST - 1), entries(LAST)), (2, 2), "{style:?}");
+        assert_eq!(db.get(b"old").unwrap().unwrap(), b"a,b");
+        assert_eq!(db.get(b"new").unwrap().unwrap(), b"a,b");
+        assert!(db.get(b"bad").is_err());
+    }
+}
+
+#[test]
+fn old_data_sinks_by_itself_when_nobody_writes() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        (0..6).for_each(|n| world.write(200 * n, 100 * n as usize, 100 * n as usize + 150));
+        world.clock.advance_to(START + 1300);
+        world.db.wait_for_compactions().unwrap();
+        if style == Style::Leveled {
+            assert!(world.levels()[LAST] < 650, "not yet: more may come");
+        }
+        world.clock.advance_to(START + 2100);
+        world.db.wait_for_compactions().unwrap();
+        assert_eq!(world.levels()[LAST], 650, "{style:?}: {:?}", world.levels());
+        let written = world.db.stats().ledger.total();
+        world.clock.advance_to(START + 9000);
+        world.db.wait_for_compactions().unwrap();
+        assert_eq!(world.db.stats().ledger.total(), written, "{style:?}: and then nothing is left to do");
+    }
+}
+
+#[test]
+fn the_age_changes_while_open_and_survives_reopening() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        world.write(0, 0, 400);
+        world.compact(100);
+        assert_eq!(world.levels(), [0, 0, 400, 0], "{style:?}");
+        world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(50));
+        let world = world.reopen();
+        world.compact(200);
+        assert_eq!(world.levels(), [0, 0, 0, 400], "{style:?}: 200 seconds are old now");
+        world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(10_000));
+        world.write(300, 300, 500);
+        world.compact(300);
+        assert_eq!(world.levels()[LAST - 1] + world.levels()[LAST], 500, "{style:?}");
+        world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(0));
+        world.write(400, 500, 600);
+        world.compact(400);
+        assert_eq!(world.levels(), [0, 0, 0, 600], "{style:?}: off");
+        (0..300).for_each(|n| world.check(n, 0));
+        (300..500).for_each(|n| world.check(n, 300));
+    }
+}
+
+/// The two orders of the migration: what was written before times were asked for may be young, and is taken for old only where its
+/// tables say that nothing younger can be in them.
+#[test]
+fn data_from_before_is_old_only_if_nothing_younger_can_be_in_its_file() {
+    for style in STYLES {
+        for tracked in [false, true] {
+            let world = World::new(FamilySettings { num_levels: LAST + 1, style, ..small() });
+            world.write(0, 0, 300);
+            world.compact(10);
+            world.write(900, 200, 400);
+            if tracked {
+                world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(1000));
+            }
+            // Without an age to keep, this takes the numbers away from all of it.
+            world.compact(950);
+            if !tracked {
+                world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(1000));
+            }
+            world.write(1000, 400, 500);
+            world.compact(1200);
+            let [.., hot, cold] = world.levels();
+            assert_eq!(hot + cold, 500, "{style:?}");
+            if tracked {
+                assert_eq!((hot, cold), (300, 200), "{style:?}: exact, key by key");
+            } else {
+                assert!(hot >= 300, "{style:?}: {hot} entries above: young data is never taken for old");
+            }
+            // All of it is old in the end.
+            world.compact(3000);
+            assert_eq!(world.levels(), [0, 0, 0, 500], "{style:?}, tracked: {tracked}");
+            (0..200).for_each(|n| world.check(n, 0));
+            (200..400).for_each(|n| world.check(n, 900));
+        }
+    }
+}
+
+/// Everything is young and overwritten all the time: the last level, which nothing ever sinks to, must not keep what is dead.
+#[test]
+fn dead_data_on_the_last_level_is_found_below_data_that_never_sinks() {
+    for style in STYLES {
+        let world = World::new(FamilySettings { max_size_amplification_percent: 50, ..aged(style, 100_000) });
+        world.write(0, 0, 4000);
+        world.compact(200_000);
+        assert_eq!(world.levels(), [0, 0, 0, 4000], "{style:?}");
+        for round in 1..20 {
+            world.write(200_000 + round, 0, 4000);
+        }
+        world.db.wait_for_compactions().unwrap();
+        let live: u64 = 4000 * 110;
+        let bytes = world.db.stats().live_table_bytes;
+        assert!(bytes < live * 2, "{style:?}: {bytes} bytes of tables, {live} live, {:?}", world.levels());
+        assert!(world.levels()[LAST] < 2000, "{style:?}: {:?}", world.levels());
+        (0..4000).step_by(37).for_each(|n| world.check(n, 200_019));
+    }
+}
+
+/// Time in the key: what is old moves to the last level as it is.
+#[test]
+fn data_in_order_of_time_is_not_rewritten_to_sink() {
+    let settings = FamilySettings { compression: sinterdb::codec::Compression::default().into(), ..aged(Style::Leveled, 1000) };
+    let world = World::new(settings);
+    for n in 0..60 {
+        world.write(100 * n as u64, 200 * n, 200 * n + 200);
+    }
+    world.db.wait_for_compactions().unwrap();
+    let [a, b, hot, cold] = world.levels();
+    assert_eq!(a + b + hot + cold, 12_000);
+    assert!(cold > 9000, "{:?}", world.levels());
+    let compacted = world.db.stats().ledger.sum(|cause| matches!(cause, sinter_storage::store::Cause::Compaction { .. }));
+    let flushed = world.db.stats().ledger.sum(|cause| cause == sinter_storage::store::Cause::Flush);
+    assert!(compacted < flushed / 4, "{compacted} of {flushed} bytes were rewritten");
+}
+
+#[test]
+fn reads_are_counted_by_where_data_lies() {
+    let world = World::new(aged(Style::Universal, 1000));
+    world.write(0, 0, 400);
+    world.write(1500, 400, 800);
+    world.compact(2000);
+    assert_eq!(world.levels(), [0, 0, 400, 400]);
+    let world = world.reopen();
+    let counts = |world: &World| ["rocksdb.last.level.read.count", "rocksdb.non.last.level.read.count"].map(|name| world.ticker(name));
+    let before = counts(&world);
+    world.check(700, 1500);
+    let hot = counts(&world);
+    assert!(hot[0] == before[0] && hot[1] > before[1], "{before:?} {hot:?}");
+    world.check(100, 0);
+    let cold = counts(&world);
+    assert!(cold[0] > hot[0], "{hot:?} {cold:?}");
+}

@@ -1,0 +1,128 @@
+//! The engine finds the age up to which data stays above the last level: study 2's workloads in small, on a clock that writes move.
+
+use super::*;
+use sinterdb::ledger::Ticker;
+use sinterdb::settings::{Preclude, Style, TierBudget};
+
+const KEYS: usize = 2000;
+const WRITES: usize = 40_000;
+/// What a run of study 2 takes.
+const SECONDS: usize = 120;
+
+/// SplitMix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Keys with weights 1 / (rank + 1)^alpha.
+struct Zipf {
+    sums: Vec<f64>,
+    seed: u64,
+}
+
+impl Zipf {
+    fn new(alpha: f64) -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=KEYS).map(|rank| {
+            sum += (rank as f64).powf(-alpha);
+            sum
+        });
+        Zipf { sums: sums.collect(), seed: 42 }
+    }
+
+    fn draw(&mut self) -> Vec<u8> {
+        let at = (random(&mut self.seed) >> 11) as f64 / (1u64 << 53) as f64 * self.sums[KEYS - 1];
+        // Ranks are spread over the keys.
+        key(self.sums.partition_point(|sum| *sum <= at).min(KEYS - 1) * 1013 % KEYS)
+    }
+}
+
+struct Run {
+    db: Db,
+    clock: Arc<ManualClock>,
+}
+
+impl Run {
+    fn new(store: &Arc<MemoryStore>, preclude: Preclude, style: Style) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        clock.set_unix_seconds(1_700_000_000);
+        let settings = FamilySettings {
+            style,
+            preclude_last_level_data_seconds: preclude,
+            preserve_internal_time_seconds: 120,
+            fast_tier_budget: TierBudget::Percent(25.0),
+            num_levels: 4,
+            ..small()
+        };
+        let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
+        Run { db: try_open(store, builder).unwrap(), clock }
+    }
+
+    /// The share of bytes above the last level.
+    fn fast(&self) -> f64 {
+        let version = self.db.version(&self.db.default_family()).unwrap();
+        let bytes: Vec<u64> = (0..version.levels.len()).map(|level| version.level_bytes(level)).collect();
+        let all: u64 = bytes.iter().sum();
+        (all - bytes[bytes.len() - 1]) as f64 / all.max(1) as f64
+    }
+
+    /// Reads that tables answered, and of these the last level.
+    fn answered(&self) -> [u64; 2] {
+        let ticker = |ticker| self.db.statistics().ticker(ticker);
+        [[Ticker::L0Hit, Ticker::L1Hit, Ticker::L2AndUpHit].map(ticker).iter().sum(), ticker(Ticker::LastLevelHit)]
+    }
+
+    fn tiering(&self) -> String {
+        self.db.property(&self.db.default_family(), "sinterdb.tiering").unwrap()
+    }
+}
+
+/// The share of reads that the levels above the last answered, of those that tables did, and the share of bytes there; over the second half.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    hits: f64,
+    bytes: f64,
+}
+
+fn study(alpha: f64, preclude: Preclude, style: Style) -> Outcome {
+    let run = Run::new(&memory(), preclude, style);
+    let mut zipf = Zipf::new(alpha);
+    let (mut before, mut bytes, mut samples) = ([0; 2], 0.0, 0.0);
+    for n in 1..=WRITES {
+        run.db.put(&zipf.draw(), &noise(n, 100)).unwrap();
+        run.db.get(&zipf.draw()).unwrap();
+        if n % (WRITES / SECONDS) == 0 {
+            run.clock.advance_seconds(1);
+            if n > WRITES / 2 {
+                bytes += run.fast();
+                samples += 1.0;
+            }
+        }
+        if n == WRITES / 2 {
+            before = run.answered();
+        }
+    }
+    let [all, last] = run.answered();
+    println!("alpha {alpha} {style:?} {preclude:?}: {}", run.tiering());
+    Outcome { hits: 1.0 - (last - before[1]) as f64 / (all - before[0]) as f64, bytes: bytes / samples }
+}
+
+#[test]
+fn the_engines_age_is_as_good_as_the_best_by_hand_that_takes_no_more_room() {
+    for style in [Style::Universal, Style::Leveled] {
+        for alpha in [0.5, 0.9, 1.2] {
+            let auto = study(alpha, Preclude::Auto, style);
+            println!("alpha {alpha} {style:?}: auto {auto:.3?}");
+            for seconds in [1, 4, 10, 25, 60] {
+                let fixed = study(alpha, Preclude::Seconds(seconds), style);
+                println!("alpha {alpha} {style:?}: {seconds} s {fixed:.3?}");
+                let may_be_better = fixed.bytes > auto.bytes * 1.02;
+                assert!(may_be_better || auto.hits >= 0.95 * fixed.hits, "alpha {alpha}, {style:?}: {auto:?}, at {seconds} s {fixed:?}");
+            }
+        }
+    }
+}

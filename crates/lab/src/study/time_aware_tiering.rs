@@ -1,0 +1,209 @@
+//! Study 2, after a study of 2025 on RocksDB 10.2: what does it cost to keep data of less than some age off the last level, when keys are
+//! drawn by Zipf's law, and at which age is nothing left there? Two ends that its authors left open are followed here: a second medium
+//! that is slow, and the engine that finds the age itself.
+
+mod cells;
+mod claims;
+#[cfg(test)]
+mod tests;
+
+use super::metric::{BUDGET, Metric};
+use super::plan::{Request, Scale, Study};
+use super::settings::MEMTABLE;
+use crate::run::MediumModel;
+use sinterdb::settings::format_bytes;
+
+/// Its name on the command line.
+pub const NAME: &str = "time-aware-tiering";
+
+/// The engine that has a clock of its own, tiers, and a choice by itself.
+const OWN: &str = "sinter";
+/// The engine of the original, whose seconds are the world's.
+const ORIGINAL: &str = "rocksdb";
+
+/// A skew, with the original's length of a run and its five ages, seconds.
+struct Alpha {
+    name: &'static str,
+    exponent: f64,
+    run: u64,
+    ages: [u64; SHARES.len()],
+}
+
+const ALPHAS: [Alpha; 3] = [
+    Alpha { name: "0.5", exponent: 0.5, run: 100, ages: [0, 20, 50, 80, 120] },
+    Alpha { name: "0.9", exponent: 0.9, run: 80, ages: [0, 15, 40, 65, 120] },
+    Alpha { name: "1.2", exponent: 1.2, run: 50, ages: [0, 10, 25, 40, 120] },
+];
+
+/// The original's names of its ages, percent of a run: 0 is universal compaction alone, and 100 more than any run lasts.
+const SHARES: [u64; 5] = [0, 20, 50, 80, 100];
+/// What the original's 100 percent are of a run of 100 seconds.
+const ALL: u64 = 120;
+/// Where the engine chooses.
+const AUTO: &str = "auto";
+
+/// Keys of experiments 1 and 2 before they are divided, and puts for each. With memtables of 64 MiB they leave as many tables on the last
+/// level as the original had: four, three and one.
+const KEYS: u64 = 5_000_000;
+const PUTS_PER_KEY: u64 = 2;
+/// Bytes of a key and a value.
+const KEY: usize = 16;
+const VALUE: usize = 100;
+
+/// How large experiments are.
+struct Sizes {
+    /// By what keys, memtables and tables of experiment 1 are divided.
+    fast: u64,
+    /// How long a run of it may take on RocksDB, seconds: what its ages are shares of.
+    fast_run: u64,
+    /// As the first, of experiment 2.
+    table: u64,
+    /// By what the original's seconds are divided in RocksDB's runs of it.
+    seconds: u64,
+    /// Keys of experiments 3 and 4.
+    tiered_keys: u64,
+    tiered_memtable: u64,
+    /// How long a run, of which ages are shares, takes on RocksDB there, seconds.
+    tiered_run: u64,
+    /// The slow medium.
+    slow: MediumModel,
+    repeats: u32,
+}
+
+impl Sizes {
+    fn of(scale: Scale) -> Sizes {
+        let disk = |milliseconds| MediumModel { read_mb_per_s: 150.0, write_mb_per_s: 150.0, seek_ms: milliseconds };
+        match scale {
+            Scale::Ci => Sizes {
+                fast: 500,
+                fast_run: 1,
+                table: 500,
+                seconds: 100,
+                tiered_keys: 2_000,
+                tiered_memtable: 16 << 10,
+                tiered_run: 1,
+                slow: disk(0.1),
+                repeats: 2,
+            },
+            Scale::Small => Sizes {
+                fast: 5,
+                fast_run: 10,
+                table: 10,
+                seconds: 5,
+                tiered_keys: 200_000,
+                tiered_memtable: 512 << 10,
+                tiered_run: 10,
+                slow: disk(1.0),
+                repeats: 5,
+            },
+            Scale::Paper => Sizes {
+                fast: 1,
+                fast_run: 50,
+                table: 1,
+                seconds: 1,
+                tiered_keys: 10_000_000,
+                tiered_memtable: 16 << 20,
+                tiered_run: 100,
+                slow: disk(8.0),
+                repeats: 3,
+            },
+        }
+    }
+}
+
+/// The study.
+pub fn study(scale: Scale, request: &Request) -> Study {
+    let sizes = Sizes::of(scale);
+    let mut cells = cells::of_fast(&sizes);
+    cells.extend(cells::of_table(&sizes));
+    cells.extend(cells::of_tiered(&sizes));
+    let there = |engine: &str| request.engines.iter().any(|name| name == engine);
+    cells.retain(|cell| cell.engines.iter().any(|engine| there(engine)));
+    let swept = vec![
+        Metric::LastLevelTables,
+        Metric::LastLevelByteRatio,
+        Metric::OperationsPerSecond,
+        Metric::StoreBytes,
+        Metric::FastReads,
+        Metric::FastBytes,
+        Metric::ReadLatency,
+    ];
+    let drawn = [Metric::RunTime, Metric::P50Latency, Metric::P99Latency, Metric::CpuPerOperation, Metric::AgeShare];
+    let title = "Time-aware tiering under writes by Zipf's law";
+    Study {
+        questions: questions(&sizes),
+        cells,
+        hypotheses: claims::claims(&request.engines),
+        drawn: swept.iter().copied().chain(drawn).collect(),
+        swept,
+        left_out: left_out(scale, &request.engines),
+        ..request.study(NAME, title, Some(scale), sizes.repeats)
+    }
+}
+
+fn questions(sizes: &Sizes) -> Vec<String> {
+    let ages = |alpha: &Alpha| format!("{} (runs of {} s: {:?})", alpha.name, alpha.run, &alpha.ages[1..]);
+    let alphas = ALPHAS.iter().map(ages).collect::<Vec<_>>().join(", ");
+    let keys = |divisor: u64| (KEYS / divisor, PUTS_PER_KEY * KEYS / divisor, format_bytes(MEMTABLE / divisor));
+    let ((fast_keys, fast_puts, fast_memtable), (keys, puts, memtable)) = (keys(sizes.fast), keys(sizes.table));
+    vec![
+        format!(
+            "Data that was written less than some time ago stays off the last level, so that the last level can lie on another medium. \
+             Universal compaction, keys by Zipf's law with exponents {alphas}: the original's ages in seconds, which it calls 20, 50, 80 \
+             and 100 % of a run, beside 0, universal compaction alone. preserve_internal_time_seconds and \
+             preclude_last_level_data_seconds are both the age, last_level_temperature is cold."
+        ),
+        format!(
+            "1: what does it cost, as fast as puts go? {fast_puts} puts of {KEY} + {VALUE} bytes at {fast_keys} keys, memtables and tables \
+             of {fast_memtable}. 2: at which age is nothing left on the last level? {puts} puts at {keys} keys, memtables and tables of \
+             {memtable}. Each with the compactions that the puts made necessary."
+        ),
+        format!(
+            "3: with the last level on a slow medium (a model: one head, {} ms for a read that does not go on where the last one ended, \
+             {} MB/s) and everything else on a fast one, how many reads does the fast one answer, and how much of the data does it hold? \
+             {} keys, all put once; then as many operations by Zipf's law, one in {} a read; a merge of all, which sorts by age what \
+             is there; and what is measured: one operation for {} keys, every other one a read. Reads that a memtable answers are answered \
+             above the last level. 4: does the engine that is told a budget, and neither age nor exponent, find as good an age as the best \
+             of the five that has no more than {:.0} % of the data there?",
+            sizes.slow.seek_ms,
+            sizes.slow.read_mb_per_s,
+            sizes.tiered_keys,
+            cells::OPERATIONS_PER_READ,
+            cells::KEYS_PER_OPERATION,
+            100.0 * BUDGET,
+        ),
+        format!(
+            "Time: SinterDB's clock goes by the number of operations done, so that a run of {puts} puts takes the original's \
+             seconds at any speed and has the original's ages. In 2 it has no threads either (max_background_jobs = 0), and repeats \
+             exactly. RocksDB has no other clock than the world's. In 2, 3 and 4 puts come to it at a fixed rate, below what it can do, \
+             so that a run takes a known time, and ages are the same shares of it; in 1 they come as fast as they go, and the share \
+             that an age was of the run stands beside it."
+        ),
+    ]
+}
+
+fn left_out(scale: Scale, engines: &[String]) -> Vec<String> {
+    let there = |engine: &str| engines.iter().any(|name| name == engine);
+    let mut list = Vec::new();
+    if there(ORIGINAL) {
+        list.push(
+            "RocksDB on two media: it places files by temperature only through a file system of the user's, which its C interface does not \
+             have. Its runs of 3 are on one medium, and say what the last level would have had to answer; how long it would have taken \
+             is not known"
+                .to_string(),
+        );
+        list.push(
+            "reads by temperature of RocksDB's: it counts compactions' reads with them. What levels answered is counted by read"
+                .to_string(),
+        );
+        if scale == Scale::Ci {
+            list.push(
+                "RocksDB's ages as shares of a run: runs of this scale are shorter than the least age it can be told, a second".to_string(),
+            );
+        }
+    }
+    list.extend(
+        engines.iter().filter(|engine| ![OWN, ORIGINAL].contains(&engine.as_str())).map(|engine| format!("{engine}: it has no tiers")),
+    );
+    list
+}

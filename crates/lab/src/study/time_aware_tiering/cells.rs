@@ -1,0 +1,186 @@
+//! What is run: settings, workloads, and what is read from them.
+
+use super::{ALL, ALPHAS, AUTO, Alpha, KEY, KEYS, ORIGINAL, OWN, PUTS_PER_KEY, SHARES, Sizes, VALUE};
+use crate::run::{Distribution, EngineSpec, Limits, Mix, Pace, Phase, PhaseKind, TierSpec, ValueSize, Workload};
+use crate::study::plan::Cell;
+use crate::study::settings::{MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
+use std::collections::BTreeMap;
+
+/// What is measured of all experiments.
+pub const RUN: &str = "run";
+/// What the run owes to compactions.
+const DEBTS: &str = "run debts";
+/// In experiments 3 and 4 there are as many operations before the merge as keys, and in so many of a hundred of them a run's time passes:
+/// the longest age is shorter than what comes between the load and the merge, on both engines.
+const RUN_PERCENT: u64 = 80;
+/// One in so many of them is a read.
+pub const OPERATIONS_PER_READ: u64 = 20;
+/// Behind the merge comes one operation for so many keys, every other one a read.
+pub const KEYS_PER_OPERATION: u64 = 10;
+/// They come in so many phases, so that what tiers hold is known at as many moments.
+const PIECES: u64 = 4;
+/// Levels of experiments 3 and 4, so that reads which the last one answers are counted by themselves.
+const TIERED_LEVELS: u64 = 3;
+
+/// How an engine's time passes in a run, and the ages that it is told.
+struct Time {
+    engine: &'static str,
+    /// Operations for each second of the engine's clock; `None`: the clock is the world's.
+    clock: Option<f64>,
+    pace: Pace,
+    ages: [u64; SHARES.len()],
+}
+
+impl Time {
+    /// SinterDB's: `operations` take as long as in the original.
+    fn own(alpha: &Alpha, operations: u64) -> Time {
+        Time { engine: OWN, clock: Some(operations as f64 / alpha.run as f64), pace: Pace::Closed, ages: alpha.ages }
+    }
+
+    /// RocksDB's, of a run of so many seconds.
+    fn of_the_world(seconds: u64, pace: Pace) -> Time {
+        let age = |share: u64| (if share == 100 { ALL } else { share } * seconds).div_ceil(100);
+        Time { engine: ORIGINAL, clock: None, pace, ages: SHARES.map(age) }
+    }
+}
+
+/// The name of a cell.
+pub fn name(experiment: u32, alpha: &str, share: &str) -> String {
+    let share = if share == AUTO { AUTO.to_string() } else { format!("{share} %") };
+    format!("{experiment} alpha {alpha}, {share}")
+}
+
+/// Shares as they stand in names and factors.
+pub fn shares() -> [String; SHARES.len()] {
+    SHARES.map(|share| share.to_string())
+}
+
+/// Experiment 1: as fast as it goes.
+pub fn of_fast(sizes: &Sizes) -> Vec<Cell> {
+    let puts = PUTS_PER_KEY * KEYS / sizes.fast;
+    let of = |alpha: &Alpha| {
+        let times = [Time::own(alpha, puts), Time::of_the_world(sizes.fast_run, Pace::Closed)];
+        times.map(|time| filled(1, alpha, &time, sizes.fast, None)).concat()
+    };
+    ALPHAS.iter().flat_map(of).collect()
+}
+
+/// Experiment 2: in known time.
+pub fn of_table(sizes: &Sizes) -> Vec<Cell> {
+    let puts = PUTS_PER_KEY * KEYS / sizes.table;
+    let of = |alpha: &Alpha| {
+        let pace = Pace::Open((puts * sizes.seconds) as f64 / alpha.run as f64);
+        let world = Time { ages: alpha.ages.map(|age| age.div_ceil(sizes.seconds)), ..Time::of_the_world(0, pace) };
+        let own = filled(2, alpha, &Time::own(alpha, puts), sizes.table, Some(("max_background_jobs", "0")));
+        [own, filled(2, alpha, &world, sizes.table, None)].concat()
+    };
+    ALPHAS.iter().flat_map(of).collect()
+}
+
+/// A cell for each age: puts by Zipf's law into an empty store.
+fn filled(experiment: u32, alpha: &Alpha, time: &Time, divisor: u64, extra: Option<(&str, &str)>) -> Vec<Cell> {
+    let (keys, memtable) = (KEYS / divisor, MEMTABLE / divisor);
+    let all = putter("all", 1.0, None, (0.0, 1.0), Distribution::Zipf(alpha.exponent));
+    let phases = vec![at(time.pace, puts(RUN, PUTS_PER_KEY * keys, vec![all])), settle(DEBTS)];
+    let workload =
+        workload(format!("{experiment}: puts by Zipf's law{}", if experiment == 1 { ", as fast as they go" } else { "" }), keys, phases);
+    let cell = |(share, age): (String, u64)| {
+        let mut settings = settings(time, memtable, (age > 0).then(|| age.to_string()));
+        settings.database.extend(extra.map(|(name, value)| (name.to_string(), value.to_string())));
+        if age > 0 {
+            cold(&mut settings);
+        }
+        cell(experiment, alpha, &share, time.engine, settings, &workload)
+    };
+    shares().into_iter().zip(time.ages).map(cell).collect()
+}
+
+/// Experiments 3 and 4: the last level on a slow medium.
+pub fn of_tiered(sizes: &Sizes) -> Vec<Cell> {
+    let of = |alpha: &Alpha| {
+        let operations = sizes.tiered_keys * RUN_PERCENT / 100;
+        let rate = Pace::Open(operations as f64 / sizes.tiered_run as f64);
+        let times = [Time::own(alpha, operations), Time::of_the_world(sizes.tiered_run, rate)];
+        times.iter().flat_map(|time| tiered(sizes, alpha, time)).collect::<Vec<_>>()
+    };
+    ALPHAS.iter().flat_map(of).collect()
+}
+
+fn tiered(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Vec<Cell> {
+    let workload = tiered_workload(sizes, alpha, time);
+    let made = |share: String, age: Option<String>| {
+        let mut settings = settings(time, sizes.tiered_memtable, age);
+        let family = &mut settings.families[0].settings;
+        let own = [("num_levels", TIERED_LEVELS), ("block_cache", sizes.tiered_memtable)];
+        family.extend(own.map(|(name, value)| (name.to_string(), value.to_string())));
+        cold(&mut settings);
+        if time.engine == OWN {
+            settings.tiers = vec![TierSpec { temperature: "cold".to_string(), directory: None, model: Some(sizes.slow) }];
+        }
+        cell(3, alpha, &share, time.engine, settings, &workload)
+    };
+    let fixed = shares().into_iter().zip(time.ages).map(|(share, age)| made(share, (age > 0).then(|| age.to_string())));
+    let auto = (time.engine == OWN).then(|| made(AUTO.to_string(), Some(AUTO.to_string())));
+    fixed.chain(auto).collect()
+}
+
+fn tiered_workload(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Workload {
+    let keys = sizes.tiered_keys;
+    let mixed = |name: &str, operations: u64, per_read: u64| {
+        let reads = 1.0 / per_read as f64;
+        let weights = BTreeMap::from([("get".to_string(), reads), ("put".to_string(), 1.0 - reads)]);
+        let all = putter("all", 1.0, None, (0.0, 1.0), Distribution::Zipf(alpha.exponent));
+        at(time.pace, puts(name, operations, vec![Mix { operations: weights, ..all }]))
+    };
+    let load = putter("all", 1.0, None, (0.0, 1.0), Distribution::Unique);
+    let mut phases = vec![
+        puts("load", keys, vec![load]),
+        mixed("warm", keys, OPERATIONS_PER_READ),
+        Phase { name: "merge".to_string(), kind: PhaseKind::Compact },
+    ];
+    phases.extend((1..=PIECES).map(|piece| mixed(&format!("{RUN} {piece}"), keys / KEYS_PER_OPERATION / PIECES, 2)));
+    phases.push(settle(DEBTS));
+    workload("3: puts and reads by Zipf's law, the last level on a slow medium".to_string(), keys, phases)
+}
+
+fn workload(name: String, keys: u64, phases: Vec<Phase>) -> Workload {
+    Workload { name, keys, key_size: KEY, value_size: ValueSize::Fixed(VALUE), compression_ratio: 0.5, phases }
+}
+
+/// The phase at a pace.
+fn at(wanted: Pace, mut phase: Phase) -> Phase {
+    if let PhaseKind::Run { pace, .. } = &mut phase.kind {
+        *pace = wanted;
+    }
+    phase
+}
+
+/// Universal compaction; `age`: seconds, or the word for the engine's own choice.
+fn settings(time: &Time, memtable: u64, age: Option<String>) -> EngineSpec {
+    let mut family = family("default", Shape::Universal { trigger: TRIGGER }, memtable);
+    for (name, of) in [("preserve_internal_time_seconds", age.clone().filter(|age| age != AUTO)), ("preclude_last_level_data_seconds", age)]
+    {
+        family.settings.extend(of.map(|age| (name.to_string(), age)));
+    }
+    EngineSpec { operations_per_clock_second: time.clock, ..database(vec![family], memtable, true, false) }
+}
+
+/// What sinks is cold.
+fn cold(settings: &mut EngineSpec) {
+    settings.families[0].settings.insert("last_level_temperature".to_string(), "kCold".to_string());
+}
+
+fn cell(experiment: u32, alpha: &Alpha, share: &str, engine: &str, settings: EngineSpec, workload: &Workload) -> Cell {
+    let factors = [("experiment", experiment.to_string().as_str()), ("alpha", alpha.name), ("age, % of a run", share)]
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    let measured = workload.phases.iter().map(|phase| phase.name.clone()).filter(|name| name.starts_with(RUN));
+    Cell {
+        name: name(experiment, alpha.name, share),
+        factors: factors.into(),
+        settings,
+        workload: workload.clone(),
+        measures: BTreeMap::from([(RUN.to_string(), measured.collect())]),
+        limits: Limits::default(),
+        engines: vec![engine.to_string()],
+    }
+}
