@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_storage::store::{
-    Calls, Cause, DirStore, EIO, Fault, FaultStore, FileId, Hint, MemoryStore, Operation, Relation, Shared, Store, Temperature, Tiers,
-    relation,
+    Calls, Cause, CrashMode, DirStore, EIO, Fault, FaultStore, FileId, Hint, MemoryStore, Operation, Relation, Shared, Store, Temperature,
+    Tiers, relation,
 };
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn hint(temperature: Temperature, expected_bytes: u64) -> Hint {
     Hint { temperature, expected_bytes, ..Hint::new(Cause::Flush) }
@@ -162,6 +163,46 @@ fn names_are_synced_where_they_changed() {
     tiers.sync_names().unwrap();
     tiers.sync_names().unwrap();
     assert_eq!(syncs(), [6, 1, 4]);
+}
+
+/// A table is made on a cold tier and its name synced. Within the first call `when` of that tier `other` happens, as another thread's doing
+/// would; it may make the power go, which otherwise goes when the names are synced. The tables that are left on the tier.
+fn made_beside(when: Operation, other: impl Fn(&Tiers, &dyn Fn()) + Send + Sync + 'static) -> Vec<FileId> {
+    let below = memory();
+    let cold = Arc::new(FaultStore::new(below.clone()));
+    let tiers = Arc::new(Tiers::new(memory(), [(Temperature::Cold, cold.clone() as Arc<dyn Store>)]).unwrap());
+    tiers.sync_names().unwrap();
+    let left = Arc::new(Mutex::new(None));
+    let power_goes = {
+        let left = Arc::clone(&left);
+        Arc::new(move || {
+            left.lock().unwrap().get_or_insert_with(|| listed(&below.crash_with(CrashMode::DropUnsynced)));
+        })
+    };
+    let (beside, sooner, met) = (Arc::clone(&tiers), Arc::clone(&power_goes), AtomicBool::new(false));
+    cold.on_call(Some(Arc::new(move |_, operation| {
+        if operation == when && !met.swap(true, Ordering::Relaxed) {
+            other(&beside, &*sooner);
+        }
+    })));
+    put(&*tiers, FileId::table(1), Temperature::Cold, b"x");
+    tiers.sync_names().unwrap();
+    power_goes();
+    cold.on_call(None);
+    left.lock().unwrap().take().unwrap()
+}
+
+#[test]
+fn a_name_is_durable_for_whoever_synced_it_whatever_others_sync_meanwhile() {
+    // A sync that is over before the file is there does not count for it.
+    let left = made_beside(Operation::Create, |tiers, _| tiers.sync_names().unwrap());
+    assert_eq!(left, [FileId::table(1)]);
+    // Here the outer sync is the other thread's, which takes long, and the inner one that of the table's owner.
+    let left = made_beside(Operation::SyncNames, |tiers, power_goes| {
+        tiers.sync_names().unwrap();
+        power_goes();
+    });
+    assert_eq!(left, [FileId::table(1)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: usize = Temperature::ALL.len();
 
@@ -25,11 +25,28 @@ const COUNT: usize = Temperature::ALL.len();
 struct Member {
     temperature: Temperature,
     store: Arc<dyn Store>,
-    /// Names were made or removed since they were synced.
-    changed: AtomicBool,
+    /// Names made or removed so far; noted once that is done, so that a sync which began before it never counts for it.
+    changes: AtomicU64,
+    /// So many of them are durable.
+    synced: AtomicU64,
 }
 
 impl Member {
+    /// A name was made or removed, or may have been.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes the changes so far durable, unless they are. Whoever finds another thread at it syncs as well: that sync is not over yet.
+    fn sync_names(&self) -> Result<()> {
+        let changes = self.changes.load(Ordering::Acquire);
+        if changes > self.synced.load(Ordering::Acquire) || self.temperature == Temperature::Unknown {
+            self.store.sync_names().map_err(|error| self.named(error))?;
+            self.synced.fetch_max(changes, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
     /// The error with the place it happened at.
     fn named(&self, error: StoreError) -> StoreError {
         if self.temperature == Temperature::Unknown {
@@ -61,7 +78,7 @@ impl Tiers {
         let mut members = [const { None }; COUNT];
         for (temperature, store) in tiers.into_iter().chain([(Temperature::Unknown, primary)]) {
             // Whoever had these stores before may have died without syncing names.
-            let member = Member { temperature, store, changed: AtomicBool::new(true) };
+            let member = Member { temperature, store, changes: AtomicU64::new(1), synced: AtomicU64::new(0) };
             if members[temperature as usize].replace(member).is_some() {
                 let what = format!("two stores for temperature {}", temperature.name());
                 return Err(StoreError::store("open tiers", io::Error::new(io::ErrorKind::InvalidInput, what)));
@@ -163,8 +180,9 @@ impl Store for Tiers {
         if member.temperature != Temperature::Unknown && !member.has_room(hint.expected_bytes)? {
             return Err(member.named(StoreError::file("create", id, io::ErrorKind::StorageFull.into())));
         }
-        member.changed.store(true, Ordering::Release);
-        let file = member.store.create(id, hint).map_err(|error| member.named(error))?;
+        let created = member.store.create(id, hint);
+        member.changed();
+        let file = created.map_err(|error| member.named(error))?;
         self.files.write().insert(id, bit(member.temperature));
         Ok(file)
     }
@@ -185,8 +203,9 @@ impl Store for Tiers {
     fn delete(&self, id: FileId) -> Result<()> {
         let mut outcome = Err(StoreError::file("delete", id, io::ErrorKind::NotFound.into()));
         for member in self.holders(id).collect::<Vec<_>>() {
-            member.changed.store(true, Ordering::Release);
-            match member.store.delete(id) {
+            let deleted = member.store.delete(id);
+            member.changed();
+            match deleted {
                 Err(error) if !error.is_not_found() => return Err(member.named(error)),
                 deleted => outcome = deleted.or(outcome),
             }
@@ -204,16 +223,7 @@ impl Store for Tiers {
     }
 
     fn sync_names(&self) -> Result<()> {
-        for member in self.members() {
-            let changed = member.changed.swap(false, Ordering::AcqRel);
-            if changed || member.temperature == Temperature::Unknown {
-                member.store.sync_names().map_err(|error| {
-                    member.changed.store(true, Ordering::Release);
-                    member.named(error)
-                })?;
-            }
-        }
-        Ok(())
+        self.members().try_for_each(Member::sync_names)
     }
 
     /// Of the primary store, without which nothing can be written.
