@@ -154,6 +154,8 @@ impl Db {
             let edit = Edit { family_settings: vec![(family.id(), settings.to_toml())], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
             family.core.settings.store(Arc::new(settings));
+            // Under the lock: no job is planned before an age is chosen, if that is asked for now.
+            inner.review_placement(&family.core);
             if let Some(writer) = state.family(family.id()) {
                 writer.limit = inner.memtable_limit(&family.core);
             }
@@ -220,6 +222,7 @@ impl Inner {
     }
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
+        self.review_placement(core);
         // What grows old meanwhile is for others, or there would be no end.
         let young = self.with_env(&self.shared.lock(), core, |env| env.young);
         loop {

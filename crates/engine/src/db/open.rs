@@ -406,6 +406,8 @@ impl Inner {
         families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
         self.plan_samples(&shared);
         drop(shared);
+        // Before the first job is planned: who has chosen no age yet keeps all data from the last level.
+        families.values().for_each(|core| self.review_placement(core));
         *self.write_state.lock() = writers;
         Ok(())
     }

@@ -126,3 +126,29 @@ fn the_engines_age_is_as_good_as_the_best_by_hand_that_takes_no_more_room() {
         }
     }
 }
+
+/// What the choice rests on is in memory only. A tree that is there already must not be taken for one of which all is to be kept.
+#[test]
+fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
+    for style in [Style::Universal, Style::Leveled] {
+        let store = memory();
+        let run = Run::new(&store, Preclude::Seconds(0), style);
+        (0..KEYS).for_each(|n| run.db.put(&key(n * 1013 % KEYS), &noise(n, 100)).unwrap());
+        let merged = |run: &Run| {
+            run.db.compact_range(&run.db.default_family(), None, None).unwrap();
+            run.fast()
+        };
+        assert_eq!(merged(&run), 0.0, "{style:?}: age does not place data");
+        let family = run.db.default_family();
+        let settings = run.db.family_settings(&family).unwrap();
+        let auto = FamilySettings { preclude_last_level_data_seconds: Preclude::Auto, ..settings };
+        run.db.change_family_settings(&family, auto).unwrap();
+        let switched_on = merged(&run);
+        let Run { db, clock } = run;
+        db.close().unwrap();
+        let db = try_open(&store, builder().settings(inline()).clock(clock.clone())).unwrap();
+        let reopened = merged(&Run { db, clock });
+        let budget = 0.15..0.35;
+        assert!(budget.contains(&switched_on) && budget.contains(&reopened), "{style:?}: {switched_on:.2}, {reopened:.2} of the data");
+    }
+}
