@@ -81,6 +81,9 @@ impl Auto {
     /// Chooses anew from what was counted and what the tables hold.
     pub fn review(&self, seen: &Observed<'_>) {
         let (reads, replaced) = self.heat.take();
+        // Before the lock: who plans a job waits for it, and many tables take their time.
+        let mut held = Ages::default();
+        seen.tables.iter().for_each(|table| table.add_to(&mut held, seen.now));
         let mut state = self.state.lock();
         let state = &mut *state;
         let half_life = state.verdict.fits.min(seen.now).max(LEAST_HALF_LIFE);
@@ -91,11 +94,12 @@ impl Auto {
             counts.add_aged(&fresh, 0, 1.0);
             counts.scale((MOST_TOUCHES / counts.total().max(1.0)).min(1.0));
         }
-        state.held = Ages::default();
-        seen.tables.iter().for_each(|table| table.add_to(&mut state.held, seen.now));
+        state.held = held;
         let (before, after) = &state.merged;
         state.held.scale_by(after, before);
         if state.held.total() < 1.0 {
+            // Nothing to choose about. What was known of other data says nothing any more.
+            state.verdict = Verdict::default();
             return;
         }
         let allowed = seen.budget.of(state.held.total());

@@ -175,3 +175,19 @@ fn with_full_merges_now_and_then_the_choice_is_as_good_too() {
         }
     }
 }
+
+/// All data is deleted, and so many writes later that nothing is left of the counts.
+#[test]
+fn what_was_known_of_data_that_is_gone_is_not_told_of() {
+    let auto = Auto::default();
+    auto.heat().watch(true);
+    (1..=1000).for_each(|seq| auto.heat().read(seq, 1000));
+    let table = held::Holding { bytes: 1_000_000, seqs: (1, 1000), held: &[] };
+    let seen = |now, tables: &[held::Holding<'_>]| {
+        auto.review(&Observed { now, budget: TierBudget::Percent(25.0), tables, unix_seconds: 0 });
+        auto.why(&|_| None)
+    };
+    assert!(seen(1000, &[table]).contains("of 1000 reads"));
+    let why = seen(1 << 40, &[]);
+    assert!(why.ends_with("too little is read and replaced to say more") && !why.contains("NaN"), "{why}");
+}
