@@ -68,10 +68,12 @@ impl Auto {
         &self.heat
     }
 
-    /// By the monotonic clock, the last review that was asked for was longer ago than `pause` nanoseconds; then this counts as one.
+    /// By the monotonic clock, the last review that was asked for was longer ago than `pause` nanoseconds; then this counts as one. Always
+    /// true until something was chosen: the first data must not wait.
     pub fn is_due(&self, now_ns: u64, pause: u64) -> bool {
         let mut state = self.state.lock();
-        let is_due = state.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= pause);
+        let is_late = state.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= pause);
+        let is_due = is_late || !state.standing.is_settled();
         if is_due {
             state.reviewed_ns = Some(now_ns);
         }

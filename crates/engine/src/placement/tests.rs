@@ -191,3 +191,12 @@ fn what_was_known_of_data_that_is_gone_is_not_told_of() {
     let why = seen(1 << 40, &[]);
     assert!(why.ends_with("too little is read and replaced to say more") && !why.contains("NaN"), "{why}");
 }
+
+#[test]
+fn a_review_is_due_after_a_pause_and_until_something_is_chosen() {
+    let auto = Auto::default();
+    assert_eq!([0, 1, 2].map(|now| auto.is_due(now, 100)), [true; 3], "there was nothing to choose about");
+    let table = held::Holding { bytes: 1000, seqs: (1, 1000), held: &[] };
+    auto.review(&Observed { now: 1000, budget: TierBudget::Percent(25.0), tables: &[table], unix_seconds: 0 });
+    assert_eq!([3, 101, 102, 103, 202].map(|now| auto.is_due(now, 100)), [false, false, true, false, true]);
+}
