@@ -42,6 +42,25 @@ fn a_tiered_database_is_made_shown_and_verified() {
 }
 
 #[test]
+fn what_keeps_data_from_the_last_level_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let told = |age: &str| {
+        let (db, age) = (format!("--db={age}"), format!("--preclude_last_level_data_seconds={age}"));
+        prints(at, &["bench", &db, &age, "--num=3000", "--last_level_temperature=cold", "--benchmarks=fillrandom,compact"]);
+        let db = db.trim_start_matches("--db=");
+        let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", db, "tiers", "--json"])).unwrap();
+        (prints(at, &["inspect", db, "tiers"]), json["kept"].clone())
+    };
+    let (text, json) = told("auto");
+    assert!(text.contains("family \"default\": auto: keeps "), "{text}");
+    assert!(json[0]["family"] == "default" && json[0]["kept"].as_str().unwrap().starts_with("auto: keeps "), "{json}");
+    assert!(told("3600").0.contains("family \"default\": what is younger than 1h stays above the last level\n"));
+    let (text, json) = told("0");
+    assert!(!text.contains("family ") && json.as_array().unwrap().is_empty(), "{text}");
+}
+
+#[test]
 fn what_is_wrong_with_a_tier_is_one_line() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();

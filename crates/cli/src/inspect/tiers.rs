@@ -1,15 +1,20 @@
 //! `sinter inspect PATH tiers`: each directory of a database, the primary one first. What lies there and how old it is stands in the
 //! manifest; what a read costs is measured by reading a few blocks past the page cache. How often anything is read only the process knows
-//! that has the database open (the property `sinterdb.tiers`).
+//! that has the database open (the property `sinterdb.tiers`). Why data is above the last level or on it says each family's setting, or,
+//! where the engine chose the age, the newest table that it chose for.
 
 use super::{Shown, Stores};
+use crate::store::escape_whole;
 use serde_json::{Value, json};
 use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
+use sinterdb::cache::Cache;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::manifest::{State, TableInfo};
-use sinterdb::settings::{FamilySettings, format_seconds};
+use sinterdb::manifest::{FamilyState, State, TableInfo};
+use sinterdb::settings::{FamilySettings, Preclude, format_seconds};
+use sinterdb::table::Table;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 const MIB: f64 = 1_048_576.0;
 /// Ages, seconds, at which bytes are told apart: a minute, an hour, a day, a week, thirty days.
@@ -117,6 +122,24 @@ fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
     list
 }
 
+/// What keeps data of a family from the last level; `None`: nothing does.
+fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> {
+    let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
+    match settings.preclude_last_level_data_seconds {
+        Preclude::Seconds(0) => None,
+        Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", format_seconds(age))),
+        Preclude::Auto => {
+            let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
+            let properties = newest.and_then(|info| {
+                let table = Table::open(&stores.all, state.db, Arc::clone(info), &Cache::new(0));
+                table.and_then(|table| table.properties()).ok()
+            });
+            let why = properties.map(|properties| properties.placed).filter(|why| !why.is_empty());
+            Some(why.unwrap_or_else(|| "auto: the newest table does not tell".into()))
+        }
+    }
+}
+
 /// Shows all stores.
 pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     let now = SystemClock::default().unix_seconds();
@@ -152,7 +175,12 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     if missing > 0 {
         let _ = writeln!(text, "{missing} tables are in none of these");
     }
-    let json = json!({ "tiers": list, "elsewhere": { "tables": elsewhere, "bytes": bytes }, "missing": missing });
+    let kept: Vec<_> = state.families.values().filter_map(|family| Some((&family.name, kept(stores, state, family)?))).collect();
+    for (family, what) in &kept {
+        let _ = writeln!(text, "family {family:?}: {}", escape_whole(what.as_bytes()));
+    }
+    let kept: Vec<Value> = kept.iter().map(|(family, what)| json!({ "family": family, "kept": what })).collect();
+    let json = json!({ "tiers": list, "elsewhere": { "tables": elsewhere, "bytes": bytes }, "missing": missing, "kept": kept });
     Shown { text, json }
 }
 

@@ -132,6 +132,7 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
         ("raw_value_bytes", properties.raw_value_bytes.into()),
         ("codec", format!("{:?}", properties.codec).to_lowercase().into()),
         ("chosen", properties.chosen.clone().into()),
+        ("placed", properties.placed.clone().into()),
         ("dictionary_bytes", properties.dictionary_bytes.into()),
         ("data_blocks", properties.data_blocks.into()),
         ("raw_block_bytes", properties.raw_block_bytes.into()),
