@@ -19,6 +19,9 @@ pub const OPERATIONS_PER_READ: u64 = 20;
 pub const KEYS_PER_OPERATION: u64 = 10;
 /// They come in so many phases, so that what tiers hold is known at as many moments.
 const PIECES: u64 = 4;
+/// What the engine is told that it may keep above the last level, where it chooses the age. What is put behind the merge comes on top, half
+/// an operation for each [`KEYS_PER_OPERATION`] keys; with that it is to stay within [`crate::study::metric::BUDGET`].
+const TOLD: &str = "20%";
 /// Levels of experiments 3 and 4, so that reads which the last one answers are counted by themselves.
 const TIERED_LEVELS: u64 = 3;
 
@@ -113,6 +116,9 @@ fn tiered(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Vec<Cell> {
         let family = &mut settings.families[0].settings;
         let own = [("num_levels", TIERED_LEVELS), ("block_cache", sizes.tiered_memtable)];
         family.extend(own.map(|(name, value)| (name.to_string(), value.to_string())));
+        if share == AUTO {
+            family.insert("fast_tier_budget".to_string(), TOLD.to_string());
+        }
         cold(&mut settings);
         if time.engine == OWN {
             settings.tiers = vec![TierSpec { temperature: "cold".to_string(), directory: None, model: Some(sizes.slow) }];

@@ -2,7 +2,7 @@
 
 use super::super::folder::Folder;
 use super::super::judge::{Results, judge};
-use super::super::metric::Metric;
+use super::super::metric::{BUDGET, Metric};
 use super::super::plan::{Cell, Scale, Study};
 use super::cells::name;
 use super::{ALPHAS, NAME, SHARES};
@@ -10,6 +10,7 @@ use crate::drive::{SinterEngine, execute};
 use crate::result::{Latency, LevelResult, Space, Written};
 use crate::run::{Answer, Pace, PhaseKind, PhaseRecord, RunRecord, RunSpec};
 use crate::study::{catalogue, testing};
+use sinterdb::settings::TierBudget;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -203,6 +204,29 @@ fn auto_is_compared_with_the_best_age_within_the_budget() {
     assert_eq!([answer(&good, near), answer(&good, far)], [Answer::Accepted; 2]);
     assert_eq!(answer(&judged(([89, 11], [25, 75])), near), Answer::Rejected, "too few reads");
     assert_eq!(answer(&judged(([99, 1], [26, 74])), near), Answer::Rejected, "over the budget");
+}
+
+/// What is put behind the merge fits between what the engine is told and what the claim allows.
+#[test]
+fn auto_is_told_a_budget_that_it_can_keep() {
+    for scale in Scale::ALL {
+        for alpha in &ALPHAS {
+            let study = study(scale, &["sinter"]);
+            let cell = study.cell(&name(3, alpha.name, "auto"), "sinter").unwrap();
+            let told: f64 = cell.settings.families[0].settings["fast_tier_budget"].trim_end_matches('%').parse().unwrap();
+            let behind = cell.workload.phases.iter().skip_while(|phase| phase.name != "merge").skip(1);
+            let puts: f64 = behind
+                .map(|phase| match &phase.kind {
+                    PhaseKind::Run { operations: Some(operations), .. } => *operations as f64 / 2.0,
+                    _ => 0.0,
+                })
+                .sum();
+            let put = puts / cell.workload.keys as f64;
+            let most = (told / 100.0 + put) / (1.0 + put);
+            assert!(put > 0.0 && most <= BUDGET, "{}: {told} % and {put} of the keys", cell.name);
+            assert_eq!(cell.settings.options().unwrap().families[0].1.fast_tier_budget, TierBudget::Percent(told));
+        }
+    }
 }
 
 /// A database without threads and with a clock that operations move: the same spec leaves the same tree, written by the same compactions.
