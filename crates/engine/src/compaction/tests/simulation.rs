@@ -121,7 +121,7 @@ impl World {
     /// The time that an entry goes by instead of its number: long ago, never, about then.
     fn own_time(&self, seq: u64) -> Option<u64> {
         let time = self.times[seq as usize];
-        (self.timed && seq % 3 == 0).then(|| [0, u64::MAX, time.saturating_sub(200), time, time + 500][(seq / 3 % 5) as usize])
+        (self.timed && seq.is_multiple_of(3)).then(|| [0, u64::MAX, time.saturating_sub(200), time, time + 500][(seq / 3 % 5) as usize])
     }
 
     fn timed(&self, content: &Content) -> Option<Timed> {
