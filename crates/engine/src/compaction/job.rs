@@ -181,6 +181,10 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         }
         Ok(Outcome::Done(mut report)) if context.settings.places_by_age() => {
             placing::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
+            if let Some(hot) = &plan.hot {
+                let told = report.hot.iter_mut().map(|table| placing::keep(table, hot.old)).filter(|kept| !kept).count();
+                debug_assert_eq!(told, 0, "the router put up what is old");
+            }
             job.tell(plan);
             Ok(Outcome::Done(report))
         }
@@ -528,11 +532,11 @@ impl TableSink for Building<'_> {
     type Done = TableInfo;
 
     #[inline]
-    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, own_time: Option<u64>) -> Result<()> {
         if let Some(sampler) = &mut self.sampler {
             sampler.see(key, value);
         }
-        self.builder.add(key, trailer, value, original_seq)
+        self.builder.add_aged(key, trailer, value, original_seq, own_time)
     }
 
     #[inline]

@@ -10,7 +10,7 @@
 
 use super::collapse::Sink;
 use crate::error::{Error, Result};
-use crate::key::{Seq, compare};
+use crate::key::{Seq, compare, own_time};
 use crate::manifest::TableInfo;
 use crate::range_del::RangeTombstones;
 use std::cmp::Ordering;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 pub trait TableSink {
     /// The description of a finished table.
     type Done;
-    /// Adds an entry; see [`Sink::add`].
-    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()>;
+    /// Adds an entry; see [`Sink::add`]. It is as old as `own_time`, or as its number.
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, own_time: Option<u64>) -> Result<()>;
     /// Size so far, bytes.
     fn bytes(&self) -> u64;
     /// Completes the table.
@@ -149,9 +149,17 @@ impl<'a, F: TableFactory> Output<'a, F> {
     }
 }
 
-impl<F: TableFactory> Sink for Output<'_, F> {
+impl<F: TableFactory> Output<'_, F> {
+    /// [`Sink::add`] of an entry that is as old as `own_time`, or as its number.
     #[inline]
-    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()> {
+    pub fn put(
+        &mut self,
+        key: &[u8],
+        trailer: u64,
+        value: &[u8],
+        (original_seq, own_time): (Seq, Option<u64>),
+        first_of_key: bool,
+    ) -> Result<()> {
         let started = self.open.is_some() || self.boundary.is_some();
         // The pair to the check of the reader: an order that this side never wrote must not be found on that one.
         if started && compare(&self.last_key, self.last_trailer, key, trailer) != Ordering::Less {
@@ -173,7 +181,14 @@ impl<F: TableFactory> Sink for Output<'_, F> {
                 self.open.insert(table)
             }
         };
-        table.add(key, trailer, value, original_seq)
+        table.add(key, trailer, value, original_seq, own_time)
+    }
+}
+
+impl<F: TableFactory> Sink for Output<'_, F> {
+    #[inline]
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()> {
+        self.put(key, trailer, value, (original_seq, own_time(trailer, value)), first_of_key)
     }
 }
 

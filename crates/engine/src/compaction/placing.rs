@@ -11,7 +11,7 @@
 
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
 use crate::key::Seq;
-use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::manifest::{KeyRange, TableInfo, Timed, Version};
 use crate::times::Cut;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -53,19 +53,20 @@ pub struct Hot {
 impl Young {
     /// Nothing in the table is young.
     pub fn is_old(&self, table: &TableInfo) -> bool {
-        table.max_seq <= self.after || (table.newest_time != 0 && table.newest_time <= self.since)
+        let by_number = table.by_number().is_none_or(|(_, newest)| newest <= self.after);
+        let by_time = table.by_time().is_none_or(|(_, newest)| newest <= self.since);
+        (by_number && by_time) || (table.newest_time != 0 && table.newest_time <= self.since)
     }
 
-    /// Bytes of the table that are not young, as if entries were spread evenly over its sequence numbers; not 0 if one entry is not.
+    /// Bytes of the table that are not young, as if entries were spread evenly over its sequence numbers, and those that go by times of their
+    /// own over these; not 0 if one entry is not.
     pub fn due(&self, table: &TableInfo) -> u64 {
         if self.is_old(table) {
             return table.bytes;
         }
-        if table.min_seq > self.after {
-            return 0;
-        }
-        let (old, all) = (self.after - table.min_seq + 1, table.max_seq - table.min_seq + 1);
-        (u128::from(table.bytes) * u128::from(old) / u128::from(all)).max(1) as u64
+        let timed = table.timed.map_or(0, |timed| timed.entries.min(table.entries));
+        let timed = share(table.bytes, timed, table.entries);
+        old_part(table.bytes - timed, table.by_number(), self.after).saturating_add(old_part(timed, table.by_time(), self.since))
     }
 
     /// The sequence number up to which nothing in the inputs is young. Usually that is `after`. Where times were not kept, tables whose
@@ -91,6 +92,22 @@ impl Span {
 
     fn overlaps(&self, range: &KeyRange) -> bool {
         !self.ends_before(&range.smallest) && self.from.as_deref().is_none_or(|from| !range.ends_before(from))
+    }
+}
+
+/// `part` of `all` in bytes.
+fn share(bytes: u64, part: u64, all: u64) -> u64 {
+    (u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64
+}
+
+/// What of so many bytes is as old as `old`, spread evenly from the first to the last age; not 0 if anything is.
+fn old_part(bytes: u64, ages: Option<(u64, u64)>, old: u64) -> u64 {
+    match ages {
+        Some((first, last)) if first <= old => {
+            let count = |last: u64| (last - first).saturating_add(1);
+            share(bytes, count(old.min(last)), count(last)).max(1)
+        }
+        _ => 0,
     }
 }
 
@@ -173,6 +190,23 @@ pub fn check_hot(version: &Version, plan: &Plan, hot: &Hot) -> Result<(), String
 pub fn ripe(young: &Young, table: &TableInfo, overlap: u64) -> u64 {
     let hides = if overlap > 0 { unsettled(table) } else { 0 };
     young.due(table).saturating_add(hides).min(table.bytes)
+}
+
+/// What a merge put above the last level stays there under the same cut: whatever the table says of itself, another merge would change as
+/// little. False if it had to be told so.
+pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
+    let (by_number, by_time) = (table.by_number(), table.by_time());
+    let is_after = |ages: Option<(u64, u64)>, old: u64| ages.is_none_or(|(oldest, _)| oldest > old);
+    if is_after(by_number, old.seq) && is_after(by_time, old.time) {
+        return true;
+    }
+    let after = |ages: Option<(u64, u64)>, old: u64| {
+        let least = old.saturating_add(1);
+        ages.map_or((u64::MAX, 0), |(oldest, newest)| (oldest.max(least), newest.max(least)))
+    };
+    let entries = table.timed.map_or(0, |timed| timed.entries);
+    table.timed = Some(Timed { entries, times: after(by_time, old.time), others: after(by_number, old.seq) });
+    false
 }
 
 /// How the settled bytes of a merge's inputs come out of it. `bottommost`: nothing older than the inputs exists.

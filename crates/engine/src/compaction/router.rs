@@ -174,11 +174,13 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
             upper.key = OneKey::default();
         }
         let by_number = original_seq > upper.to.old.seq;
-        let young = !upper.to.old.covers(original_seq, own_time(trailer, value));
+        let own_time = own_time(trailer, value);
+        let young = !upper.to.old.covers(original_seq, own_time);
         if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
             upper.placed.hot += 1;
             let first = !std::mem::replace(&mut upper.key.rose, true);
-            return upper.open().add(key, trailer, value, original_seq, first);
+            // What waits for an older tombstone goes by its number: its table must not be merged for it before that is old.
+            return upper.open().put(key, trailer, value, (original_seq, own_time.filter(|_| young)), first);
         }
         if young {
             upper.placed.sunk += 1;
@@ -186,7 +188,7 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
             upper.placed.cold += 1;
         }
         let first = !std::mem::replace(&mut upper.key.fell, true);
-        self.lower.add(key, trailer, value, original_seq, first)
+        self.lower.put(key, trailer, value, (original_seq, own_time), first)
     }
 }
 

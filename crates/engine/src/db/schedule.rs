@@ -134,12 +134,18 @@ impl Inner {
 
     /// What is too young for a family's last level.
     fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
-        let Preclude::Seconds(age) = settings.preclude_last_level_data_seconds else { return self.chosen_young(shared, core, settings) };
-        settings.places_by_age().then(|| {
-            // Where nothing is known to be old, all may be young.
-            let Cut { seq, time } = self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
-            Young { after: seq, since: time }
-        })
+        // Where nothing is known to be old, all may be young.
+        let older_than = |age| self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
+        let young = match settings.preclude_last_level_data_seconds {
+            Preclude::Seconds(age) => settings.places_by_age().then(|| older_than(age)).map(|old| Young { after: old.seq, since: old.time }),
+            Preclude::Auto => self.chosen_young(shared, core, settings),
+        }?;
+        if settings.ttl_seconds == 0 {
+            return Some(young);
+        }
+        // What has outlived its time to live is not kept above, where it would be merged for that over and over while a snapshot needs it.
+        let outlived = older_than(settings.ttl_seconds);
+        Some(Young { after: young.after.max(outlived.seq), since: young.since.max(outlived.time) })
     }
 
     /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to

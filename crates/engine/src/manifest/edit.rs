@@ -2,7 +2,7 @@
 //! meets a tag it does not know skips it if the tag says so (high bit) and refuses the edit if not.
 
 use super::apply::{Change, Place};
-use super::version::{KeyRange, TableInfo};
+use super::version::{KeyRange, TableInfo, Timed};
 use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::Seq;
 use crate::times::Sample;
@@ -29,6 +29,8 @@ const TIER: u8 = 0x10;
 const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
 /// Of the table that the item before adds. A reader that takes it for 0 merges sooner than it has to.
 const SETTLED: u8 = IGNORABLE | 0x14;
+/// The same. A reader that does not know it takes entries to be as old as their numbers, and merges in vain once.
+const TIMED: u8 = IGNORABLE | 0x15;
 
 /// A family that begins to exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -145,10 +147,8 @@ impl Edit {
                 put_varint(b, u64::from(*family));
                 put_change(b, change);
             });
-            if let Change::Add { table, .. } = change
-                && table.settled > 0
-            {
-                item(out, scratch, SETTLED, |b| [table.number, table.settled].into_iter().for_each(|n| put_varint(b, n)));
+            if let Change::Add { table, .. } = change {
+                put_extras(out, scratch, table);
             }
         }
         for (family, log) in &self.flushed_logs {
@@ -205,14 +205,24 @@ impl Edit {
             NEXT_FAMILY => once(&mut self.next_family, id(body)?)?,
             TIME_SAMPLE => self.time_samples.push((body.varint()?, body.varint()?)),
             SETTLED => {
-                let Change::Add { table, .. } = &mut self.tables.last_mut()?.change else { return None };
-                let table = Arc::make_mut(table);
-                (table.number == body.varint()?).then_some(())?;
+                let table = self.added(body.varint()?)?;
                 table.settled = body.varint()?;
+            }
+            TIMED => {
+                let table = self.added(body.varint()?)?;
+                let mut pair = || Some((body.varint()?, body.varint()?));
+                let (times, others) = (pair()?, pair()?);
+                table.timed = Some(Timed { entries: body.varint()?, times, others });
             }
             _ => return Some(false),
         }
         Some(true)
+    }
+
+    /// The table that the last item added, which has this number.
+    fn added(&mut self, number: u64) -> Option<&mut TableInfo> {
+        let Change::Add { table, .. } = &mut self.tables.last_mut()?.change else { return None };
+        Some(Arc::make_mut(table)).filter(|table| table.number == number)
     }
 }
 
@@ -297,6 +307,19 @@ fn put_table(out: &mut Vec<u8>, table: &TableInfo) {
     out.push(table.temperature as u8);
 }
 
+/// What readers need not know of a table: items of their own behind the one that adds it.
+fn put_extras(out: &mut Vec<u8>, scratch: &mut Vec<u8>, table: &TableInfo) {
+    let mut put = |tag, numbers: &[u64]| {
+        item(out, scratch, tag, |b| numbers.iter().for_each(|n| put_varint(b, *n)));
+    };
+    if table.settled > 0 {
+        put(SETTLED, &[table.number, table.settled]);
+    }
+    if let Some(Timed { entries, times, others }) = table.timed {
+        put(TIMED, &[table.number, times.0, times.1, others.0, others.1, entries]);
+    }
+}
+
 fn table(from: &mut Decoder<'_>) -> Option<TableInfo> {
     let (number, bytes, identity) = (from.varint()?, from.varint()?, from.u64()?);
     let (smallest, largest) = (from.prefixed()?.to_vec(), from.prefixed()?.to_vec());
@@ -321,6 +344,7 @@ fn table(from: &mut Decoder<'_>) -> Option<TableInfo> {
         newest_time: from.varint()?,
         temperature: Temperature::from_byte(from.u8()?)?,
         settled: 0,
+        timed: None,
     })
 }
 

@@ -13,4 +13,4 @@ pub use apply::{Change, Place};
 pub use edit::{Edit, KnownTier, NewFamily, TableChange};
 pub use log::{Loaded, ManifestLog, load};
 pub use state::{FamilyState, Prepared, State};
-pub use version::{KeyRange, LevelRuns, Run, TableInfo, Version};
+pub use version::{KeyRange, LevelRuns, Run, TableInfo, Timed, Version};

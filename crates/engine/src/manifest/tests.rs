@@ -71,6 +71,11 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
             new.entries = random.next() >> random.below(64);
             new.temperature = Temperature::Warm;
             new.settled = random.below(2) * random.below(1 << 20);
+            new.timed = (random.below(2) == 0).then(|| Timed {
+                entries: random.below(100),
+                times: (random.below(1 << 40), random.next()),
+                others: (u64::MAX, random.below(100)),
+            });
             edit.tables = in_family(id, [add(0, number, Arc::new(new))]);
             edit.flushed_logs.push((id, random.below(number)));
             edit.last_seq = Some(state.last_seq + 3);

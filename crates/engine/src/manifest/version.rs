@@ -89,6 +89,32 @@ pub struct TableInfo {
     pub temperature: Temperature,
     /// Bytes of it that hide nothing: for their keys nothing older lay below when they were written, and never will.
     pub settled: u64,
+    /// What in it goes by a time of its own; `None`: all is as old as its numbers say.
+    pub timed: Option<Timed>,
+}
+
+/// How old the entries of a table are, where some go by a time of their own and not by their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timed {
+    /// How many do.
+    pub entries: u64,
+    /// The oldest and the newest of their times, unix seconds; the first is larger if there are none.
+    pub times: (u64, u64),
+    /// Oldest and newest number of everything else; the first is larger if there is nothing else.
+    pub others: (Seq, Seq),
+}
+
+impl TableInfo {
+    /// Oldest and newest number of what is as old as its number.
+    pub fn by_number(&self) -> Option<(Seq, Seq)> {
+        let seqs = self.timed.map_or((self.min_seq, self.max_seq), |timed| timed.others);
+        (seqs.0 <= seqs.1).then_some(seqs)
+    }
+
+    /// Oldest and newest time that entries go by, unix seconds.
+    pub fn by_time(&self) -> Option<(u64, u64)> {
+        self.timed.map(|timed| timed.times).filter(|times| times.0 <= times.1)
+    }
 }
 
 /// Tables that do not overlap, in key order. Two tables of a run never share a user key.

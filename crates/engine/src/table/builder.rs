@@ -20,7 +20,7 @@ use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Kind, Seq};
-use crate::manifest::{KeyRange, TableInfo};
+use crate::manifest::{KeyRange, TableInfo, Timed};
 use crate::placement::Held;
 use crate::range_del::RangeTombstones;
 use crate::times::TimeMap;
@@ -84,8 +84,10 @@ pub struct TableBuilder {
 struct Ages {
     /// Oldest and newest number of entries that are as old as their number. The first is larger if there are none.
     seqs: (Seq, Seq),
-    /// Oldest and newest time that entries carry themselves.
+    /// Oldest and newest time that the others carry themselves.
     own: Option<(u64, u64)>,
+    /// How many others there are.
+    timed: u64,
 }
 
 /// The file and what has not been appended to it yet.
@@ -135,6 +137,12 @@ impl Ages {
     fn timed(&mut self, time: u64) {
         let (oldest, newest) = self.own.unwrap_or((time, time));
         self.own = Some((oldest.min(time), newest.max(time)));
+        self.timed += 1;
+    }
+
+    /// What the manifest keeps of them.
+    fn kept(&self) -> Option<Timed> {
+        self.own.map(|times| Timed { entries: self.timed, times, others: self.seqs })
     }
 
     /// Oldest and newest write time. Of entries without a time of their own they are `known`, or closer by what the table says of numbers.
@@ -180,7 +188,7 @@ impl TableBuilder {
                 ..Default::default()
             },
             times: Arc::default(),
-            ages: Ages { seqs: (Seq::MAX, 0), own: None },
+            ages: Ages { seqs: (Seq::MAX, 0), own: None, timed: 0 },
             held: None,
         }
     }
@@ -195,6 +203,11 @@ impl TableBuilder {
     /// `trailer` may have been zeroed. Errors: `Invalid` if the order is wrong, an entry is larger than 3 GiB, or the kind is not one of a
     /// point entry.
     pub fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+        self.add_aged(key, trailer, value, original_seq, key::own_time(trailer, value))
+    }
+
+    /// [`TableBuilder::add`] of an entry that is as old as `own_time`, or as its number, even if it carries a time of its own.
+    pub fn add_aged(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, own_time: Option<u64>) -> Result<()> {
         let starts_block = self.block.is_empty();
         let last = self.block.last_key().unwrap_or(&self.last_key);
         let shared = shared_prefix(last, key);
@@ -208,7 +221,7 @@ impl TableBuilder {
         if !ordered {
             return Err(Error::invalid("a table's entries must be added in order"));
         }
-        self.count(key, trailer, value, original_seq)?;
+        self.count(key, trailer, value, (original_seq, own_time))?;
         if !same_key && self.options.bloom_bits_per_key > 0.0 {
             self.hashes.push(hash(key));
         }
@@ -229,14 +242,13 @@ impl TableBuilder {
 
     /// Checks an entry by itself and counts it.
     #[inline]
-    fn count(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+    fn count(&mut self, key: &[u8], trailer: u64, value: &[u8], (original_seq, own_time): (Seq, Option<u64>)) -> Result<()> {
         let p = &mut self.properties;
-        let own_time = key::own_time(trailer, value);
         match key::kind_of(trailer) {
             Some(Kind::Delete) => p.tombstones += 1,
             Some(Kind::Merge) => p.merges += 1,
             Some(Kind::Value | Kind::ValueReference) => {}
-            Some(Kind::TimedValue) if own_time.is_some() => {}
+            Some(Kind::TimedValue) if key::own_time(trailer, value).is_some() => {}
             Some(Kind::TimedValue) => return Err(Error::invalid("a timed value without a time")),
             Some(Kind::RangeDelete) | None => return Err(Error::invalid("not a kind of point entries")),
         }
@@ -417,7 +429,7 @@ impl TableBuilder {
         out.flush()?;
         let bytes = out.offset;
         self.out.file.seal()?;
-        Ok(info(self.id, bytes, identity, self.properties))
+        Ok(info(self.id, bytes, identity, self.properties, self.ages.kept()))
     }
 
     /// What is known only at the end.
@@ -455,7 +467,7 @@ impl TableBuilder {
 }
 
 /// What the manifest keeps of a table.
-fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo {
+fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties, timed: Option<Timed>) -> TableInfo {
     TableInfo {
         number: id.number,
         bytes,
@@ -472,5 +484,6 @@ fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties) -> TableInfo 
         newest_time: p.newest_time,
         temperature: Default::default(),
         settled: 0,
+        timed,
     }
 }

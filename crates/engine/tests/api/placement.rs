@@ -276,6 +276,58 @@ fn data_from_before_is_old_only_if_nothing_younger_can_be_in_its_file() {
     }
 }
 
+/// Values whose numbers are old and whose times are not stay above, and are not merged for their numbers over and over.
+#[test]
+fn values_stay_as_long_as_their_own_time_is_young() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        let put = |n: usize, time: u64| world.db.put_at(&key(n), &noise(n, 100), time).unwrap();
+        (0..300).for_each(|n| put(n, if n % 2 == 0 { START + 5000 } else { 0 }));
+        world.write(0, 300, 600);
+        world.write(1500, 600, 700);
+        world.compact(2000);
+        assert_eq!(world.levels(), [0, 0, 250, 450], "{style:?}");
+        world.clock.advance_to(START + 2600);
+        world.db.wait_for_compactions().unwrap();
+        let written = world.db.stats().ledger.total();
+        for second in 1..10 {
+            world.clock.advance_to(START + 2600 + second);
+            world.db.wait_for_compactions().unwrap();
+        }
+        assert_eq!(world.db.stats().ledger.total(), written, "{style:?}: merged for nothing");
+        let world = world.reopen();
+        assert!(world.tables(LAST - 1).iter().any(|t| t.by_time().is_some()), "{style:?}: the manifest keeps it");
+        world.compact(5000);
+        assert_eq!(world.levels(), [0, 0, 150, 550], "{style:?}");
+        world.compact(7000);
+        assert_eq!(world.levels(), [0, 0, 0, 700], "{style:?}");
+        (0..600).for_each(|n| world.check(n, 0));
+        (600..700).for_each(|n| world.check(n, 1500));
+    }
+}
+
+/// What has outlived its time to live and is still there for a snapshot is not kept above, however large the age.
+#[test]
+fn what_has_outlived_its_time_to_live_is_not_young() {
+    for style in STYLES {
+        let world = World::new(FamilySettings { ttl_seconds: 500, ..aged(style, 10_000) });
+        (0..300).for_each(|n| world.db.put(&key(n), &noise(n, 100)).unwrap());
+        world.clock.advance_to(START + 200);
+        // Takes a sample of the time.
+        world.db.put(&key(300), b"").unwrap();
+        let snapshot = world.db.snapshot();
+        // One table with those above: it does not expire as a whole.
+        world.write(900, 301, 400);
+        world.compact(1000);
+        let [.., hot, cold] = world.levels();
+        assert!(hot + cold == 400 && (99..=100).contains(&hot), "{style:?}: {:?}", world.levels());
+        drop(snapshot);
+        world.compact(1001);
+        let [.., hot, cold] = world.levels();
+        assert!((99..=100).contains(&hot) && cold == 0, "{style:?}: {:?}", world.levels());
+    }
+}
+
 /// Everything is young and overwritten all the time: the last level, which nothing ever sinks to, must not keep what is dead.
 #[test]
 fn dead_data_on_the_last_level_is_found_below_data_that_never_sinks() {

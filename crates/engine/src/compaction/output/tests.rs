@@ -15,7 +15,7 @@ struct Table {
 
 impl TableSink for Table {
     type Done = Table;
-    fn add(&mut self, key: &[u8], trailer: u64, _value: &[u8], _original_seq: Seq) -> Result<()> {
+    fn add(&mut self, key: &[u8], trailer: u64, _value: &[u8], _original_seq: Seq, _own_time: Option<u64>) -> Result<()> {
         self.entries.push((key.to_vec(), trailer));
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! Merges with two outputs against the history of writes: no reader can tell, whatever went where.
 
 use super::super::collapse::{Rules, collapse};
+use super::super::placing::{Young, keep};
 use super::super::throttle::Rests;
 use super::*;
 use crate::key::{Kind, kind_of, put_timed, trailer};
+use crate::manifest::{TableInfo, Timed};
 use crate::merge::Merge;
 use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay};
 use crate::times::Cut;
@@ -18,12 +20,15 @@ static NO: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, Default)]
 struct Made {
     entries: Vec<(Entry, Seq)>,
+    /// The times that they go by.
+    own_times: Vec<Option<u64>>,
     tombstones: RangeTombstones,
 }
 
 impl TableSink for Made {
     type Done = Made;
-    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq) -> Result<()> {
+    fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, own_time: Option<u64>) -> Result<()> {
+        self.own_times.push(own_time);
         self.entries.push(((key.to_vec(), trailer, value.to_vec()), original_seq));
         Ok(())
     }
@@ -43,6 +48,18 @@ impl TableFactory for Maker {
     type Table = Made;
     fn start(&mut self, _first: &[u8]) -> Result<Made> {
         Ok(Made::default())
+    }
+}
+
+impl Made {
+    /// What the manifest would say of it.
+    fn info(&self) -> TableInfo {
+        let ends = |of: Vec<u64>| (of.iter().copied().min().unwrap_or(u64::MAX), of.iter().copied().max().unwrap_or(0));
+        let times: Vec<u64> = self.own_times.iter().copied().flatten().collect();
+        let numbered = self.entries.iter().zip(&self.own_times).filter(|(_, time)| time.is_none()).map(|(entry, _)| entry.1);
+        let others = numbered.chain(self.tombstones.fragments().iter().flat_map(|f| f.seqs.clone())).collect();
+        let timed = Some(Timed { entries: times.len() as u64, times: ends(times), others: ends(others) });
+        TableInfo { bytes: 1000, entries: self.entries.len() as u64, timed, ..TableInfo::default() }
     }
 }
 
@@ -216,6 +233,11 @@ fn check_places(seed: u64, made: &Routed<Made>, cut: Cut, spans: &[Span], source
     for fragment in hot.1.fragments() {
         assert!(fragment.seqs.iter().all(|seq| *seq > cut.seq) && free(&fragment.start), "seed {seed}: {fragment:?}");
     }
+    let young = Young { after: cut.seq, since: cut.time };
+    for table in &made.hot {
+        let mut info = table.info();
+        assert!(young.due(&info) == 0 && keep(&mut info, cut), "seed {seed}: {info:?} would be merged again under {cut:?}");
+    }
     let tombstones = RangeTombstones::union(sources.iter().map(|s| &*s.1));
     assert_eq!(RangeTombstones::union([&*hot.1, &*cold.1]), rules.surviving(&tombstones), "seed {seed}");
     let one = route(sources, rules, None, 1 << 40);
@@ -225,6 +247,55 @@ fn check_places(seed: u64, made: &Routed<Made>, cut: Cut, spans: &[Span], source
     for tables in [&made.hot, &made.cold] {
         let firsts = |t: &Made| t.entries.first().map(|e| e.0.0.clone());
         assert!(tables.windows(2).all(|w| firsts(&w[0]) < firsts(&w[1]) || w.iter().any(|t| t.entries.is_empty())), "seed {seed}");
+    }
+}
+
+/// What picks tables and what divides them agree: under a later cut, something goes down (or is found to wait for its number) if and only if
+/// a table says so.
+#[test]
+fn a_table_is_due_if_a_merge_would_take_something_down() {
+    let all = [Span::default()];
+    let (mut due, mut not, mut waits) = (0, 0, 0);
+    for seed in 0..4000 {
+        let mut rng = Rng(seed);
+        let case = Case::random(&mut rng);
+        let to = case.parts.1;
+        let old = Cut { seq: rng.below(to as u64 + 1), time: rng.below(260) };
+        let hot = route(&[written(&case.history, 0, to)], &case.rules(Some(old), 0), Some((old, &all)), 1 << 20).hot;
+        let [table] = hot.as_slice() else { continue };
+        let later = Cut { seq: old.seq + rng.below(20), time: old.time + rng.below(20) };
+        let bound = table.entries.iter().filter(|e| seq_of(e.0.1) == 0).map(|e| e.1).max().unwrap_or(0);
+        let is_due = |table: &Made, old: Cut| Young { after: old.seq, since: old.time }.due(&table.info()) > 0;
+        let again = route(&[level(&hot)], &case.rules(None, bound), Some((later, &all)), 1 << 20);
+        let sinks = !again.cold.is_empty();
+        if !is_due(table, later) {
+            not += 1;
+            assert!(!sinks, "seed {seed}: {later:?}");
+        } else if sinks {
+            due += 1;
+        } else {
+            waits += 1;
+            assert!(again.hot.iter().all(|table| !is_due(table, later)), "seed {seed}: {later:?}");
+        }
+    }
+    assert!(due > 500 && not > 500 && waits > 10, "{due} {not} {waits}");
+}
+
+#[test]
+fn a_merge_that_changed_nothing_is_not_done_again_under_the_same_cut() {
+    let old = Cut { seq: 50, time: 100 };
+    let young = Young { after: old.seq, since: old.time };
+    // It says of itself what cannot be, as the merge put it up.
+    let timed = Some(Timed { entries: 5, times: (90, 300), others: (40, 80) });
+    for (timed, kept) in [(None, (51, 80)), (timed, (51, 80))] {
+        let mut table = TableInfo { bytes: 1000, entries: 10, min_seq: 40, max_seq: 80, timed, ..TableInfo::default() };
+        assert!(young.due(&table) > 0);
+        assert!(!keep(&mut table, old));
+        assert_eq!((young.due(&table), table.by_number(), table.min_seq), (0, Some(kept), 40));
+        assert_eq!(table.by_time(), timed.map(|_| (101, 300)));
+        assert!(keep(&mut table, old), "it is told once");
+        let later = Young { after: 60, since: 100 };
+        assert!(later.due(&table) > 0, "time goes on");
     }
 }
 

@@ -1,13 +1,14 @@
 //! Runs `testdata/compaction/*.txt`: blocks of a command, its lines, `----` and the expected answer. `REWRITE=1` writes
 //! the answers anew.
 //!
-//! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table), `settings`, `busy`,
+//! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table, and
+//! `timed=10 times=900-1000 others=1-90` gives some of its entries times of their own), `settings`, `busy`,
 //! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
 //! `pick apply` also changes the tree as if the job had made one table of all inputs, and another one of what is young in them.
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, Span, Young, check_shape, manual, picker};
 use super::apply;
-use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
 use std::collections::HashSet;
@@ -163,7 +164,7 @@ impl State {
         };
         let (oldest, newest) = (seqs().min().unwrap_or(0), seqs().max().unwrap_or(0));
         let Some(hot) = &plan.hot else { return (vec![table(plan.bytes(), oldest, newest)], Vec::new()) };
-        let young = Young { after: hot.old.seq, since: 0 };
+        let young = Young { after: hot.old.seq, since: hot.old.time };
         let old: u64 = plan.tables().map(|t| young.due(t)).sum();
         let up = table(plan.bytes() - old, hot.old.seq + 1, newest);
         let up = TableInfo { settled: if plan.bottommost { up.bytes } else { 0 }, ..up };
@@ -212,6 +213,8 @@ fn table(line: &str) -> TableInfo {
     let mut words = rest.split_whitespace();
     let range = range(words.next().expect("a range"));
     let mut info = TableInfo { number: number(file), range, bytes: 64 << 20, entries: 1000, ..TableInfo::default() };
+    let ends = |text: &str| text.split_once('-').map(|(min, max)| (number(min), number(max))).expect("min-max");
+    let mut timed = Timed { entries: 0, times: (u64::MAX, 0), others: (u64::MAX, 0) };
     for word in words {
         match pair(word) {
             ("bytes", v) => info.bytes = number(v),
@@ -219,14 +222,14 @@ fn table(line: &str) -> TableInfo {
             ("tombstones", v) => info.tombstones = number(v),
             ("newest", v) => info.newest_time = number(v),
             ("settled", v) => info.settled = number(v),
-            ("seq", v) => {
-                let (min, max) = v.split_once('-').expect("min-max");
-                (info.min_seq, info.max_seq) = (number(min), number(max));
-            }
+            ("seq", v) => (info.min_seq, info.max_seq) = ends(v),
+            ("timed", v) => timed.entries = number(v),
+            ("times", v) => timed.times = ends(v),
+            ("others", v) => timed.others = ends(v),
             other => panic!("table {other:?}"),
         }
     }
-    info
+    TableInfo { timed: (timed.entries > 0).then_some(timed), ..info }
 }
 
 /// `a-f`, or `a-f)` without its end.

@@ -3,8 +3,9 @@
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, Young, check_plan, check_shape, manual, picker, placing};
 use super::apply;
-use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::settings::{FamilySettings, Preclude, Style};
+use crate::times::Cut;
 use sinter_storage::store::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ struct World {
     idle_seconds: u64,
     /// When each number was written.
     times: Vec<u64>,
+    /// Every third entry goes by a time of its own.
+    timed: bool,
     cursor: u32,
     merges: u64,
     moves: u64,
@@ -90,6 +93,7 @@ impl World {
             next_seq: 1,
             idle_seconds: 0,
             times: vec![0],
+            timed: false,
             cursor: 0,
             merges: 0,
             moves: 0,
@@ -114,6 +118,19 @@ impl World {
         self.settings.places_by_age().then_some(Young { after, since })
     }
 
+    /// The time that an entry goes by instead of its number: long ago, never, about then.
+    fn own_time(&self, seq: u64) -> Option<u64> {
+        let time = self.times[seq as usize];
+        (self.timed && seq.is_multiple_of(3)).then(|| [0, u64::MAX, time.saturating_sub(200), time, time + 500][(seq / 3 % 5) as usize])
+    }
+
+    fn timed(&self, content: &Content) -> Option<Timed> {
+        let (own, others): (Vec<u64>, Vec<u64>) = content.values().map(|e| e.0).partition(|seq| self.own_time(*seq).is_some());
+        let times: Vec<u64> = own.iter().filter_map(|seq| self.own_time(*seq)).collect();
+        let ends = |of: &[u64]| (of.iter().copied().min().unwrap_or(u64::MAX), of.iter().copied().max().unwrap_or(0));
+        (!times.is_empty()).then(|| Timed { entries: times.len() as u64, times: ends(&times), others: ends(&others) })
+    }
+
     fn table(&mut self, content: Content) -> TableInfo {
         let key = |k: &u32| k.to_be_bytes().to_vec();
         let smallest = key(content.keys().next().expect("not empty"));
@@ -129,7 +146,8 @@ impl World {
             max_seq: seqs().max().unwrap_or(0),
             entries: content.len() as u64,
             tombstones: content.values().filter(|e| e.1).count() as u64,
-            newest_time: seqs().map(|seq| self.times[seq as usize]).max().unwrap_or(0),
+            newest_time: seqs().map(|seq| self.own_time(seq).unwrap_or(self.times[seq as usize])).max().unwrap_or(0),
+            timed: self.timed(&content),
             ..TableInfo::default()
         };
         self.content.insert(number, content);
@@ -200,7 +218,8 @@ impl World {
         } else {
             let last = self.settings.num_levels - 1;
             let young = self.young().filter(|_| plan.output_level == last);
-            let is_old = |t: &Arc<TableInfo>| young.is_none_or(|young| t.max_seq <= young.after);
+            let old = young.map_or(Cut::ALL, |young| Cut { seq: young.after, time: young.since });
+            let is_old = |t: &Arc<TableInfo>| self.content[&t.number].values().all(|e| old.covers(e.0, self.own_time(e.0)));
             assert!(plan.tables().all(is_old), "seed {}: young data is carried down\n{plan:?}", self.seed);
             self.moves += 1;
             self.version = apply(&self.version, &choice, Vec::new(), Vec::new());
@@ -236,6 +255,8 @@ impl World {
         let (mut hot, mut cold) = (self.cut_by_spans(plan, &hot), self.cut(cold, plan.target_file_size));
         self.written += hot.iter().chain(&cold).map(|t| t.bytes).sum::<u64>();
         placing::settle(plan.tables(), plan.bottommost, &mut hot, &mut cold);
+        let old = plan.hot.as_ref().map_or(Cut::ALL, |hot| hot.old);
+        assert!(hot.iter_mut().all(|table| placing::keep(table, old)), "seed {}: what is old went up", self.seed);
         let open = |tables: &[TableInfo]| tables.iter().map(placing::unsettled).sum::<u64>();
         let settled = plan.hot.is_some() && open(&hot) + open(&cold) < plan.tables().map(|t| placing::unsettled(t)).sum();
         assert!(effect || settled || plan.reason == Reason::Manual, "seed {}: a merge without effect\n{plan:?}", self.seed);
@@ -246,8 +267,9 @@ impl World {
     fn divide(&mut self, plan: &Plan, merged: Content) -> (Content, Content) {
         let Some(hot) = &plan.hot else { return (Content::new(), merged) };
         let is_free = |key: &u32| hot.spans.iter().any(|span| span.contains(&key.to_be_bytes()));
-        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| entry.0 > hot.old.seq && is_free(key));
-        let sunk = down.values().filter(|entry| entry.0 > hot.old.seq).count() as u64;
+        let is_young = |entry: &Entry| !hot.old.covers(entry.0, self.own_time(entry.0));
+        let (up, down): (Content, Content) = merged.into_iter().partition(|(key, entry)| is_young(entry) && is_free(key));
+        let sunk = down.values().filter(|entry| is_young(entry)).count() as u64;
         let counts = [up.len() as u64, down.len() as u64 - sunk, sunk];
         self.placed.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
         (up, down)
@@ -429,6 +451,19 @@ fn trees_that_place_by_age_stay_sound() {
             let [hot, cold, _] = world.placed;
             assert!(hot > 0 && (cold > 50 || seed / 2 % 3 == 2), "seed {seed}: {:?}", world.placed);
         }
+    }
+}
+
+/// Entries go by times of their own, which may be older or younger than their numbers: no merge is done for nothing.
+#[test]
+fn trees_whose_entries_have_times_of_their_own_stay_sound() {
+    for seed in 600..616 {
+        let style = if seed % 2 == 0 { Style::Leveled } else { Style::Universal };
+        let mut world = World::new(seed, style, seed % 4 < 2);
+        world.timed = true;
+        world.preclude([20, 300, 3000][seed as usize / 2 % 3]);
+        run_world(&mut world, seed > 607);
+        assert!(world.placed[0] > 0 && world.placed[1] > 0, "seed {seed}: {:?}", world.placed);
     }
 }
 

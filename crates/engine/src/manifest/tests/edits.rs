@@ -81,6 +81,19 @@ fn settled_bytes_stand_behind_their_table() {
 }
 
 #[test]
+fn times_of_their_own_stand_behind_their_table() {
+    let with = |timed| {
+        let info = TableInfo { timed, ..(*table(12, "apple", "pear")).clone() };
+        Edit { tables: in_family(3, [add(0, 12, Arc::new(info))]), ..Edit::default() }
+    };
+    let some = Some(Timed { entries: 3, times: (5, 300), others: (1, 9) });
+    let (without, bytes) = (encoded(&with(None)), encoded(&with(some)));
+    assert_eq!(bytes[without.len()..], [0x95, 7, 12, 5, 0xac, 0x02, 1, 9, 3]);
+    assert_eq!(Edit::decode(&bytes), Some(with(some)));
+    assert_eq!(Edit::decode(&bytes[without.len()..]), None);
+}
+
+#[test]
 fn random_edits_round_trip() {
     for seed in 0..100 {
         let random = &mut Random(seed);

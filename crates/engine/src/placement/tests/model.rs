@@ -125,7 +125,7 @@ impl Tree {
             runs.iter().for_each(|run| run.holding().add_to(&mut ages, now));
             ages
         };
-        if (self.now / MEMTABLE) % self.flushes != 0 {
+        if !(self.now / MEMTABLE).is_multiple_of(self.flushes) {
             // As the universal style does: of similar size.
             while self.runs.len() > 1 && self.runs[0].bytes() >= self.runs[1].bytes() {
                 let rest = self.runs.split_off(2);
