@@ -15,7 +15,8 @@ pub const SLOWEST_DELAY: u64 = 16 << 20;
 /// What the pace of a family's writers depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaceInput {
-    /// Leveled: runs on level 0. Universal: runs in all.
+    /// Leveled: runs on level 0. Universal: runs in all; where data is placed by age, those of the last two levels are one, because they
+    /// are what the others are merged into, and no compaction makes them fewer.
     pub runs: usize,
     /// Runs at which writers are slowed.
     pub slowdown_runs: usize,
@@ -36,7 +37,11 @@ impl PaceInput {
     pub fn of(version: &Version, settings: &FamilySettings, full_memtables: usize) -> PaceInput {
         let runs = match settings.style {
             Style::Leveled => version.levels.first().map_or(0, Vec::len),
-            Style::Universal => version.levels.iter().map(Vec::len).sum(),
+            Style::Universal => {
+                let merged_into = if settings.places_by_age() { 2 } else { 0 };
+                let (above, below) = version.levels.split_at(version.levels.len().saturating_sub(merged_into));
+                above.iter().map(Vec::len).sum::<usize>() + usize::from(below.iter().any(|runs| !runs.is_empty()))
+            }
         };
         PaceInput {
             runs,
@@ -121,6 +126,8 @@ fn between(value: u64, soft: u64, hard: u64, reason: StopReason) -> Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::Run;
+    use crate::settings::Preclude;
 
     fn at(runs: usize, debt: u64) -> Pace {
         pace(&PaceInput { runs, slowdown_runs: 20, stop_runs: 36, debt, soft_debt: 64, hard_debt: 256, full_memtables: 9 })
@@ -142,6 +149,27 @@ mod tests {
         assert_eq!(at(36, 0), Pace::Stop(StopReason::Runs));
         assert_eq!(at(0, 256), Pace::Stop(StopReason::Debt));
         assert!(matches!(at(35, 255), Pace::Delay { bytes_per_second } if (SLOWEST_DELAY..2 * SLOWEST_DELAY).contains(&bytes_per_second)));
+    }
+
+    #[test]
+    fn runs_that_stay_hold_nobody_back() {
+        let mut version = Version::empty(4);
+        for (level, count) in [(0, 2), (1, 1), (2, 1), (3, 8)] {
+            version.levels[level] = (0..count).rev().map(|number| Run { number, tables: Vec::new() }).collect();
+        }
+        let runs = |style, age, levels: usize| {
+            let settings = FamilySettings {
+                style,
+                num_levels: 4,
+                preclude_last_level_data_seconds: Preclude::Seconds(age),
+                ..FamilySettings::default()
+            };
+            let mut version = version.clone();
+            version.levels[levels..].fill(Vec::new());
+            PaceInput::of(&version, &settings, 0).runs
+        };
+        assert_eq!([runs(Style::Leveled, 0, 4), runs(Style::Universal, 0, 4), runs(Style::Universal, 60, 4)], [2, 12, 4]);
+        assert_eq!([4, 3, 2, 1, 0].map(|levels| runs(Style::Universal, 60, levels)), [4, 4, 3, 2, 0]);
     }
 
     #[test]
