@@ -146,7 +146,7 @@ impl Inner {
         if self.activated.load(Ordering::Acquire) >= number {
             return Ok(());
         }
-        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+        self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
         let mut shared = self.shared.lock();
         let edit = Edit { new_logs: vec![number], ..Edit::default() };
         self.log_edit(&mut shared, &edit)?;

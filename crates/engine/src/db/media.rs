@@ -43,6 +43,11 @@ impl Media {
         self.tiers.as_ref().and_then(|tiers| tiers.place(id)).unwrap_or(Temperature::Unknown)
     }
 
+    /// The primary store alone: whoever made names only there need not wait for slower ones.
+    pub fn primary(&self) -> &dyn Store {
+        self.store_of(Temperature::Unknown).unwrap_or(&*self.store)
+    }
+
     /// The store of one tier.
     pub fn store_of(&self, temperature: Temperature) -> Option<&dyn Store> {
         self.members.iter().find(|member| member.temperature == temperature).map(|member| &*member.meter as &dyn Store)

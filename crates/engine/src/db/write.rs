@@ -362,7 +362,7 @@ impl Inner {
         self.sync_retired()?;
         if state.log.is_none() {
             // The last segment is torn, and retired: its name is all that is missing.
-            return self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()));
+            return self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()));
         }
         self.activate(state)?;
         let start = self.clock.monotonic_ns();

@@ -127,6 +127,24 @@ fn data_moves_to_the_slow_directory_as_it_grows_old_and_is_found_again() {
 }
 
 #[test]
+fn a_synced_write_does_not_wait_for_a_slow_tier() {
+    let (primary, cold) = (Arc::new(FaultStore::new(memory())), Arc::new(FaultStore::new(memory())));
+    let builder = builder().settings(inline()).tier_store(Temperature::Cold, cold.clone()).family("default", aged("cold"));
+    let db = builder.open_store(primary.clone()).unwrap();
+    for round in 0..3 {
+        fill(&db, 500, 60 + round);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+    }
+    assert_eq!(places(&db), ["cold"]);
+    // Tables were deleted there, which need not be durable, and the log has a segment that is not known to be.
+    let syncs = || [&primary, &cold].map(|store| store.count(Operation::SyncNames));
+    let [of_primary, of_cold] = syncs();
+    db.put_with(&db.default_family(), b"key", b"value", &SYNC).unwrap();
+    let [primary, cold] = syncs();
+    assert!(primary > of_primary && cold == of_cold, "{of_primary} to {primary}, {of_cold} to {cold}");
+}
+
+#[test]
 fn more_than_two_directories_are_a_chain() {
     let place = Place::new();
     let db = place.open(&["cold=slow", "ice=tape"], "hot 1h, cold 1d, ice").unwrap();
