@@ -88,6 +88,22 @@ const EDITS: &[(&str, Edit)] = &[
         (v.family.max_size_amplification_percent, v.db.max_subcompactions) = (50, 4);
     }),
     ("universal, placed by age, never old", |v| placed(v, Style::Universal, 1_000_000)),
+    ("placed by age, times of their own", |v| {
+        placed(v, Style::Leveled, 300);
+        v.timed = true;
+    }),
+    ("universal, placed by age, times of their own", |v| {
+        placed(v, Style::Universal, 300);
+        v.timed = true;
+    }),
+    ("placed by an age that the engine finds", |v| {
+        placed(v, Style::Leveled, 0);
+        v.family.preclude_last_level_data_seconds = Preclude::Auto;
+    }),
+    ("universal, placed by an age that the engine finds, times of their own", |v| {
+        placed(v, Style::Universal, 0);
+        (v.family.preclude_last_level_data_seconds, v.timed) = (Preclude::Auto, true);
+    }),
     ("placed by age, background threads", |v| {
         placed(v, Style::Universal, 300);
         (v.db.max_background_jobs, v.db.max_subcompactions) = (3, 2);
@@ -163,7 +179,8 @@ pub fn changed(settings: &FamilySettings, what: u64) -> FamilySettings {
         5 => new.write_buffer_size = [8 << 10, 32 << 10, 1 << 20][pick % 3],
         6 => new.level_compaction_dynamic_level_bytes = !settings.level_compaction_dynamic_level_bytes,
         7 | 8 if settings.num_levels > 2 => {
-            new.preclude_last_level_data_seconds = Preclude::Seconds([0, 20, 1000, 100_000][pick % 4]);
+            let ages = [0, 20, 1000, 100_000].map(Preclude::Seconds);
+            new.preclude_last_level_data_seconds = ages.get(pick % 5).copied().unwrap_or(Preclude::Auto);
         }
         _ => (new.bloom_bits_per_key, new.level0_file_num_compaction_trigger) = ([0.0, 10.0][pick % 2], 2 + pick % 5),
     }
