@@ -146,8 +146,7 @@ impl Inner {
     pub(super) fn may_compact(&self, shared: &Shared) -> bool {
         // Not bounded by the threads: compactions by hand count, too, but run on the threads of callers.
         // A move between tiers takes no CPU to speak of.
-        let running = shared.busy_output.len() - usize::from(shared.moving).min(shared.busy_output.len());
-        running < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
+        shared.compactions() < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
     }
 
     fn compactions_at_once(&self) -> usize {

@@ -231,6 +231,11 @@ impl Shared {
             hold_deletes: 0,
         }
     }
+
+    /// Compactions that run: moves between tiers are none, and a merge is one, however many levels it writes to.
+    fn compactions(&self) -> usize {
+        self.running.saturating_sub(self.flushing.len() + usize::from(self.moving))
+    }
 }
 
 /// What an open database is made of besides its settings.

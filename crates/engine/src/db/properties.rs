@@ -163,7 +163,7 @@ impl Db {
             "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
-            "rocksdb.num-running-compactions" => self.inner.shared.lock().busy_output.len() as u64,
+            "rocksdb.num-running-compactions" => self.inner.shared.lock().compactions() as u64,
             "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
             "sinterdb.memory-split" => return Some(self.inner.memory_lines()),
             "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),

@@ -1,11 +1,13 @@
 use super::*;
 use crate::clock::ManualClock;
+use crate::compaction::{Hot, Plan};
 use crate::db::Db;
 use crate::db::mem::Mem;
 use crate::db::view::View;
 use crate::pacing::{Pace, StopReason};
 use crate::settings::Budgets;
-use sinter_storage::store::MemoryStore;
+use crate::times::Cut;
+use sinter_storage::store::{MemoryStore, Reason};
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -149,22 +151,50 @@ fn as_many_compactions_run_as_there_are_processors() {
     db.inner.watch_limits(4_000_000_000);
     let mut shared = db.inner.shared.lock();
     assert!(db.inner.may_compact(&shared));
-    shared.busy_output.push((0, 1, Default::default()));
+    shared.running = 1;
     assert!(!db.inner.may_compact(&shared));
-    shared.busy_output.clear();
+    shared.running = 0;
     drop(shared);
     // A compaction by hand may take hours, and runs on its caller's thread: it must not keep writers of other families waiting.
     let db2 = made.open(DbSettings { max_background_jobs: 2, ..DbSettings::default() });
     let mut shared = db2.inner.shared.lock();
-    shared.busy_output.push((0, 1, Default::default()));
+    shared.running = 1;
     assert!(!db2.inner.may_compact(&shared));
     db2.inner.pressure.set(&Pace::Stop(StopReason::Runs));
     assert!(db2.inner.may_compact(&shared));
     db2.inner.pressure.set(&Pace::Free);
-    shared.busy_output.clear();
+    shared.running = 0;
     drop(shared);
     db.put(b"k", b"v").unwrap();
     db.flush().unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_merge_counts_once_however_many_levels_it_writes_to() {
+    let made = Made::new("max");
+    made.put("cg/box/cpu.max", "150000 100000\n");
+    let db = made.open(DbSettings { max_background_jobs: 8, ..DbSettings::default() });
+    db.inner.watch_limits(1);
+    let core = db.default_family().core;
+    let hot = Hot { run: 0, old: Cut::ALL, spans: Vec::new(), grandparents: Vec::new(), target_file_size: 1 };
+    let plan = Plan {
+        reason: Reason::Age,
+        inputs: Vec::new(),
+        output_level: 3,
+        output_run: 0,
+        hot: Some(hot),
+        bottommost: false,
+        grandparents: Vec::new(),
+        target_file_size: 1,
+    };
+    let mut shared = db.inner.shared.lock();
+    db.inner.mark(&mut shared, &core, &plan);
+    assert_eq!((shared.busy_output.len(), shared.compactions()), (2, 1));
+    assert!(db.inner.may_compact(&shared), "two may run");
+    db.inner.unmark(&mut shared, &core, &plan);
+    assert_eq!((shared.busy_output.len(), shared.compactions()), (0, 0));
+    drop(shared);
     db.close().unwrap();
 }
 
