@@ -113,9 +113,9 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
 fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
     let mut list = Vec::new();
     for family in state.families.values() {
-        let ages = FamilySettings::from_stored(&family.settings).map(|(settings, _)| settings.temperature_ages).unwrap_or_default();
-        list.extend(family.version.tables().map(|(_, _, table)| {
-            let wanted = ages.at(table.newest_time, now).unwrap_or(table.temperature);
+        let settings = FamilySettings::from_stored(&family.settings).map(|(settings, _)| settings).unwrap_or_default();
+        list.extend(family.version.tables().map(|(level, _, table)| {
+            let wanted = settings.temperature_of(level, table.newest_time, table.temperature, now);
             Placed { table, place: all.place(FileId::table(table.number)), wanted }
         }));
     }

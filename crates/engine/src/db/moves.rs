@@ -95,7 +95,7 @@ impl Inner {
             let settings = core.settings.load();
             let version = core.view.load().tree.version.clone();
             for (level, run, table) in version.tables() {
-                let wanted = settings.temperature_ages.at(table.newest_time, now).unwrap_or(table.temperature);
+                let wanted = settings.temperature_of(level, table.newest_time, table.temperature, now);
                 let lies = tiers.place(FileId::table(table.number));
                 let taken = shared.busy.contains(&table.number) || shared.damaged.contains_key(&table.number);
                 if lies.is_some_and(|lies| lies != tiers.serving(wanted)) && !taken {

@@ -554,14 +554,14 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         last_level_temperature,
         Temperature {},
         "last_level_temperature",
-        "Of tables that are written to the last level: what places files goes by it. unknown: default_write_temperature.",
+        "Of the tables of the last level: what places files goes by it. unknown: default_write_temperature.",
         "",
     ),
     plain!(
         default_write_temperature,
         Temperature {},
         "default_write_temperature",
-        "Of all other tables when they are written. A table that moves to another level keeps its own.",
+        "Of all other tables when they are written. A table that moves to another level keeps its own, but for the last.",
         "",
     ),
 ];

@@ -247,11 +247,16 @@ impl FamilySettings {
 
     /// The temperature of tables that are written to a level.
     pub fn temperature_at(&self, level: usize) -> Temperature {
-        let is_last = level + 1 >= self.num_levels;
-        if is_last && self.last_level_temperature != Temperature::Unknown {
-            self.last_level_temperature
-        } else {
-            self.default_write_temperature
-        }
+        self.temperature_of_last(level).unwrap_or(self.default_write_temperature)
+    }
+
+    /// How warm a table of a level should be by `now`, whose newest write was at `newest` and which was written as `written`: by its age, if
+    /// ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
+    pub fn temperature_of(&self, level: usize, newest: u64, written: Temperature, now: u64) -> Temperature {
+        self.temperature_ages.at(newest, now).or(self.temperature_of_last(level)).unwrap_or(written)
+    }
+
+    fn temperature_of_last(&self, level: usize) -> Option<Temperature> {
+        Some(self.last_level_temperature).filter(|last| level + 1 >= self.num_levels && *last != Temperature::Unknown)
     }
 }

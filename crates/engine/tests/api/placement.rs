@@ -365,6 +365,39 @@ fn data_in_order_of_time_is_not_rewritten_to_sink() {
     assert!(compacted < flushed / 4, "{compacted} of {flushed} bytes were rewritten");
 }
 
+/// The last level lies on its medium however tables came there: as they were, or before there was one.
+#[test]
+fn what_is_on_the_last_level_lies_on_the_slow_medium() {
+    let settings = FamilySettings {
+        compression: sinterdb::codec::Compression::default().into(),
+        default_write_temperature: Temperature::Unknown,
+        ..aged(Style::Leveled, 1000)
+    };
+    let (world, cold) = (World::new(settings), memory());
+    let check = |world: &World, what: &str| {
+        world.db.wait_for_compactions().unwrap();
+        let version = world.db.version(&world.db.default_family()).unwrap();
+        assert!(!world.tables(LAST).is_empty(), "{what}: {:?}", world.levels());
+        for (level, _, table) in version.tables() {
+            let expected = if level == LAST { Temperature::Cold } else { Temperature::Unknown };
+            assert_eq!(world.db.tier_of(table.number).unwrap(), expected, "{what}: a table of level {level}");
+        }
+    };
+    let write = |world: &World, from: usize, to: usize| (from..to).for_each(|n| world.write(100 * n as u64, 200 * n, 200 * n + 200));
+    write(&world, 0, 30);
+    world.db.wait_for_compactions().unwrap();
+    assert!(!world.tables(LAST).is_empty());
+    let World { db, clock, store } = world;
+    db.close().unwrap();
+    let builder = builder().settings(inline()).clock(clock.clone()).tier_store(Temperature::Cold, cold);
+    let world = World { db: try_open(&store, builder).unwrap(), clock, store };
+    check(&world, "attached");
+    write(&world, 30, 60);
+    check(&world, "moved down");
+    (0..60).for_each(|n| world.check(200 * n, 100 * n as u64));
+    world.db.check_ledger().unwrap();
+}
+
 #[test]
 fn reads_are_counted_by_where_data_lies() {
     let world = World::new(aged(Style::Universal, 1000));
