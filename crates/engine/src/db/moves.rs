@@ -1,8 +1,9 @@
 //! Moves of whole tables to the tier where they belong: data that grew old, that found no room before, or whose tier was attached later.
 //!
 //! A move is the last of all jobs, and there is one at a time. It has a thread of its own, so that a slow medium keeps nobody waiting who
-//! merges or flushes; it begins only while writers are free and no compaction could be done. The table is written again under a
-//! new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
+//! merges or flushes; it begins only while writers are free and no compaction could be done. Where the primary store is full, it does not
+//! wait for that: compactions fail for want of room, and what moves away makes some. The table is written again under a new number, frame
+//! by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
 //!
 //! * A crash before the edit is fine: the copy is a file that nothing names. After it: the old table is.
 //! * A tier without room is no failure: the table stays where it is, which is a hotter one, and is tried again later.
@@ -66,11 +67,12 @@ impl Inner {
     /// The table that has been in the wrong place for longest, marked as being moved.
     pub(super) fn next_move(&self, shared: &mut Shared) -> Option<Job> {
         let tiers = self.media.tiers.as_ref()?;
-        if shared.moving || !self.pressure.is_free() {
+        let is_full = shared.blocked.is_some();
+        if shared.moving || !(is_full || self.pressure.is_free()) {
             return None;
         }
         let Candidate { core, level, run, table, wanted } = self.pick_move(shared, tiers)?;
-        if self.is_compaction_due(shared) {
+        if !is_full && self.is_compaction_due(shared) {
             return None;
         }
         let plan = Plan {

@@ -63,6 +63,13 @@ impl Inner {
         if shared.closing || self.ended.load(Ordering::Acquire) {
             return None;
         }
+        // Without room for anything else, what belongs elsewhere goes first.
+        if takes == Takes::All
+            && shared.blocked.is_some()
+            && let Some(job) = self.next_move(shared)
+        {
+            return Some(job);
+        }
         let flush = if matches!(takes, Takes::Compactions | Takes::Moves) { None } else { self.next_flush(shared) };
         if flush.is_some() || takes == Takes::Flushes {
             return flush;
@@ -377,7 +384,7 @@ impl Inner {
             expired: self.expired(&settings),
             zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),
             placement: self.placement(core, &settings),
-            times: if settings.window() > 0 { self.shared.lock().state.times.clone() } else { Arc::default() },
+            times: if settings.window() > 0 || settings.places_by_age() { self.shared.lock().state.times.clone() } else { Arc::default() },
         })
     }
 

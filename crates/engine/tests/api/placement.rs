@@ -398,6 +398,47 @@ fn what_is_on_the_last_level_lies_on_the_slow_medium() {
     world.db.check_ledger().unwrap();
 }
 
+/// The fast medium is full of what belongs on the slow one by now. Moving that makes room, and nothing else could.
+#[test]
+fn a_full_fast_medium_is_relieved_by_what_belongs_elsewhere() {
+    let clock = Arc::new(ManualClock::default());
+    clock.set_unix_seconds(START);
+    let (store, cold) = (memory(), memory());
+    let settings = FamilySettings { temperature_ages: "hot 1h, cold".parse().unwrap(), ..small() };
+    let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
+    let db = try_open(&store, builder.tier_store(Temperature::Cold, cold)).unwrap();
+    for round in 0..3 {
+        (0..100).for_each(|n| db.put(&key(n), &noise(n + round, 100)).unwrap());
+        db.flush().unwrap();
+    }
+    clock.advance_seconds(7200);
+    (0..100).for_each(|n| db.put(&key(n), &noise(n + 7, 100)).unwrap());
+    let used: u64 = store.list().unwrap().iter().map(|(_, bytes)| bytes).sum();
+    // Enough for an edit of the manifest, and not for a table.
+    store.set_capacity(Some(used + 4096));
+    assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
+    db.flush().unwrap();
+    let version = db.version(&db.default_family()).unwrap();
+    let moved = version.tables().filter(|(_, _, table)| db.tier_of(table.number).unwrap() == Temperature::Cold).count();
+    assert!(moved > 0, "{version:?}");
+    (0..100).for_each(|n| assert_eq!(db.get(&key(n)).unwrap().unwrap(), noise(n + 7, 100)));
+    db.check_ledger().unwrap();
+}
+
+/// The engine chooses in numbers; what that means in time goes with the tables, or what sank would be taken for young.
+#[test]
+fn what_the_engine_sends_to_the_last_level_is_known_to_be_old() {
+    for style in STYLES {
+        let world = World::new(FamilySettings { preclude_last_level_data_seconds: Preclude::Auto, ..aged(style, 0) });
+        (0..20).for_each(|n| world.write(100 * n as u64, 100 * n, 100 * n + 100));
+        world.compact(2000);
+        assert!(!world.tables(LAST).is_empty(), "{style:?}: {:?}", world.levels());
+        for table in world.tables(LAST) {
+            assert!(table.newest_time <= START + 1700, "{style:?}: {table:?}");
+        }
+    }
+}
+
 #[test]
 fn reads_are_counted_by_where_data_lies() {
     let world = World::new(aged(Style::Universal, 1000));
