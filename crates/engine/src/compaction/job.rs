@@ -370,6 +370,7 @@ impl Job<'_> {
         let factory = Factory { job: self, level: self.level, newest: left, to: to_key, samples };
         let upper = self.hot.map(|hot| Upper {
             old: hot.old,
+            zeroed_is_old: self.context.placement.is_some(),
             spans: &hot.spans,
             factory: Factory { level: self.level - 1, newest, ..factory },
             limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },

@@ -19,6 +19,8 @@ use crate::times::Cut;
 pub struct Upper<'a, F> {
     /// What is as old as this does not go there.
     pub old: Cut,
+    /// What lost its number is as old as this, whatever its number may have been: who chose the cut has kept all that it tells apart.
+    pub zeroed_is_old: bool,
     /// Where it may be, in key order.
     pub spans: &'a [Span],
     /// Makes its tables.
@@ -173,9 +175,10 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
         if first_of_key {
             upper.key = OneKey::default();
         }
-        let by_number = original_seq > upper.to.old.seq;
+        let counts_as = if upper.to.zeroed_is_old && seq_of(trailer) == 0 { 0 } else { original_seq };
+        let by_number = counts_as > upper.to.old.seq;
         let own_time = own_time(trailer, value);
-        let young = !upper.to.old.covers(original_seq, own_time);
+        let young = !upper.to.old.covers(counts_as, own_time);
         if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
             upper.placed.hot += 1;
             let first = !std::mem::replace(&mut upper.key.rose, true);

@@ -250,8 +250,8 @@ impl FamilySettings {
         self.temperature_of_last(level).unwrap_or(self.default_write_temperature)
     }
 
-    /// How warm a table of a level should be by `now`, whose newest write was at `newest` and which was written as `written`: by its age, if
-    /// ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
+    /// How warm a table of a level should be by `now`, whose newest write was at `newest` and which was written as `written`: by its age,
+    /// if ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
     pub fn temperature_of(&self, level: usize, newest: u64, written: Temperature, now: u64) -> Temperature {
         self.temperature_ages.at(newest, now).or(self.temperature_of_last(level)).unwrap_or(written)
     }

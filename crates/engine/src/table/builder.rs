@@ -265,7 +265,9 @@ impl TableBuilder {
             None => self.ages.numbered(original_seq),
         }
         if let Some(held) = &mut self.held {
-            held.add(original_seq, (key.len() + value.len()) as u64);
+            // As old as anything, once it has lost its number.
+            let seq = if key::seq_of(trailer) == 0 { 0 } else { original_seq };
+            held.add(seq, (key.len() + value.len()) as u64);
         }
         if key::seq_of(trailer) == 0 {
             p.zeroed_seq = p.zeroed_seq.max(Some(original_seq));

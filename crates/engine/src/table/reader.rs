@@ -322,9 +322,10 @@ impl Table {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
     }
 
-    /// What it says of how old its bytes are.
+    /// What it says of how old its bytes are. What lost its number may be as old as anything.
     pub fn holding(&self) -> Holding<'_> {
-        Holding { bytes: self.info.bytes, seqs: (self.info.min_seq, self.info.max_seq), held: &self.properties.held }
+        let oldest = if self.zeroed_seq() > 0 { 0 } else { self.info.min_seq };
+        Holding { bytes: self.info.bytes, seqs: (oldest, self.info.max_seq), held: &self.properties.held }
     }
 
     /// Forgets its blocks in the cache: the table was deleted.

@@ -152,3 +152,28 @@ fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
         assert!(budget.contains(&switched_on) && budget.contains(&reopened), "{style:?}: {switched_on:.2}, {reopened:.2} of the data");
     }
 }
+
+/// What lost its number before the engine was asked may be of any age. It stays where it is: no budget has room for all of it.
+#[test]
+fn data_from_before_is_not_fetched_up() {
+    for style in [Style::Universal, Style::Leveled] {
+        let run = Run::new(&memory(), Preclude::Seconds(0), style);
+        let change = |change: &dyn Fn(&mut FamilySettings)| {
+            let family = run.db.default_family();
+            let mut settings = run.db.family_settings(&family).unwrap();
+            change(&mut settings);
+            run.db.change_family_settings(&family, settings).unwrap();
+        };
+        let merge = || run.db.compact_range(&run.db.default_family(), None, None).unwrap();
+        change(&|settings| settings.preserve_internal_time_seconds = 0);
+        (0..KEYS).for_each(|n| run.db.put(&key(n * 1013 % KEYS), &noise(n, 100)).unwrap());
+        merge();
+        change(&|settings| settings.preclude_last_level_data_seconds = Preclude::Auto);
+        for round in 1..5 {
+            (0..KEYS / 20).for_each(|n| run.db.put(&key(round * KEYS + n), &noise(n, 100)).unwrap());
+            merge();
+            let expected = round as f64 / (20 + round) as f64;
+            assert!((run.fast() - expected).abs() < 0.04, "{style:?}: {:.3}, not {expected:.3}\n{}", run.fast(), run.tiering());
+        }
+    }
+}
