@@ -287,7 +287,7 @@ impl Builder {
         for (family, settings) in state.families.values().zip(family_settings) {
             let auto = Auto::new(self.clock.clone(), has_threads);
             let times = auto.read_times();
-            let opener = TableOpener { media: &media, db: state.db, cache: &cache, times, tolerant: self.read_only };
+            let opener = TableOpener { media: &media, db: state.db, cache: &cache, times, tolerant: self.read_only, opened: &[] };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, clock.unix_seconds());
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
@@ -440,7 +440,7 @@ impl Inner {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
         let times = core.auto.read_times();
-        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false };
+        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
         let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));

@@ -97,6 +97,15 @@ impl Inner {
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
         self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+        let times = core.auto.read_times();
+        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
+        // Before the lock: nobody is to wait because they lie on a slow medium.
+        let new = edit.tables.iter().filter_map(|change| match &change.change {
+            Change::Add { table, .. } => Some(opener.open(table)),
+            Change::Remove { .. } | Change::Move { .. } => None,
+        });
+        let opened = new.collect::<Result<Vec<_>>>()?;
+        let opener = TableOpener { opened: &opened, ..opener };
         let mut shared = self.shared.lock();
         if core.dropped.load(Ordering::Acquire) {
             return Ok(false);
@@ -105,7 +114,6 @@ impl Inner {
         edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
-        let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times: core.auto.read_times(), tolerant: false };
         let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
         self.log_edit(&mut shared, edit)?;
         let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();

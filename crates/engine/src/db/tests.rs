@@ -5,8 +5,10 @@
 use super::schedule::{Job, Takes};
 use super::*;
 use crate::settings::{FamilySettings, Style};
-use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, MemoryStore, Operation, Store};
-use std::sync::mpsc;
+use sinter_storage::store::{
+    self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock,
+};
+use std::sync::{OnceLock, Weak, mpsc};
 
 /// A store in which a flush stops at its first call of one kind, until it is let go.
 struct Stage {
@@ -381,4 +383,60 @@ fn a_segment_that_was_not_to_be_does_not_shorten_the_one_before() {
         db.put_with(&db.default_family(), b"3", b"v", &durable).unwrap();
         check(3);
     }
+}
+
+/// A store on which it takes long to open a table: meanwhile others want to plan jobs and to switch memtables.
+struct Slow {
+    memory: MemoryStore,
+    inner: OnceLock<Weak<Inner>>,
+    opened: AtomicU64,
+}
+
+impl std::fmt::Debug for Slow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.memory.fmt(f)
+    }
+}
+
+impl Store for Slow {
+    fn create(&self, id: FileId, hint: &Hint) -> store::Result<Box<dyn Appender>> {
+        self.memory.create(id, hint)
+    }
+    fn open(&self, id: FileId) -> store::Result<Arc<dyn ReadAt>> {
+        if let Some(inner) = self.inner.get().and_then(Weak::upgrade).filter(|_| id.kind == FileKind::Table) {
+            assert!(inner.shared.try_lock().is_some(), "{id} is opened while others wait");
+            self.opened.fetch_add(1, Ordering::Relaxed);
+        }
+        self.memory.open(id)
+    }
+    fn delete(&self, id: FileId) -> store::Result<()> {
+        self.memory.delete(id)
+    }
+    fn list(&self) -> store::Result<Vec<(FileId, u64)>> {
+        self.memory.list()
+    }
+    fn sync_names(&self) -> store::Result<()> {
+        self.memory.sync_names()
+    }
+    fn free_bytes(&self) -> store::Result<Option<u64>> {
+        self.memory.free_bytes()
+    }
+    fn lock(&self) -> store::Result<Box<dyn StoreLock>> {
+        self.memory.lock()
+    }
+}
+
+#[test]
+fn nobody_waits_for_new_tables_to_be_opened() {
+    let slow = Arc::new(Slow { memory: MemoryStore::new(), inner: OnceLock::new(), opened: AtomicU64::new(0) });
+    let db = inline(slow.clone());
+    slow.inner.set(Arc::downgrade(&db.inner.0)).unwrap();
+    for round in 0..3 {
+        db.put(b"key", &[round]).unwrap();
+        db.flush().unwrap();
+    }
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    assert!(slow.opened.load(Ordering::Relaxed) > 3);
+    assert_eq!(db.get(b"key").unwrap().unwrap(), [2]);
+    db.close().unwrap();
 }

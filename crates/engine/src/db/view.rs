@@ -96,10 +96,15 @@ pub(crate) struct TableOpener<'a> {
     /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a
     /// compaction must not take such a tree for the whole.
     pub tolerant: bool,
+    /// Tables that were opened before, by who did not want to do it here.
+    pub opened: &'a [Arc<Table>],
 }
 
 impl TableOpener<'_> {
-    fn open(&self, info: &Arc<TableInfo>) -> Result<Arc<Table>> {
+    pub fn open(&self, info: &Arc<TableInfo>) -> Result<Arc<Table>> {
+        if let Some(table) = self.opened.iter().find(|table| table.info().number == info.number) {
+            return Ok(Arc::clone(table));
+        }
         let opened = Table::open(&*self.media.store, self.db, info.clone(), self.cache).map_err(|error| match error {
             // A table that the manifest names and the store does not have is damage, not a failure of the medium.
             Error::Io(reason) if reason.is_not_found() => Error::corrupt(FileId::table(info.number), 0, "the table is missing"),
