@@ -310,7 +310,7 @@ fn values_stay_as_long_as_their_own_time_is_young() {
 #[test]
 fn what_has_outlived_its_time_to_live_is_not_young() {
     for style in STYLES {
-        let world = World::new(FamilySettings { ttl_seconds: 500, ..aged(style, 10_000) });
+        let world = World::new(FamilySettings { ttl_seconds: 500, write_buffer_size: 1 << 20, ..aged(style, 10_000) });
         (0..300).for_each(|n| world.db.put(&key(n), &noise(n, 100)).unwrap());
         world.clock.advance_to(START + 200);
         // Takes a sample of the time.
