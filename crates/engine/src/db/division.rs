@@ -102,8 +102,7 @@ impl Inner {
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
-        let moves =
-            self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
+        let moves = !self.inline() && self.settings.moving_write_buffer() == Some(settings.write_buffer_size);
         moves.then(|| self.division.memtables() / 2)
     }
 
