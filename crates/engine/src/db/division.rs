@@ -68,9 +68,7 @@ impl Inner {
         let Some(split) = &mut tuner.split else { return };
         let memtables = split.observe(&seen);
         self.division.memtables.store(memtables, Ordering::Relaxed);
-        // Memtables that are larger than they are to be keep their bytes until they are flushed.
-        let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
-        self.memory.ask(memtables, cache);
+        self.memory.ask(memtables, split.cache(memtable_bytes));
     }
 
     /// What happened since the last look.

@@ -173,3 +173,21 @@ fn families_follow_a_budget_that_a_reopen_changes() {
     let db = Db::builder().settings(fixed).open_store(memory).unwrap();
     assert_eq!(db.inner.memtable_limit(&db.family("moves").unwrap().core) as u64, half);
 }
+
+#[test]
+fn memtables_beyond_the_budget_leave_the_cache_something() {
+    let memory = Arc::new(MemoryStore::new());
+    let (clock, db) = open(&memory, budgeted());
+    fill(&db);
+    let mut state = 1;
+    read_a_second(&db, &clock, &mut state);
+    assert!(db.inner.cache.used() > 0);
+    // One value larger than everything: it is taken, and flushed with the next write.
+    db.put(b"large", &vec![7; 2 * MEMORY as usize]).unwrap();
+    assert!(db.stats().memtable_bytes > MEMORY);
+    clock.advance_ns(1_000_000_000);
+    db.inner.divide_memory();
+    db.inner.watch_limits(clock.monotonic_ns());
+    assert_eq!(db.inner.cache.capacity(), MEMORY / 16);
+    assert!(db.inner.cache.used() > 0);
+}
