@@ -342,7 +342,12 @@ impl Inner {
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,
-            pacing: Some(Pacing { throttle: &self.throttle, room: &self.cpu, urgency: &|| self.urgency(core) }).filter(|_| !self.inline()),
+            pacing: (!self.inline()).then_some(Pacing {
+                throttle: &self.throttle,
+                room: &self.cpu,
+                urgency: &|| self.urgency(core),
+                tick: &|| self.tick_amid_work(),
+            }),
             expired: self.expired(&settings),
             zero_up_to: self.zero_up_to(&settings),
             times: if settings.window() > 0 { self.shared.lock().state.times.clone() } else { Arc::default() },
