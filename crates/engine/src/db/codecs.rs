@@ -3,7 +3,6 @@
 use super::family::FamilyCore;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
-use crate::ledger::Ticker;
 use crate::settings::Codecs;
 use std::sync::Arc;
 
@@ -32,18 +31,11 @@ impl Inner {
             now_ns,
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
-            operations: self.operations(),
+            operations: core.counters.operations(),
             for_files: self.memory.for_files(),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });
-    }
-
-    /// Reads, seeks and writes since the database was opened.
-    fn operations(&self) -> u64 {
-        let reads = [Ticker::NumberKeysRead, Ticker::NumberMultigetKeysRead, Ticker::NumberDbSeek];
-        let written = self.ledger.snapshot().user_keys;
-        reads.iter().map(|ticker| self.statistics.ticker(*ticker)).chain(written.iter().map(|(_, keys)| *keys)).sum()
     }
 
     /// What choosing codecs has cost and done, all families, under names of this engine.
@@ -72,3 +64,6 @@ impl Db {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

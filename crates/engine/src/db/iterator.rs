@@ -6,7 +6,7 @@ use super::view::{ReadTables, View};
 use super::{Db, Inner};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::ledger::Ticker;
+use crate::ledger::{FamilyCounters, Ticker};
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -76,6 +76,7 @@ impl Cursor for Source {
 /// As a Rust `Iterator` it yields `Result<(key, value)>` going forward from its position (from the first key, if it was not moved yet).
 pub struct DbIterator {
     inner: Arc<Inner>,
+    counters: Arc<FamilyCounters>,
     cursor: VisibleCursor<Merge<Source>>,
     started: bool,
     /// The entry it stands on was not yet given out by `next`.
@@ -127,6 +128,7 @@ impl Db {
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
             inner: Arc::clone(&self.inner),
+            counters: self.inner.default_family.core.counters.clone(),
             cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
             started: false,
             fresh: false,
@@ -158,7 +160,8 @@ impl DbIterator {
         }
         let merge = Merge::new(sources(view, options, from, to));
         let cursor = VisibleCursor::new(merge, tombstones, seq, family.core.merge.clone(), lower, upper);
-        Ok(DbIterator { inner, cursor, started: false, fresh: false, failed: false, broken: None })
+        let counters = family.core.counters.clone();
+        Ok(DbIterator { inner, counters, cursor, started: false, fresh: false, failed: false, broken: None })
     }
 
     fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
@@ -167,6 +170,9 @@ impl DbIterator {
         self.fresh = true;
         self.failed = result.is_err();
         self.inner.statistics.add(ticker, 1);
+        if ticker == Ticker::NumberDbSeek {
+            self.counters.reads(1);
+        }
         result
     }
 
