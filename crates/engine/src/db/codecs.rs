@@ -32,10 +32,17 @@ impl Inner {
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
             operations: core.counters.operations(),
-            for_files: self.memory.for_files(),
+            for_files: self.for_files(tree.bytes()),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });
+    }
+
+    /// What the kernel can keep of the files of a family with so many bytes of tables: what it keeps is shared with all others.
+    fn for_files(&self, own: u64) -> Option<u64> {
+        let (all, own) = (u128::from(self.live_table_bytes().max(own)), u128::from(own));
+        let share = |bytes: u64| (u128::from(bytes) * own).checked_div(all).map_or(bytes, |share| share as u64);
+        self.memory.for_files().map(share)
     }
 
     /// What choosing codecs has cost and done, all families, under names of this engine.
