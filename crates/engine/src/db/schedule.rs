@@ -249,8 +249,7 @@ impl Inner {
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
-        self.finished(outcome)
+        self.finished(self.with_context(core, |context| job::flush(cursors, &tombstones, times, context)))
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -294,8 +293,7 @@ impl Inner {
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
-        let outcome = self.with_context(core, |context| job::run(plan, context))?;
-        let report = self.finished(outcome)?;
+        let report = self.finished(self.with_context(core, |context| job::run(plan, context)))?;
         self.statistics.add(Ticker::CompactReadBytes, report.bytes_in);
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
         self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
@@ -303,12 +301,19 @@ impl Inner {
     }
 
     /// A cancelled job is not a success: its files go, nothing is published.
-    fn finished(&self, outcome: Outcome) -> Result<Report> {
+    pub(super) fn finished(&self, outcome: Result<Outcome>) -> Result<Report> {
         match outcome {
-            Outcome::Done(report) => Ok(report),
-            Outcome::Cancelled(files) => {
+            Ok(Outcome::Done(report)) => Ok(report),
+            Ok(Outcome::Cancelled(files)) => {
                 files.iter().for_each(|n| drop(self.store.delete(FileId::table(*n))));
                 Err(Error::Closed("the database is closing".into()))
+            }
+            Err(error) => {
+                // A panic in a helper. While the database closes it must not be taken for a job that was stopped.
+                if let Error::Closed(_) = error {
+                    self.shared.lock().failed.get_or_insert_with(|| error.clone());
+                }
+                Err(error)
             }
         }
     }
