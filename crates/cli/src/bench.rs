@@ -34,7 +34,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
     let place = Place::choose(flags)?;
     // Notes go to stderr: they are about the request, not part of the results.
-    let memory = ProcessLimits::find(Path::new("/")).memory().map(|found| found.bytes);
+    let memory = ProcessLimits::find(Path::new("/")).memory().iter().map(|found| found.bytes).min();
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
     chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
     let opener = SinterOpener {

@@ -1,10 +1,11 @@
 //! What confines this process: the processors it may run on, and the control groups (cgroups(7)) around it with their CPU quota and their
 //! memory limit.
 //!
-//! A group's limits hold for all groups inside it, so all groups up to the root count and the tightest decides. Which groups these are says
-//! `/proc/self/cgroup`, where their files lie `/proc/self/mountinfo`; both versions of the interface may be mounted at once (a "hybrid"
-//! system), each with some of the controllers. In a container the path may lead out of what is visible; then the root of what is mounted
-//! stands for it, which is the container's own group where it has a name space of its own.
+//! A group's limits hold for all groups inside it, so all groups up to the root count: the tightest decides what may be planned with, and
+//! the one that is nearest to its limit what has to be given up. Which groups these are says `/proc/self/cgroup`, where their files lie
+//! `/proc/self/mountinfo`; both versions of the interface may be mounted at once (a "hybrid" system), each with some of the controllers. In
+//! a container the path may lead out of what is visible; then the root of what is mounted stands for it, which is the container's own group
+//! where it has a name space of its own.
 //!
 //! Nothing here fails: what is missing, unreadable or no number is a limit that is not known. All files are looked for below a root, so
 //! that
@@ -113,19 +114,23 @@ impl ProcessLimits {
         stat.lines().filter_map(parse_cpu).collect()
     }
 
-    /// The group with the tightest memory limit.
-    pub fn memory(&self) -> Option<MemoryLimit> {
-        let (bytes, group) = self.memory.iter().filter_map(|group| Some((group.memory_limit()?, group))).min_by_key(|found| found.0)?;
-        Some(MemoryLimit { group: group.directory.clone(), bytes, used: group.memory_used().unwrap_or(0) })
+    /// All groups with a memory limit, innermost first. The tightest limit bounds what this process may plan with; which one is hit first
+    /// depends on what others in the same group use.
+    pub fn memory(&self) -> Vec<MemoryLimit> {
+        let limit = |group: &Group| {
+            let (bytes, used) = (group.memory_limit()?, group.memory_used().unwrap_or(0));
+            Some(MemoryLimit { group: group.directory.clone(), bytes, used })
+        };
+        self.memory.iter().filter_map(limit).collect()
     }
 
-    /// What the kernel can keep of files for this process, bytes: what the machine has to give, and what `limit` leaves of that.
-    pub fn for_files(&self, limit: Option<&MemoryLimit>) -> Option<u64> {
+    /// What the kernel can keep of files for this process, bytes: what the machine has to give, and what all of `limits` leave of that.
+    pub fn for_files(&self, limits: &[MemoryLimit]) -> Option<u64> {
         let machine = read(&self.root.join("proc/meminfo")).and_then(|text| {
             let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim();
             line.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
         });
-        machine.into_iter().chain(limit.map(MemoryLimit::left)).min()
+        machine.into_iter().chain(limits.iter().map(MemoryLimit::left)).min()
     }
 }
 

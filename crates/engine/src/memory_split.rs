@@ -70,6 +70,12 @@ impl MemorySplit {
         self.memtables
     }
 
+    /// Bytes for the cache while memtables hold so many. Those that are larger than they are to be keep their bytes until they are flushed,
+    /// but indexes and filters need their share meanwhile.
+    pub fn cache(&self, held: u64) -> u64 {
+        self.budget.saturating_sub(self.memtables.max(held)).max(self.budget / FLOOR)
+    }
+
     /// Nanoseconds per second that a step would save: given to memtables, given to the cache.
     pub fn marginal(&self) -> (f64, f64) {
         let (step, memtables) = (self.step() as f64, (self.memtables as f64).max(1.0));

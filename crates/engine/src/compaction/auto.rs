@@ -107,9 +107,9 @@ pub struct Observed {
     pub unix_seconds: u64,
     /// Processors that are idle.
     pub idle: f64,
-    /// Reads, seeks and writes since the database was opened.
+    /// Reads, seeks and writes of the family since the database was opened.
     pub operations: u64,
-    /// What the kernel can keep of files, bytes, where that is known.
+    /// What the kernel can keep of the family's files, bytes, where that is known.
     pub for_files: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,

@@ -28,6 +28,9 @@ const LEAST_IDLE: f64 = 0.05;
 /// The part of a read's time that its length decides, of a read of a block of 4 KiB: from the page cache, and from the medium.
 const FAST_BY_LENGTH: f64 = 0.37;
 const SLOW_BY_LENGTH: f64 = 0.08;
+/// What a reader's wait costs while no processor is idle, as a part of its time: whoever else wants to work does so meanwhile. How many
+/// others there are when the data are read is not known when they are written.
+const BUSY_WAIT: f64 = 0.5;
 /// Fewer slow reads than this say nothing about the page cache's size: they are what nobody has read before.
 const LEAST_SLOW: f64 = 0.05;
 /// Sizes that differ by less are the same: then the cheaper codec is taken.
@@ -148,6 +151,12 @@ impl Situation {
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0))
     }
 
+    /// The weight of the time that a reader waits: 1 with a processor idle, [`BUSY_WAIT`] with none.
+    fn waiting(&self) -> f64 {
+        let idle = if sound(self.seconds) > 0.0 { sound(self.idle).min(1.0) } else { 0.0 };
+        BUSY_WAIT + (1.0 - BUSY_WAIT) * idle
+    }
+
     /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
     /// block cache does not hold were read equally often.
     ///
@@ -175,7 +184,7 @@ impl Situation {
         let reading = missed * candidate.decompress_ns + missed / block * fast;
         let elsewhere = (sound(self.missed_anywhere) - missed).max(0.0);
         let waits = missed * (1.0 - SLOW_BY_LENGTH + SLOW_BY_LENGTH * candidate.ratio) + elsewhere;
-        writing + reading + waits / block * self.slow_share(candidate) * sound(slow_ns)
+        writing + reading + waits / block * self.slow_share(candidate) * sound(slow_ns) * self.waiting()
     }
 }
 

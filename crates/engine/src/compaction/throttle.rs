@@ -117,6 +117,8 @@ pub struct Pacing<'a> {
     pub room: &'a CpuRoom,
     /// How urgent the work is, up to 1: the smallest share.
     pub urgency: &'a (dyn Fn() -> f64 + Sync),
+    /// Called now and then, a few times a second.
+    pub tick: &'a (dyn Fn() + Sync),
 }
 
 /// When a merge loop looks up from its work: to see whether it is to give up, and to pause. One per thread.
@@ -200,6 +202,7 @@ impl Paced<'_> {
             return;
         }
         self.next_ns = now_ns + PERIOD_NS;
+        (self.pacing.tick)();
         self.pacing.throttle.adjust(now_ns, self.pacing.room);
         let share = self.pacing.throttle.share();
         self.share = if share < 1.0 { share.max((self.pacing.urgency)()).min(1.0) } else { 1.0 };

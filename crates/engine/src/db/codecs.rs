@@ -3,7 +3,6 @@
 use super::family::FamilyCore;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
-use crate::ledger::Ticker;
 use crate::settings::Codecs;
 use std::sync::Arc;
 
@@ -32,18 +31,18 @@ impl Inner {
             now_ns,
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
-            operations: self.operations(),
-            for_files: self.memory.for_files(),
+            operations: core.counters.operations(),
+            for_files: self.for_files(tree.bytes()),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });
     }
 
-    /// Reads, seeks and writes since the database was opened.
-    fn operations(&self) -> u64 {
-        let reads = [Ticker::NumberKeysRead, Ticker::NumberMultigetKeysRead, Ticker::NumberDbSeek];
-        let written = self.ledger.snapshot().user_keys;
-        reads.iter().map(|ticker| self.statistics.ticker(*ticker)).chain(written.iter().map(|(_, keys)| *keys)).sum()
+    /// What the kernel can keep of the files of a family with so many bytes of tables: what it keeps is shared with all others.
+    fn for_files(&self, own: u64) -> Option<u64> {
+        let (all, own) = (u128::from(self.live_table_bytes().max(own)), u128::from(own));
+        let share = |bytes: u64| (u128::from(bytes) * own).checked_div(all).map_or(bytes, |share| share as u64);
+        self.memory.for_files().map(share)
     }
 
     /// What choosing codecs has cost and done, all families, under names of this engine.
@@ -72,3 +71,6 @@ impl Db {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,9 @@ use crate::limits::{MemoryLimit, ProcessLimits};
 use crate::pacing::{self, PaceInput};
 use crate::settings::{Confined, DbSettings, FamilySettings, confine, format_bytes};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,13 +30,15 @@ pub(super) struct MemoryWatch {
 
 #[derive(Debug)]
 struct Watched {
-    found: Option<MemoryLimit>,
+    /// Innermost first.
+    found: Vec<MemoryLimit>,
     /// What the kernel can keep of files, bytes, where that is known.
     for_files: Option<u64>,
     confined: Confined,
     /// The sizes of memtables and cache for which that was.
     asked: (u64, u64),
-    valve: Valve,
+    /// Of each group with a limit.
+    valves: BTreeMap<PathBuf, Valve>,
 }
 
 impl MemoryWatch {
@@ -44,12 +47,12 @@ impl MemoryWatch {
     pub fn new<'a>(root: &Path, settings: &mut DbSettings, families: impl Iterator<Item = &'a FamilySettings>) -> Self {
         let limits = ProcessLimits::find(root);
         let found = limits.memory();
-        let confined = confine(settings, families, found.as_ref().map(|found| found.bytes));
+        let confined = confine(settings, families, tightest(&found));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
         settings.memory_budget = settings.memory_budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
-        let for_files = limits.for_files(found.as_ref());
-        let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valve: Valve::default() });
+        let for_files = limits.for_files(&found);
+        let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valves: BTreeMap::new() });
         let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
         MemoryWatch { limits, cache_size, memtables, withheld, now }
     }
@@ -78,18 +81,17 @@ impl MemoryWatch {
     /// Looks at the limit and at what is used of it. `families` are asked for if the limit has changed.
     fn watch(&self, settings: &DbSettings, families: impl FnOnce() -> Vec<Arc<FamilySettings>>, cache: &Cache) {
         let found = self.limits.memory();
-        let for_files = self.limits.for_files(found.as_ref());
+        let for_files = self.limits.for_files(&found);
         let mut now = self.now.lock();
-        let limit = found.as_ref().map(|found| found.bytes);
+        let limit = tightest(&found);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
-        if asked != now.asked || limit != now.found.as_ref().map(|found| found.bytes) {
+        if asked != now.asked || limit != tightest(&now.found) {
             let db = DbSettings { cache_size, db_write_buffer_size, ..settings.clone() };
             now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }
         let size = now.confined.cache_size;
-        let used = found.as_ref().map_or(0, |found| found.used);
-        let withheld = now.valve.withhold(self.withheld.load(Ordering::Relaxed), size, cache.used(), used, limit.unwrap_or(u64::MAX));
+        let withheld = now.withhold(&found, self.withheld.load(Ordering::Relaxed), size, cache.used());
         (now.found, now.for_files) = (found, for_files.map(|bytes| bytes.saturating_sub((size - withheld).saturating_sub(cache.used()))));
         self.withheld.store(withheld, Ordering::Relaxed);
         if cache.capacity() != size - withheld {
@@ -98,7 +100,25 @@ impl MemoryWatch {
     }
 }
 
-/// Decides what of the cache is given up, from one look to the next.
+/// The limit that memtables and cache have to fit into.
+fn tightest(limits: &[MemoryLimit]) -> Option<u64> {
+    limits.iter().map(|limit| limit.bytes).min()
+}
+
+impl Watched {
+    /// What is withheld of a cache of `size` bytes, of which `held` are in use: what the group needs that is in the greatest need.
+    fn withhold(&mut self, limits: &[MemoryLimit], withheld: u64, size: u64, held: u64) -> u64 {
+        self.valves.retain(|group, _| limits.iter().any(|limit| limit.group == *group));
+        let unlimited = Valve::default().withhold(withheld, size, held, 0, u64::MAX);
+        let needed = limits.iter().map(|limit| {
+            let valve = self.valves.entry(limit.group.clone()).or_default();
+            valve.withhold(withheld, size, held, limit.used, limit.bytes)
+        });
+        needed.fold(unlimited, u64::max)
+    }
+}
+
+/// Decides what of the cache is given up for one group, from one look to the next.
 #[derive(Debug, Default)]
 struct Valve {
     /// Use at the last look, if it was near the limit.
@@ -191,12 +211,12 @@ impl Inner {
         let share = self.throttle.share() * 100.0;
         let _ = writeln!(out, "pauses of compactions: {pauses}, {:.3} seconds; they work {share:.0} % of the time", paused_ns as f64 / 1e9);
         let watched = self.memory.now.lock();
-        match &watched.found {
-            Some(found) => {
-                let (limit, used) = (format_bytes(found.bytes), found.used >> 20);
-                let _ = writeln!(out, "memory limit: {limit} ({}), {used} MiB used without files", found.group.display());
-            }
-            None => out.push_str("memory limit: none found\n"),
+        for found in &watched.found {
+            let (limit, used) = (format_bytes(found.bytes), found.used >> 20);
+            let _ = writeln!(out, "memory limit: {limit} ({}), {used} MiB used without files", found.group.display());
+        }
+        if watched.found.is_empty() {
+            out.push_str("memory limit: none found\n");
         }
         let (capacity, stated) = (self.cache.capacity() >> 20, self.memory.cache_size.load(Ordering::Relaxed) >> 20);
         let _ = writeln!(out, "cache: {capacity} MiB of {stated} MiB asked for");

@@ -68,9 +68,7 @@ impl Inner {
         let Some(split) = &mut tuner.split else { return };
         let memtables = split.observe(&seen);
         self.division.memtables.store(memtables, Ordering::Relaxed);
-        // Memtables that are larger than they are to be keep their bytes until they are flushed.
-        let cache = self.settings.memory_budget.saturating_sub(memtables.max(memtable_bytes));
-        self.memory.ask(memtables, cache);
+        self.memory.ask(memtables, split.cache(memtable_bytes));
     }
 
     /// What happened since the last look.
@@ -102,8 +100,7 @@ impl Inner {
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
-        let moves =
-            self.settings.memory_budget > 0 && !self.inline() && settings.write_buffer_size == self.settings.db_write_buffer_size / 2;
+        let moves = !self.inline() && self.settings.moving_write_buffer() == Some(settings.write_buffer_size);
         moves.then(|| self.division.memtables() / 2)
     }
 

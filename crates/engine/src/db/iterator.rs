@@ -7,7 +7,7 @@ use super::{Db, Inner};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::seq_of;
-use crate::ledger::Ticker;
+use crate::ledger::{FamilyCounters, Ticker};
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
@@ -80,6 +80,7 @@ pub struct DbIterator {
     inner: Arc<Inner>,
     /// Where the ages of what it finds are counted.
     placement: Arc<placement::Auto>,
+    counters: Arc<FamilyCounters>,
     cursor: VisibleCursor<Merge<Source>>,
     /// So many of the first sources are memtables.
     memtables: usize,
@@ -134,6 +135,7 @@ impl Db {
         self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
             inner: Arc::clone(&self.inner),
             placement: Arc::clone(&self.inner.default_family.core.placement),
+            counters: self.inner.default_family.core.counters.clone(),
             cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
             memtables: 0,
             started: false,
@@ -166,9 +168,9 @@ impl DbIterator {
         }
         let sources = sources(view, options, from, to);
         let memtables = sources.iter().take_while(|source| matches!(source, Source::Memtable(_))).count();
-        let placement = Arc::clone(&family.core.placement);
+        let (placement, counters) = (Arc::clone(&family.core.placement), Arc::clone(&family.core.counters));
         let cursor = VisibleCursor::new(Merge::new(sources), tombstones, seq, family.core.merge.clone(), lower, upper);
-        Ok(DbIterator { inner, placement, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
+        Ok(DbIterator { inner, placement, counters, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
     }
 
     fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
@@ -177,9 +179,12 @@ impl DbIterator {
         self.fresh = true;
         self.failed = result.is_err();
         let nth = self.inner.statistics.count(ticker);
-        // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
-        if ticker == Ticker::NumberDbSeek && heat::is_sampled(nth) {
-            self.note_age();
+        if ticker == Ticker::NumberDbSeek {
+            self.counters.reads(1);
+            // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
+            if heat::is_sampled(nth) {
+                self.note_age();
+            }
         }
         result
     }

@@ -29,7 +29,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State, TableChange};
 use crate::memtable::ChunkPool;
 use crate::operator::{CompactionFilter, MergeOperator};
-use crate::settings::{DbSettings, FamilySettings};
+use crate::settings::{Budgets, DbSettings, FamilySettings};
 use arc_swap::ArcSwap;
 use sinter_storage::store::DirStore;
 use sinter_storage::store::Meter;
@@ -215,8 +215,11 @@ impl Builder {
 
     /// Brings given settings and families into the state.
     fn merge_settings(&self, state: &mut State) -> Result<()> {
-        let mut edit = Edit { db_settings: self.db_settings(state)?.as_ref().map(DbSettings::to_toml), ..Edit::default() };
-        let default = FamilySettings::default();
+        let (before, given) = (stored_settings(state)?, self.db_settings(state)?);
+        let mut edit = Edit { db_settings: given.as_ref().map(DbSettings::to_toml), ..Edit::default() };
+        let now = given.as_ref().unwrap_or(&before);
+        edit.family_settings = self.families_that_follow(state, &before, now)?;
+        let default = unnamed_family(now);
         let mut wanted: Vec<(&str, &FamilySettings)> = self.families.iter().map(|(name, settings)| (name.as_str(), settings)).collect();
         if state.family(DEFAULT_FAMILY).is_none() && !wanted.iter().any(|w| w.0 == DEFAULT_FAMILY) {
             wanted.push((DEFAULT_FAMILY, &default));
@@ -251,6 +254,19 @@ impl Builder {
         self.check_operators(state)
     }
 
+    /// Settings of families that nobody names here and that follow the memory: their memtables follow another budget, too.
+    fn families_that_follow(&self, state: &State, before: &DbSettings, now: &DbSettings) -> Result<Vec<(u32, String)>> {
+        let (Some(before), Some(now)) = (before.moving_write_buffer(), now.moving_write_buffer()) else { return Ok(Vec::new()) };
+        let mut edits = Vec::new();
+        for family in state.families.values().filter(|family| !self.families.iter().any(|(name, _)| *name == family.name)) {
+            let settings = family_settings(&family.settings)?;
+            if settings.write_buffer_size == before && before != now {
+                edits.push((family.id, FamilySettings { write_buffer_size: now, ..settings }.to_toml()));
+            }
+        }
+        Ok(edits)
+    }
+
     fn check_operators(&self, state: &mut State) -> Result<()> {
         for family in state.families.values_mut() {
             match (self.operators.get(&family.name), family.operator.as_str()) {
@@ -272,8 +288,7 @@ impl Builder {
         let (media, locks, ledger) = parts;
         let pool = Arc::new(ChunkPool::default());
         let mut settings = stored_settings(&state)?;
-        let of = |toml: &String| Ok(FamilySettings::from_stored(toml).map_err(|c| Error::Invalid(c.join("; ")))?.0);
-        let family_settings = state.families.values().map(|family| of(&family.settings)).collect::<Result<Vec<_>>>()?;
+        let family_settings = state.families.values().map(|family| family_settings(&family.settings)).collect::<Result<Vec<_>>>()?;
         let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
         let (cache, start) = (Cache::with_time(memory.cache_bytes(), self.clock.clone()), settings.compressed_cache.start());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
@@ -326,6 +341,17 @@ impl Builder {
         db.inner.threads.start(&db.inner)?;
         Ok(db)
     }
+}
+
+/// The default family's settings if nobody gives any: where memory is one budget, its part of that.
+fn unnamed_family(db: &DbSettings) -> FamilySettings {
+    let budgets = Budgets { memory: db.moving_write_buffer().map(|_| db.memory_budget), ..Budgets::default() };
+    let family = budgets.family();
+    FamilySettings { write_buffer_size: db.moving_write_buffer().unwrap_or(family.write_buffer_size), ..family }
+}
+
+fn family_settings(stored: &str) -> Result<FamilySettings> {
+    Ok(FamilySettings::from_stored(stored).map_err(|complaints| Error::Invalid(complaints.join("; ")))?.0)
 }
 
 impl Inner {

@@ -274,8 +274,7 @@ impl Inner {
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        let outcome = self.with_context(core, |context| job::flush(cursors, &tombstones, times, context))?;
-        self.finished(outcome)
+        self.finished(self.with_context(core, |context| job::flush(cursors, &tombstones, times, context)))
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -325,8 +324,7 @@ impl Inner {
     }
 
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
-        let outcome = self.with_context(core, |context| job::run(plan, context))?;
-        let report = self.finished(outcome)?;
+        let report = self.finished(self.with_context(core, |context| job::run(plan, context)))?;
         let Placed { hot, cold, sunk } = report.placed;
         self.statistics.add_all(&[
             (Ticker::CompactReadBytes, report.bytes_in),
@@ -340,12 +338,19 @@ impl Inner {
     }
 
     /// A cancelled job is not a success: its files go, nothing is published.
-    fn finished(&self, outcome: Outcome) -> Result<Report> {
+    pub(super) fn finished(&self, outcome: Result<Outcome>) -> Result<Report> {
         match outcome {
-            Outcome::Done(report) => Ok(report),
-            Outcome::Cancelled(files) => {
+            Ok(Outcome::Done(report)) => Ok(report),
+            Ok(Outcome::Cancelled(files)) => {
                 files.iter().for_each(|n| drop(self.store.delete(FileId::table(*n))));
                 Err(Error::Closed("the database is closing".into()))
+            }
+            Err(error) => {
+                // A panic in a helper. While the database closes it must not be taken for a job that was stopped.
+                if let Error::Closed(_) = error {
+                    self.shared.lock().failed.get_or_insert_with(|| error.clone());
+                }
+                Err(error)
             }
         }
     }
@@ -380,7 +385,12 @@ impl Inner {
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,
-            pacing: Some(Pacing { throttle: &self.throttle, room: &self.cpu, urgency: &|| self.urgency(core) }).filter(|_| !self.inline()),
+            pacing: (!self.inline()).then_some(Pacing {
+                throttle: &self.throttle,
+                room: &self.cpu,
+                urgency: &|| self.urgency(core),
+                tick: &|| self.tick_amid_work(),
+            }),
             expired: self.expired(&settings),
             zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),
             placement: self.placement(core, &settings),

@@ -4,6 +4,7 @@
 
 use super::schedule::{Job, Takes};
 use super::*;
+use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
 use sinter_storage::store::{
     self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock,
@@ -439,4 +440,19 @@ fn nobody_waits_for_new_tables_to_be_opened() {
     assert!(slow.opened.load(Ordering::Relaxed) > 3);
     assert_eq!(db.get(b"key").unwrap().unwrap(), [2]);
     db.close().unwrap();
+}
+
+/// A panic in a thread that helps a job is an error of the job, at any time; that a job was stopped by the close itself is none.
+#[test]
+fn a_job_that_fails_while_the_database_closes_is_told_of() {
+    let ended = |outcome: Result<Outcome>| {
+        let db = Db::builder().open_store(Arc::new(MemoryStore::new())).unwrap();
+        db.inner.shared.lock().closing = true;
+        let result = db.inner.finished(outcome).map(drop);
+        assert!(db.inner.settle(&mut db.inner.shared.lock(), result).is_err());
+        db.close()
+    };
+    ended(Ok(Outcome::Cancelled(Vec::new()))).unwrap();
+    let error = ended(Err(Error::Closed("compressing a block panicked".into()))).unwrap_err();
+    assert!(error.to_string().contains("compressing a block panicked"), "{error}");
 }

@@ -1,5 +1,5 @@
 //! What the database looks after once a second, whether there is work or not. The thread for flushes does it, which is never busy for long
-//! unless it is the only one; a database without threads does without, so that it repeats exactly.
+//! unless it is the only one: then compactions do it on their way. A database without threads does without, so that it repeats exactly.
 
 use super::Inner;
 use std::sync::atomic::Ordering;
@@ -9,13 +9,13 @@ use std::time::Duration;
 const PERIOD_NS: u64 = 1_000_000_000;
 
 impl Inner {
-    /// Called whenever the thread looks for work.
+    /// Called whenever the thread looks for work. Of several who come at once, one does it.
     pub(super) fn tick(&self) {
-        let now = self.clock.monotonic_ns();
-        if now.saturating_sub(self.ticked_ns.load(Ordering::Relaxed)) < PERIOD_NS {
+        let (now, before) = (self.clock.monotonic_ns(), self.ticked_ns.load(Ordering::Relaxed));
+        let passed = now.saturating_sub(before);
+        if passed < PERIOD_NS || self.ticked_ns.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        let passed = now.saturating_sub(self.ticked_ns.swap(now, Ordering::Relaxed));
         self.sample_if_due();
         self.save_samples();
         self.divide_memory();
@@ -24,4 +24,14 @@ impl Inner {
         self.review_all_codecs();
         self.review_all_placements();
     }
+
+    /// Called amid compactions, again and again: they may keep the only thread for minutes.
+    pub(super) fn tick_amid_work(&self) {
+        if self.settings.max_background_jobs == 1 {
+            self.tick();
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

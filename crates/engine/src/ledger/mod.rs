@@ -22,6 +22,7 @@ pub use statistics::{Histogram, Statistics, Ticker, dump};
 
 use accounted::Accounted;
 use parking_lot::RwLock;
+use shard::Sharded;
 use sinter_storage::store::{Appender, Cause, Temperature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,13 +76,14 @@ impl FamilyShare {
     }
 }
 
-/// The counters of one family that the write path adds to; on a cache line of their own.
+/// The counters of one family: those that the write path adds to, on a cache line of their own, and its reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct FamilyCounters {
     keys: AtomicU64,
     bytes: AtomicU64,
     wal_payload: AtomicU64,
+    reads: Sharded,
 }
 
 impl FamilyCounters {
@@ -89,6 +91,17 @@ impl FamilyCounters {
     pub fn user(&self, keys: u64, bytes: u64) {
         self.keys.fetch_add(keys, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// `n` keys were read, or looked for by iterators.
+    #[inline]
+    pub fn reads(&self, n: u64) {
+        self.reads.add(n);
+    }
+
+    /// Reads, seeks and writes.
+    pub fn operations(&self) -> u64 {
+        self.keys.load(Relaxed).wrapping_add(self.reads.sum())
     }
 
     /// `bytes` of a log record belong to this family.

@@ -14,21 +14,21 @@ fn put(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// CPU quotas as (group, processors, used, throttled), and the memory limit as (group, bytes, used), groups as seen from the root.
-type Seen = (Vec<(String, f64, u64, u64)>, Option<(String, u64, u64)>);
+/// CPU quotas as (group, processors, used, throttled), and memory limits as (group, bytes, used), groups as seen from the root.
+type Seen = (Vec<(String, f64, u64, u64)>, Vec<(String, u64, u64)>);
 
 fn seen(root: &tempfile::TempDir) -> Seen {
     let limits = ProcessLimits::find(root.path());
     let name = |group: &Path| format!("/{}", group.strip_prefix(root.path()).unwrap().display());
     let quotas = limits.quotas().into_iter().map(|q| (name(&q.group), q.cpus, q.used_ns, q.throttled)).collect();
-    (quotas, limits.memory().map(|m| (name(&m.group), m.bytes, m.used)))
+    (quotas, limits.memory().into_iter().map(|m| (name(&m.group), m.bytes, m.used)).collect())
 }
 
 const V2: (&str, &str) =
     ("proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n");
 
 #[test]
-fn version_2_with_the_tightest_of_all_groups() {
+fn version_2_with_the_limits_of_all_groups() {
     let root = made(&[
         V2,
         ("proc/self/cgroup", "0::/pod/box\n"),
@@ -42,14 +42,25 @@ fn version_2_with_the_tightest_of_all_groups() {
         ("sys/fs/cgroup/pod/box/memory.stat", "anon 500\nfile 400\ninactive_file 300\nactive_file 100\n"),
         ("sys/fs/cgroup/pod/memory.max", "2000\n"),
         ("sys/fs/cgroup/pod/memory.current", "1900\n"),
+        ("sys/fs/cgroup/pod/memory.stat", "inactive_file 20\nactive_file 10\n"),
     ]);
+    let (inner, outer) = ("/sys/fs/cgroup/pod/box".to_string(), "/sys/fs/cgroup/pod".to_string());
     let quotas = vec![("/sys/fs/cgroup/pod/box".into(), 2.0, 7000, 2), ("/sys/fs/cgroup/pod".into(), 0.5, 11_000, 4)];
-    assert_eq!(seen(&root), (quotas, Some(("/sys/fs/cgroup/pod/box".into(), 1000, 500))));
+    assert_eq!(seen(&root), (quotas, vec![(inner.clone(), 1000, 500), (outer.clone(), 2000, 1870)]));
+    // What is left for files is what the group leaves that is nearest to its limit.
+    let for_files = || {
+        let limits = ProcessLimits::find(root.path());
+        limits.for_files(&limits.memory())
+    };
+    assert_eq!(for_files(), Some(130));
+    put(root.path(), "sys/fs/cgroup/pod/memory.current", "1200\n");
+    assert_eq!(for_files(), Some(500));
     // Limits change while the process runs.
     put(root.path(), "sys/fs/cgroup/pod/memory.max", "800\n");
     put(root.path(), "sys/fs/cgroup/pod/cpu.max", "max 100000\n");
     let (quotas, memory) = seen(&root);
-    assert_eq!((quotas.len(), memory), (1, Some(("/sys/fs/cgroup/pod".into(), 800, 1900))));
+    assert_eq!((quotas.len(), memory), (1, vec![(inner, 1000, 500), (outer, 800, 1170)]));
+    assert_eq!(for_files(), Some(0));
 }
 
 /// Controllers of version 1 that are mounted each by itself, beside a tree of version 2 that has none of them.
@@ -77,7 +88,7 @@ fn version_1_and_hybrids() {
     ]);
     // CPU time is accounted in another tree than it is limited in: the process's own stands in.
     let quotas = vec![("/sys/fs/cgroup/cpu/b/c".into(), 1.5, 420_000_000, 1)];
-    assert_eq!(seen(&root), (quotas, Some(("/sys/fs/cgroup/memory/a".into(), 5000, 2500))));
+    assert_eq!(seen(&root), (quotas, vec![("/sys/fs/cgroup/memory/a".into(), 5000, 2500)]));
     let both = mounts.replace("/cpu rw,relatime - cgroup cgroup rw,cpu\n", "/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
     put(root.path(), "proc/self/mountinfo", &both);
     put(root.path(), "sys/fs/cgroup/cpu/b/c/cpuacct.usage", "77\n");
@@ -89,7 +100,7 @@ fn groups_that_are_not_visible() {
     let files = |cgroup: &'static str| {
         made(&[V2, ("proc/self/cgroup", cgroup), ("sys/fs/cgroup/cpu.max", "100000 100000\n"), ("sys/fs/cgroup/memory.max", "64\n")])
     };
-    let expected: Seen = (vec![("/sys/fs/cgroup".into(), 1.0, 0, 0)], Some(("/sys/fs/cgroup".into(), 64, 0)));
+    let expected: Seen = (vec![("/sys/fs/cgroup".into(), 1.0, 0, 0)], vec![("/sys/fs/cgroup".into(), 64, 0)]);
     for cgroup in ["0::/\n", "0::/../..\n", "0::/../other/box\n", "0::/docker/0123\n", "0::/docker/0123 (deleted)\n"] {
         assert_eq!(seen(&files(cgroup)), expected, "{cgroup}");
     }
@@ -101,19 +112,19 @@ fn groups_that_are_not_visible() {
             ("proc/self/cgroup", cgroup),
             ("sys/fs/cgroup/my memory/memory.limit_in_bytes", "77\n"),
         ]);
-        assert_eq!(seen(&root), (vec![], Some(("/sys/fs/cgroup/my memory".into(), 77, 0))), "{cgroup}");
+        assert_eq!(seen(&root), (vec![], vec![("/sys/fs/cgroup/my memory".into(), 77, 0)]), "{cgroup}");
     }
     // Of several mounts the one that shows the group.
     let mounts = "30 23 0:26 /other /a rw - cgroup2 cgroup2 rw\n30 23 0:26 / /b rw - cgroup2 cgroup2 rw\n";
     let root =
         made(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", "0::/box\n"), ("a/memory.max", "1\n"), ("b/box/memory.max", "2\n")]);
-    assert_eq!(seen(&root).1, Some(("/b/box".into(), 2, 0)));
+    assert_eq!(seen(&root).1, vec![("/b/box".into(), 2, 0)]);
 }
 
 /// Nothing that stands in these files may do more harm than not to be there.
 #[test]
 fn garbage_is_a_limit_that_is_not_known() {
-    assert_eq!(seen(&made(&[])), (vec![], None));
+    assert_eq!(seen(&made(&[])), (vec![], vec![]));
     let garbage =
         ["", "\n", " ", "max", "-1", "-1 -1", "x y", "0 0", "5", "5 0", "0 5", "18446744073709551616", "1e3 7", "\u{0}\u{feff}", ": - :"];
     for text in garbage {
@@ -128,16 +139,16 @@ fn garbage_is_a_limit_that_is_not_known() {
             ("sys/fs/cgroup/box/memory.stat", text),
             ("sys/fs/cgroup/box/memory.current", text),
         ]);
-        assert_eq!(seen(&root), (vec![], None), "{text:?}");
+        assert_eq!(seen(&root), (vec![], vec![]), "{text:?}");
         let limits = ProcessLimits::find(root.path());
         assert_eq!((limits.machine(), limits.process_ns()), (vec![], None), "{text:?}");
         for file in ["proc/self/cgroup", "proc/self/mountinfo"] {
             put(root.path(), file, text);
-            assert_eq!(seen(&root), (vec![], None), "{file} {text:?}");
+            assert_eq!(seen(&root), (vec![], vec![]), "{file} {text:?}");
         }
         put(root.path(), "proc/self/mountinfo", &format!("1 2 3:4 {text} {text} rw - cgroup2 {text}"));
         put(root.path(), "proc/self/cgroup", &format!("0::{text}\n1:cpu:{text}"));
-        assert_eq!(seen(&root), (vec![], None), "{text:?}");
+        assert_eq!(seen(&root), (vec![], vec![]), "{text:?}");
     }
     assert_eq!(parse_list(" 0-2,5\n"), Some(vec![0, 1, 2, 5]));
     assert_eq!((parse_list("0-99999999999"), parse_list("3-1"), parse_list("1,,2")), (None, None, None));
@@ -150,5 +161,5 @@ fn garbage_is_a_limit_that_is_not_known() {
 fn this_system_is_read() {
     let limits = ProcessLimits::find(Path::new("/"));
     assert!(limits.quotas().iter().all(|quota| quota.cpus > 0.0));
-    assert!(limits.memory().is_none_or(|memory| memory.bytes < NO_LIMIT));
+    assert!(limits.memory().iter().all(|memory| memory.bytes < NO_LIMIT));
 }

@@ -174,6 +174,13 @@ pub struct FamilySettings {
     pub default_write_temperature: Temperature,
 }
 
+impl DbSettings {
+    /// The size of a memtable in families that follow the memory as it is divided: half of what all memtables may hold. `None`: sizes stay.
+    pub fn moving_write_buffer(&self) -> Option<u64> {
+        (self.memory_budget > 0 && self.db_write_buffer_size < u64::MAX).then_some(self.db_write_buffer_size / 2)
+    }
+}
+
 impl Default for DbSettings {
     fn default() -> Self {
         DbSettings {

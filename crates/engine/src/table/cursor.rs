@@ -2,7 +2,7 @@
 
 use super::block::{Block, Position};
 use super::index::Index;
-use super::reader::{Held, ReadOptions, Table};
+use super::reader::{Fresh, Held, ReadOptions, Table};
 use crate::cache::Cached;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub struct TableCursor {
     number: usize,
     position: Position,
     /// Blocks that were read ahead of the current one.
-    ahead: VecDeque<(usize, Arc<Cached<Block>>)>,
+    ahead: VecDeque<(usize, Fresh)>,
     announced: Announced,
 }
 
@@ -95,19 +95,19 @@ impl TableCursor {
             self.ahead.pop_front();
         }
         if self.ahead.front().is_some_and(|(ahead, _)| *ahead == number)
-            && let Some((_, block)) = self.ahead.pop_front()
+            && let Some((_, fresh)) = self.ahead.pop_front()
         {
-            if self.options.fill_cache {
-                self.table.keep_block(number, &block);
-            }
-            return Ok(block);
+            return Ok(self.keep(number, fresh));
         }
         self.ahead.clear();
         if let Some(block) = self.table.resident_block(number).map(Held::into_arc) {
             return Ok(block);
         }
         if sequential && self.options.readahead > 0 {
-            return self.load_ahead(index, number);
+            return match self.table.unpack_block(number)? {
+                Some(block) => Ok(block),
+                None => self.load_ahead(index, number),
+            };
         }
         let (offset, length) = index.extent(number);
         if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
@@ -126,7 +126,7 @@ impl TableCursor {
         for block in number..=last {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;
-            let parsed = self.table.parse_block(offset, &bytes[at..at + length as usize]);
+            let parsed = self.table.parse_block(block, offset, &bytes[at..at + length as usize], self.options);
             match parsed {
                 Ok(parsed) => self.ahead.push_back((block, parsed)),
                 // Only the block that is asked for now can fail; the others fail when they are reached.
@@ -135,14 +135,17 @@ impl TableCursor {
             }
         }
         match self.ahead.pop_front() {
-            Some((_, block)) => {
-                if self.options.fill_cache {
-                    self.table.keep_block(number, &block);
-                }
-                Ok(block)
-            }
+            Some((_, fresh)) => Ok(self.keep(number, fresh)),
             None => self.table.load_block(index, number, self.options),
         }
+    }
+
+    /// A block that was read comes into use.
+    fn keep(&self, number: usize, (block, packed): Fresh) -> Arc<Cached<Block>> {
+        if self.options.fill_cache {
+            self.table.keep_block(number, &block, packed);
+        }
+        block
     }
 
     /// Stands on an entry of a block that was loaded.

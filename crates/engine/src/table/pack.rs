@@ -242,7 +242,7 @@ fn help(shared: &Shared) {
 }
 
 /// Packs a batch; a panic becomes the error that the job ends with.
-fn pack(mut batch: Batch) -> Result<Batch> {
+pub(super) fn pack(mut batch: Batch) -> Result<Batch> {
     match catch_unwind(AssertUnwindSafe(|| batch.pack())) {
         Ok(()) => Ok(batch),
         Err(_) => {

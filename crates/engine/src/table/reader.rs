@@ -420,49 +420,46 @@ impl Table {
     /// A data block that is not in its slot: from the compressed part of the cache, or else from the medium.
     #[cold]
     pub(super) fn load_block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Arc<Cached<Block>>> {
-        let slot = Resident::slot_of(number);
-        let timer = self.cache.timer(&*self.resident, slot);
         if let Some(block) = self.unpack_block(number)? {
-            timer.into_iter().for_each(|start| self.cache.time_unpacked(start));
             return Ok(block);
         }
+        let slot = Resident::slot_of(number);
+        let timer = self.cache.timer(&*self.resident, slot);
         self.cache.missed(Part::Data, &*self.resident, slot);
         let (offset, length) = index.extent(number);
         self.file.count_miss();
         let length = self.length(offset, length)?;
         let packs = options.fill_cache && self.cache.packs();
-        let (block, packed) = self.frames.read_and_lend(offset, length, self.dictionary()?, |Lent { raw, packed }| {
-            let packed = packed.filter(|_| packs).and_then(|(codec, payload)| Packed::of(codec, raw.len(), payload));
-            (Block::parse(raw), packed)
-        })?;
+        let (block, packed) = self.frames.read_and_lend(offset, length, self.dictionary()?, |lent| fresh(lent, packs))?;
         let block = self.cacheable(offset, block)?;
         timer.into_iter().for_each(|start| self.cache.time_miss(start, block.memory(), length as u64));
-        match (packed, self.resident.block(number)) {
-            (Some(packed), Some(place)) => self.cache.keep_packed(&*self.resident, slot, place, packed),
-            _ if options.fill_cache => self.keep_block(number, &block),
-            _ => {}
+        if options.fill_cache {
+            self.keep_block(number, &block, packed);
         }
         Ok(block)
     }
 
     /// A data block that the cache has packed, back in its slot. Its bytes were verified before they were kept.
-    fn unpack_block(&self, number: usize) -> Result<Option<Arc<Cached<Block>>>> {
+    pub(super) fn unpack_block(&self, number: usize) -> Result<Option<Arc<Cached<Block>>>> {
+        let timer = self.cache.timer(&*self.resident, Resident::slot_of(number));
         let Some(packed) = self.cache.take_packed(&*self.resident, Resident::slot_of(number)) else { return Ok(None) };
         let block = lend_packed(&packed, self.dictionary()?, Block::parse).flatten();
         Ok(block.map(|block| {
             let bytes = block.bytes();
             let block = Cached::new(Part::Data, block, bytes);
-            self.keep_block(number, &block);
+            self.keep_block(number, &block, None);
+            timer.into_iter().for_each(|start| self.cache.time_unpacked(start));
             block
         }))
     }
 
     /// Verifies and decompresses a block that was read.
-    pub(super) fn parse_block(&self, offset: u64, frame: &[u8]) -> Result<Arc<Cached<Block>>> {
-        self.cache.count_miss(Part::Data);
+    pub(super) fn parse_block(&self, number: usize, offset: u64, frame: &[u8], options: ReadOptions) -> Result<Fresh> {
+        self.cache.missed(Part::Data, &*self.resident, Resident::slot_of(number));
         self.file.count_miss();
-        let block = self.frames.lend(offset, frame, self.dictionary()?, |lent| Block::parse(lent.raw))?;
-        self.cacheable(offset, block)
+        let packs = options.fill_cache && self.cache.packs();
+        let (block, packed) = self.frames.lend(offset, frame, self.dictionary()?, |lent| fresh(lent, packs))?;
+        Ok((self.cacheable(offset, block)?, packed))
     }
 
     fn cacheable(&self, offset: u64, block: Option<Block>) -> Result<Arc<Cached<Block>>> {
@@ -471,10 +468,13 @@ impl Table {
         Ok(Cached::new(Part::Data, block, bytes))
     }
 
-    /// Keeps a block in the cache.
-    pub(super) fn keep_block(&self, number: usize, block: &Arc<Cached<Block>>) {
-        if let Some(slot) = self.resident.block(number) {
-            self.cache.keep(&self.resident, Resident::slot_of(number), slot, block);
+    /// Keeps a block in the cache, packed if it is given so.
+    pub(super) fn keep_block(&self, number: usize, block: &Arc<Cached<Block>>, packed: Option<Packed>) {
+        let Some(place) = self.resident.block(number) else { return };
+        let slot = Resident::slot_of(number);
+        match packed {
+            Some(packed) => self.cache.keep_packed(&*self.resident, slot, place, packed),
+            None => self.cache.keep(&self.resident, slot, place, block),
         }
     }
 
@@ -507,6 +507,15 @@ impl Table {
     pub(super) fn damaged_block(&self, index: &Index, number: usize) -> Error {
         self.frames.corrupt(index.extent(number).0, "a damaged entry in a data block")
     }
+}
+
+/// A block from the medium, and as it is to be kept if the cache packs what comes from there.
+pub(super) type Fresh = (Arc<Cached<Block>>, Option<Packed>);
+
+/// What a verified frame holds; packed, too, if it `packs` and the frame is compressed.
+fn fresh(lent: Lent<'_>, packs: bool) -> (Option<Block>, Option<Packed>) {
+    let packed = lent.packed.filter(|_| packs).and_then(|(codec, payload)| Packed::of(codec, lent.raw.len(), payload));
+    (Block::parse(lent.raw), packed)
 }
 
 /// The file of a broken table; never asked for anything.

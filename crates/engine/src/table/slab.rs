@@ -251,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn blocks_beyond_the_largest_slot_are_counted_in_full_and_given_back() {
+        for len in [MOST, MOST + 1, SLAB - 1, SLAB, SLAB + 1, 5 * SLAB + 7] {
+            let mut bytes = Bytes::new(len as u32);
+            assert_eq!((bytes.len(), bytes.footprint(), bytes.class == ALONE), (len, len, len > MOST));
+            bytes.fill(7);
+            assert!(bytes.iter().all(|byte| *byte == 7));
+            drop(bytes);
+        }
+    }
+
+    #[test]
     fn empty_slabs_go_back_but_for_one() {
         let size = slot_size(class_of(5000).expect("a size for slabs"));
         let mut class = Class::new();

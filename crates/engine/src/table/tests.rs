@@ -1,6 +1,7 @@
 //! Tables against a vector of rows: every key shape, block size and codec; damage; copies; a small cache under threads.
 
 mod ages;
+mod ahead;
 mod copy;
 mod damage;
 mod golden;

@@ -4,7 +4,7 @@
 //! Nothing that ends up in a file depends on who packed a batch or when: batches are cut by size, the window is drained exactly when it is
 //! full, and what is in it counts by the ratio of what came out of it.
 
-use super::pack::{Batch, Packers, Slot};
+use super::pack::{Batch, Packers, Slot, pack};
 use crate::codec::{Compression, Trained};
 use crate::error::Result;
 use std::collections::VecDeque;
@@ -111,7 +111,7 @@ impl Window {
     }
 
     /// The oldest batch, packed, if it is to be written now: because the window is full, or because `all` is. To be given back by
-    /// [`Window::written`]. Errors: `Closed` if a helper panicked.
+    /// [`Window::written`]. Errors: `Closed` if packing it panicked.
     pub fn take(&mut self, all: bool) -> Result<Option<Batch>> {
         if all && !self.next.raw.is_empty() {
             self.hand_over();
@@ -129,9 +129,8 @@ impl Window {
 
     /// A batch that was handed over. Where a helper is at it, a later one is packed meanwhile.
     fn take_back(&mut self, slot: &Arc<Slot>) -> Result<Batch> {
-        if let Some(mut batch) = self.packers.reclaim(slot) {
-            batch.pack();
-            return Ok(batch);
+        if let Some(batch) = self.packers.reclaim(slot) {
+            return pack(batch);
         }
         loop {
             if let Some(batch) = slot.try_take() {
@@ -141,9 +140,8 @@ impl Window {
                 Pending::Shared(later) => self.packers.reclaim(later).map(|batch| (pending, batch)),
                 Pending::Packed(_) => None,
             });
-            let Some((pending, mut batch)) = unbegun else { return slot.take() };
-            batch.pack();
-            *pending = Pending::Packed(batch);
+            let Some((pending, batch)) = unbegun else { return slot.take() };
+            *pending = Pending::Packed(pack(batch)?);
         }
     }
 

@@ -158,6 +158,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let title = "Compression chosen per level, by hand or by the engine";
     let drawn = vec![
         Metric::OperationsPerSecond,
+        Metric::OperationsPerSecondOfAll,
         Metric::P50Latency,
         Metric::P99Latency,
         Metric::CpuPerOperation,

@@ -18,6 +18,8 @@ pub enum Metric {
     PeakMemory,
     /// Operations over the time of the phases that have any.
     OperationsPerSecond,
+    /// Operations over the time of all phases: those that only wait for merges cost time, too.
+    OperationsPerSecondOfAll,
     /// The median of latency, nanoseconds; the worst of the phases.
     P50Latency,
     /// The 99th percentile of latency, nanoseconds; the worst of the phases.
@@ -69,6 +71,7 @@ impl Metric {
             Metric::SpaceAmplification => "space amplification",
             Metric::PeakMemory => "peak memory",
             Metric::OperationsPerSecond => "operations per second",
+            Metric::OperationsPerSecondOfAll => "operations per second, merges included",
             Metric::P50Latency => "median of latency",
             Metric::P99Latency => "99th percentile of latency",
             Metric::P999Latency => "99.9th percentile of latency",
@@ -91,7 +94,11 @@ impl Metric {
     /// What people read it in: the unit, and how much of the figure one of it is.
     pub fn unit(self) -> (&'static str, f64) {
         match self {
-            Metric::WriteAmplification | Metric::SpaceAmplification | Metric::OperationsPerSecond | Metric::LastLevelTables => ("", 1.0),
+            Metric::WriteAmplification
+            | Metric::SpaceAmplification
+            | Metric::OperationsPerSecond
+            | Metric::OperationsPerSecondOfAll
+            | Metric::LastLevelTables => ("", 1.0),
             Metric::RunTime => ("s", 1.0),
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
@@ -112,6 +119,7 @@ impl Metric {
             Metric::SpaceAmplification => found.last()?.space.space_amplification,
             Metric::PeakMemory => found.iter().map(|phase| phase.memory.peak_resident_bytes as f64).reduce(f64::max),
             Metric::OperationsPerSecond => per(operations(&found), run_time(&found)),
+            Metric::OperationsPerSecondOfAll => per(operations(&found), found.iter().map(|phase| phase.seconds).sum()),
             Metric::P50Latency => worst(&found, |latency| latency.p50),
             Metric::P99Latency => worst(&found, |latency| latency.p99),
             Metric::P999Latency => worst(&found, |latency| latency.p999),

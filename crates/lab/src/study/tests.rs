@@ -492,6 +492,8 @@ fn metrics_are_of_phases_together() {
     let names: Vec<String> = record.phases[..2].iter().map(|phase| phase.name.clone()).collect();
     assert_eq!(Metric::WriteAmplification.of(&record, &names), Some(6.0), "debts count, with the bytes that they are for");
     assert_eq!(Metric::OperationsPerSecond.of(&record, &names), Some(5.0));
+    record.phases[1].seconds = record.phases[0].seconds / 4.0;
+    assert_eq!(Metric::OperationsPerSecondOfAll.of(&record, &names), Some(4.0), "who waits waits");
     assert_eq!(Metric::SpaceAmplification.of(&record, &names), Some(1.5));
     assert_eq!(Metric::WriteAmplification.of(&record, &names[1..]), None);
     assert_eq!(Metric::P99Latency.of(&record, &names), None);

@@ -70,7 +70,7 @@ fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
 
 #[test]
 fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
-    let loaded = |for_files| {
+    let loaded = |for_files, idle| {
         let (_, auto) = measuring();
         for level in [0, LAST] {
             auto.learn(level, trials(0.53, 0.42), 10_000);
@@ -78,15 +78,16 @@ fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
         for now in 0..4 {
             auto.wrote(0, 200_000_000);
             auto.wrote(LAST, 200_000_000);
-            let mut seen = Observed { for_files, ..observed(now, 0.0, 0) };
+            let mut seen = Observed { for_files, ..observed(now, idle, 0) };
             seen.levels[0].raw_bytes = 100_000_000;
             auto.review(&seen);
         }
         [codec(&auto, 0), codec(&auto, LAST)]
     };
-    assert_eq!(loaded(None), [Codec::None, Codec::None]);
-    assert_eq!(loaded(Some(2_000_000_000)), [Codec::None, Codec::None]);
-    assert_eq!(loaded(Some(500_000_000)), [Codec::None, Codec::Zstd]);
+    assert_eq!(loaded(None, 0.0), [Codec::None, Codec::None]);
+    assert_eq!(loaded(Some(2_000_000_000), 0.0), [Codec::None, Codec::None]);
+    assert_eq!(loaded(Some(500_000_000), 0.0), [Codec::None, Codec::Lz4], "others work while a reader waits");
+    assert_eq!(loaded(Some(500_000_000), 1.0), [Codec::Lz4, Codec::Zstd], "nobody does, and compressing takes nothing from writers");
 }
 
 #[test]

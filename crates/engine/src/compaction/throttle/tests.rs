@@ -136,7 +136,7 @@ fn a_clock_that_hardly_moves_does_not_stop_the_work() {
     let (room, throttle, failed) = (CpuRoom::new(made.0.path()), Throttle::default(), AtomicBool::new(false));
     let clock = Slow { looks: AtomicU64::new(0), cancel: AtomicBool::new(false) };
     throttle.share.store(0.5f64.to_bits(), Ordering::Relaxed);
-    let pacing = Pacing { throttle: &throttle, room: &room, urgency: &|| 0.0 };
+    let pacing = Pacing { throttle: &throttle, room: &room, urgency: &|| 0.0, tick: &|| () };
     let mut rests = Rests::new(&clock.cancel, &failed, Some((pacing, &clock)));
     assert!(rests.look().is_some());
     assert_eq!(throttle.pauses().0, 1);
@@ -176,7 +176,7 @@ fn a_merge_pauses_unless_its_work_is_urgent_and_ends_when_told() {
     throttle.share.store(0.5f64.to_bits(), Ordering::Relaxed);
     let work = |urgency: f64| {
         let urgency = move || urgency;
-        let pacing = Pacing { throttle: &throttle, room: &room, urgency: &urgency };
+        let pacing = Pacing { throttle: &throttle, room: &room, urgency: &urgency, tick: &|| () };
         let mut rests = Rests::new(&cancel, &failed, Some((pacing, &clock)));
         rests.look();
         std::thread::sleep(Duration::from_millis(5));
@@ -201,7 +201,7 @@ fn looks_come_closer_where_entries_are_slow() {
     use crate::clock::ManualClock;
     let (room, throttle, clock) = (CpuRoom::fixed(1.0, 0.0), Throttle::default(), ManualClock::default());
     let (cancel, failed) = (AtomicBool::new(false), AtomicBool::new(false));
-    let pacing = Pacing { throttle: &throttle, room: &room, urgency: &|| 0.0 };
+    let pacing = Pacing { throttle: &throttle, room: &room, urgency: &|| 0.0, tick: &|| () };
     let mut rests = Rests::new(&cancel, &failed, Some((pacing, &clock)));
     let mut settle = |ns_per_entry: u64| {
         let mut entries = 1;

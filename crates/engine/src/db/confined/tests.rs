@@ -104,6 +104,36 @@ fn memory_near_the_limit_shrinks_the_cache_and_gives_it_back() {
     assert_eq!(step(100), 320);
 }
 
+/// The process is far from its own limit, but others fill the group around it.
+#[test]
+fn a_group_around_near_its_limit_shrinks_the_cache_too() {
+    let made = Made::new(&mib(1000));
+    let outer = |used: u64| {
+        made.put("cg/memory.max", &mib(4000));
+        made.put("cg/memory.current", &mib(used));
+        made.put("cg/memory.stat", "inactive_file 0\nactive_file 0\n");
+    };
+    outer(0);
+    made.put("proc/meminfo", "MemAvailable: 9000000 kB\n");
+    let db = made.open(DbSettings { cache_size: 320 * MIB, ..DbSettings::default() });
+    let mut at = 0;
+    let mut step = |inner: u64, around: u64| {
+        made.memory(&mib(1000), inner * MIB);
+        outer(around);
+        at += 1;
+        db.inner.watch_limits(at);
+        (capacity(&db), db.inner.memory.for_files().unwrap() / MIB)
+    };
+    assert_eq!(step(500, 500), (320, 180), "500 are left in the inner group, of which the cache may take 320");
+    assert_eq!(step(500, 3800), (20, 180), "200 are left in the outer one, of which the cache may take 20");
+    assert_eq!(step(100, 3500), (20, 480), "neither near nor far in the outer one");
+    assert_eq!(step(950, 1000), (20, 30), "now the inner one is near");
+    assert_eq!(step(100, 1000).0, 40);
+    let text = db.property(&db.default_family(), "sinterdb.limits").unwrap();
+    assert!(text.contains("memory limit: 1000MiB (") && text.contains("memory limit: 4000MiB ("), "{text}");
+    assert!(text.contains("/cg/box), 100 MiB used without files\n") && text.contains("/cg), 1000 MiB used without files\n"), "{text}");
+}
+
 #[test]
 fn a_valve_gives_up_what_the_use_grows_by() {
     let mut valve = Valve::default();

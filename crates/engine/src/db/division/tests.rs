@@ -2,7 +2,7 @@
 
 use super::super::{DEFAULT_FAMILY, Db};
 use crate::clock::{Clock, ManualClock};
-use crate::settings::{Budgets, CompressedCache, DbSettings};
+use crate::settings::{Budgets, CompressedCache, DbSettings, FamilySettings};
 use sinter_storage::store::{Medium, MemoryStore, Store, Throttle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,4 +133,61 @@ fn a_share_is_there_from_the_start_and_a_family_keeps_a_size_of_its_own() {
     db.inner.division.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(db.inner.memtable_limit(&family.core), 100 << 10);
     assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, budgeted().db_write_buffer_size / 2, "nothing moves here");
+}
+
+/// How large the next memtable of a family may get once all together have 1 MiB.
+fn limit_of_a_mebibyte(db: &Db, family: &str) -> usize {
+    db.inner.division.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
+    db.inner.memtable_limit(&db.family(family).unwrap().core)
+}
+
+#[test]
+fn a_family_that_nobody_named_has_its_part_of_the_budget() {
+    let db = Db::builder().settings(budgeted()).open_store(Arc::new(MemoryStore::new())).unwrap();
+    assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, budgeted().db_write_buffer_size / 2);
+    assert_eq!(limit_of_a_mebibyte(&db, DEFAULT_FAMILY), 512 << 10);
+}
+
+#[test]
+fn families_follow_a_budget_that_a_reopen_changes() {
+    let memory = Arc::new(MemoryStore::new());
+    let family = Budgets { memory: Some(MEMORY), space_amplification: None }.family();
+    let (_, db) = open(&memory, budgeted());
+    db.create_family("moves", family.clone()).unwrap();
+    db.create_family("own", FamilySettings { write_buffer_size: 100 << 10, ..family }).unwrap();
+    db.close().unwrap();
+    let budgets = Budgets { memory: Some(2 * MEMORY), space_amplification: None };
+    let half = budgets.db().db_write_buffer_size / 2;
+    // The second time, nothing is given at all.
+    for builder in [Db::builder().settings(budgets.db()), Db::builder()] {
+        let db = builder.open_store(memory.clone()).unwrap();
+        for name in [DEFAULT_FAMILY, "moves"] {
+            assert_eq!(db.family_settings(&db.family(name).unwrap()).unwrap().write_buffer_size, half, "{name}");
+            assert_eq!(limit_of_a_mebibyte(&db, name), 512 << 10, "{name}");
+        }
+        assert_eq!(limit_of_a_mebibyte(&db, "own"), 100 << 10);
+        db.close().unwrap();
+    }
+    // Sizes that are stated instead of a budget leave the families theirs.
+    let fixed = DbSettings { memory_budget: 0, db_write_buffer_size: 1 << 20, ..budgets.db() };
+    let db = Db::builder().settings(fixed).open_store(memory).unwrap();
+    assert_eq!(db.inner.memtable_limit(&db.family("moves").unwrap().core) as u64, half);
+}
+
+#[test]
+fn memtables_beyond_the_budget_leave_the_cache_something() {
+    let memory = Arc::new(MemoryStore::new());
+    let (clock, db) = open(&memory, budgeted());
+    fill(&db);
+    let mut state = 1;
+    read_a_second(&db, &clock, &mut state);
+    assert!(db.inner.cache.used() > 0);
+    // One value larger than everything: it is taken, and flushed with the next write.
+    db.put(b"large", &vec![7; 2 * MEMORY as usize]).unwrap();
+    assert!(db.stats().memtable_bytes > MEMORY);
+    clock.advance_ns(1_000_000_000);
+    db.inner.divide_memory();
+    db.inner.watch_limits(clock.monotonic_ns());
+    assert_eq!(db.inner.cache.capacity(), MEMORY / 16);
+    assert!(db.inner.cache.used() > 0);
 }

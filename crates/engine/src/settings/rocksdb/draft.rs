@@ -182,6 +182,16 @@ impl FamilyDraft {
         Ok(Verdict::Used)
     }
 
+    /// What is asked for and cannot be had together.
+    pub(super) fn conflict(&self) -> Option<String> {
+        let names_last = self.last.is_some() || self.last_effort.enabled;
+        (self.is_auto() && names_last).then(|| {
+            "compression = auto leaves all levels to the engine, so there can be no bottommost_compression \
+             (kDisableCompressionOption) and no bottommost_compression_opts (enabled=false) beside it"
+                .into()
+        })
+    }
+
     pub(super) fn finish(mut self) -> FamilySettings {
         if self.filters_for_hits {
             self.settings.bloom_bits_last_level = 0.0;
@@ -199,10 +209,15 @@ impl FamilyDraft {
         self.settings
     }
 
+    /// The engine chooses: it was asked to, and no list takes the place of that.
+    fn is_auto(&self) -> bool {
+        self.auto && self.per_level.is_empty()
+    }
+
     /// Joins the codec options into one list. RocksDB's per-level list wins over the single codec (and over `auto`); the last
     /// level may have its own.
     fn compression(&mut self) {
-        if self.auto && self.per_level.is_empty() && self.last.is_none() {
+        if self.is_auto() {
             self.settings.compression = Codecs::Auto;
             return;
         }

@@ -146,8 +146,9 @@ impl Reading {
             self.complaints.push("not an OPTIONS file: it has no section [CFOptions \"default\"]".into());
         }
         for (name, draft) in self.families {
+            let conflict = draft.conflict();
             let family = draft.finish();
-            let list = family.validate().err().into_iter().flatten();
+            let list = conflict.into_iter().chain(family.validate().err().into_iter().flatten());
             self.complaints.extend(list.map(|what| format!("CFOptions \"{}\": {what}", super::size::shorten(&name))));
             self.file.families.push((name, family));
         }

@@ -114,6 +114,28 @@ fn options_that_mean_something_together() {
     assert_eq!(db("db_write_buffer_size=0\nmax_total_wal_size=8388608", "").max_total_wal_size, 8 << 20);
 }
 
+/// Whoever leaves all levels to the engine cannot name the codec of one, whichever line comes first.
+#[test]
+fn a_codec_of_the_last_level_beside_auto_is_refused() {
+    let refused = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap_err().join("\n");
+    for text in [
+        "compression=auto\nbottommost_compression=kZSTD",
+        "bottommost_compression=kNoCompression\ncompression=auto",
+        "compression=auto\nbottommost_compression_opts={level=19;enabled=true;}",
+    ] {
+        let complaint = refused(text);
+        assert!(complaint.starts_with("CFOptions \"default\": compression = auto") && complaint.contains("bottommost_"), "{complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    }
+    let compressed = |text: &str| format_compression(&family(text, "").compression);
+    // What RocksDB writes where nothing of the kind was asked for.
+    let quiet =
+        "compression=auto\nbottommost_compression=kDisableCompressionOption\nbottommost_compression_opts={level=32767;enabled=false;}";
+    assert_eq!(compressed(quiet), "auto");
+    let listed = "compression=auto\ncompression_per_level=kNoCompression:kLZ4Compression\nbottommost_compression=kZSTD\nnum_levels=3";
+    assert_eq!(compressed(listed), "none lz4 zstd", "a list takes the place of auto");
+}
+
 #[test]
 fn what_has_no_effect_or_is_unknown_is_reported() {
     let text = file(

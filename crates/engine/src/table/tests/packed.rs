@@ -182,6 +182,30 @@ fn a_panic_is_an_error_and_the_helper_goes_on() {
     }
 }
 
+/// Whoever comes first, the helper or the thread that wants the batch back.
+#[test]
+fn a_panic_is_an_error_of_the_table_whoever_packs() {
+    for helpers in [0, 1] {
+        let packers = packers(1);
+        if helpers == 0 {
+            packers.end();
+        }
+        let mut window = Window::new(Compression { codec: Codec::Zstd, ..Compression::default() });
+        window.share(&packers);
+        // What comes first is packed on the spot.
+        window.raw().resize(BATCH, b'a');
+        window.end_block();
+        let first = window.take(true).unwrap().unwrap();
+        window.written(first, 10);
+        // A batch that cannot be packed: its block ends where there is nothing.
+        window.raw().resize(1000, b'a');
+        window.end_block();
+        window.raw().truncate(10);
+        let error = window.take(true).err();
+        assert!(matches!(error, Some(Error::Closed(_))), "{error:?}");
+    }
+}
+
 #[test]
 fn a_table_that_is_given_up_leaves_nothing() {
     let rows = many_rows(3000, &mut Random(7));

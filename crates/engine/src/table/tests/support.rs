@@ -20,10 +20,12 @@ type Files = Arc<Mutex<BTreeMap<FileId, Arc<Vec<u8>>>>>;
 #[derive(Debug, Default)]
 pub struct Memory {
     pub files: Files,
+    /// What readers announced: offsets and lengths.
+    pub announced: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 
 #[derive(Debug)]
-struct Reader(FileId, Arc<Vec<u8>>);
+struct Reader(FileId, Arc<Vec<u8>>, Arc<Mutex<Vec<(u64, u64)>>>);
 
 impl ReadAt for Reader {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> store::Result<()> {
@@ -34,6 +36,9 @@ impl ReadAt for Reader {
     }
     fn len(&self) -> u64 {
         self.1.len() as u64
+    }
+    fn will_need(&self, offset: u64, length: u64) {
+        self.2.lock().push((offset, length));
     }
 }
 
@@ -62,7 +67,8 @@ impl Store for Memory {
     }
     fn open(&self, id: FileId) -> store::Result<Arc<dyn ReadAt>> {
         let bytes = self.files.lock().get(&id).cloned();
-        Ok(Arc::new(Reader(id, bytes.ok_or_else(|| StoreError::file("open", id, io::ErrorKind::NotFound.into()))?)))
+        let bytes = bytes.ok_or_else(|| StoreError::file("open", id, io::ErrorKind::NotFound.into()))?;
+        Ok(Arc::new(Reader(id, bytes, Arc::clone(&self.announced))))
     }
     fn delete(&self, id: FileId) -> store::Result<()> {
         self.files.lock().remove(&id);

@@ -126,3 +126,44 @@ fn random_tables_under_random_divisions() {
         }
     }
 }
+
+/// Reads all rows in order and gives the number of blocks that had to be read from the medium.
+fn scan(table: &Arc<Table>, cache: &Cache, rows: &[Row], options: ReadOptions) -> u64 {
+    let before = cache.misses(Part::Data);
+    let mut cursor = table.cursor(options);
+    cursor.seek_first().unwrap();
+    for (key, _, expected) in rows {
+        assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), expected.as_slice()));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+    cache.misses(Part::Data) - before
+}
+
+#[test]
+fn reading_ahead_fills_both_parts_as_reading_one_by_one_does() {
+    let rows = rows();
+    for codec in [Codec::None, Codec::Zstd] {
+        let (store, info) = written(codec, 0, &rows);
+        let filled = [0, 5000].map(|readahead| {
+            let cache = cache(1 << 20, 1 << 20);
+            let table = Table::open(&store, DB, Arc::clone(&info), &cache).unwrap();
+            let misses = scan(&table, &cache, &rows, ReadOptions { fill_cache: true, readahead });
+            (misses, cache.packed_used(), cache.used())
+        });
+        assert_eq!(filled[0], filled[1], "{codec:?}");
+        assert_eq!(filled[0].1 > 0, codec == Codec::Zstd);
+    }
+}
+
+#[test]
+fn what_is_packed_is_not_read_again_to_read_ahead() {
+    let rows = rows();
+    let (store, info) = written(Codec::Zstd, 0, &rows);
+    let cache = cache(1 << 20, 1 << 20);
+    let table = Table::open(&store, DB, info, &cache).unwrap();
+    let blocks = scan(&table, &cache, &rows, ReadOptions { fill_cache: true, readahead: 0 });
+    assert!(blocks > 100 && cache.packed_used() > 0);
+    assert_eq!(scan(&table, &cache, &rows, ReadOptions { fill_cache: false, readahead: 5000 }), 0);
+    assert_eq!(cache.packed_used(), 0, "in use, each in one part");
+}

@@ -33,6 +33,8 @@ pub const ZIPF: [(&str, f64); 2] = [("readrandom, Zipf 0.9", 0.9), ("readrandom,
 /// B's mixes by [`MIXED_BY`]: name, share of reads.
 pub const MIXES: [(&str, f64); 2] = [("mix 95/5", 0.95), ("mix 50/50", 0.5)];
 const MIXED_BY: f64 = 0.9;
+/// A measure over all phases of a workload.
+pub const WHOLE: &str = "the whole";
 /// Where a name ends in this, the phase pays the debts of the one before.
 const DEBTS: &str = "debts";
 /// One read of so many keys fills the cache before reads by Zipf's law are measured.
@@ -41,7 +43,7 @@ const WARM: u64 = 4;
 /// A's cells for each pair of limits.
 pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
     let workload = workload_of_a(sizes);
-    let measures = [FILL, COMPACT, READ];
+    let measures = [FILL, COMPACT, READ, WHOLE];
     let mut cells = Vec::new();
     for (cpus, memory) in room.pairs() {
         for (strategy, levels) in with_auto(&STRATEGIES_A) {
@@ -70,7 +72,7 @@ pub fn limits_name(cpus: usize, memory: Option<u64>) -> String {
 /// B's cells.
 pub fn of_b(sizes: &Sizes) -> Vec<Cell> {
     let workload = workload_of_b(sizes.b);
-    let measures = measures_of_b();
+    let measures: Vec<&str> = measures_of_b().into_iter().chain([WHOLE]).collect();
     let made = |(strategy, levels)| {
         let settings = settings(levels, sizes.b, CACHE_B);
         cell(name_of_b(strategy), &[("part", "B"), ("strategy", strategy)], settings, &workload, &measures)
@@ -83,7 +85,7 @@ pub fn name_of_b(strategy: &str) -> String {
     format!("B {strategy}")
 }
 
-/// What is measured in B.
+/// What is measured in B, phase by phase.
 pub fn measures_of_b() -> Vec<&'static str> {
     let reads = ZIPF.iter().map(|(name, _)| *name);
     [FILL, READ].into_iter().chain(reads).chain(MIXES.iter().map(|(name, _)| *name)).collect()
@@ -114,7 +116,10 @@ fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
 fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: &Workload, measures: &[&str]) -> Cell {
     let factors: BTreeMap<String, String> = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
-    let phases = |name: &&str| [name.to_string(), format!("{name} {DEBTS}")].into_iter().filter(there).collect();
+    let phases = |name: &&str| match *name {
+        WHOLE => workload.phases.iter().map(|phase| phase.name.clone()).collect(),
+        name => [name.to_string(), format!("{name} {DEBTS}")].into_iter().filter(there).collect(),
+    };
     let engines = if factors["strategy"] == AUTO { vec![CHOOSER.to_string()] } else { Vec::new() };
     let measures = measures.iter().map(|name| (name.to_string(), phases(name))).collect();
     Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines }

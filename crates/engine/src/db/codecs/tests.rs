@@ -1,0 +1,50 @@
+//! What a family's choice of codecs is told where there are several families.
+
+use super::super::Db;
+use super::*;
+use crate::clock::ManualClock;
+use crate::db::read::ReadOptions;
+use crate::settings::FamilySettings;
+use sinter_storage::store::MemoryStore;
+
+#[test]
+fn each_family_counts_its_own_operations() {
+    let db = Db::builder().open_store(Arc::new(MemoryStore::new())).unwrap();
+    let (busy, quiet) = (db.default_family(), db.create_family("quiet", FamilySettings::default()).unwrap());
+    let options = ReadOptions::default();
+    for n in 0..10u8 {
+        db.put(&[n], b"v").unwrap();
+        assert!(db.get(&[n]).unwrap().is_some());
+    }
+    assert_eq!(db.multi_get(&busy, &[&[1], &[2], &[77]], &options).unwrap().len(), 3);
+    let mut iterator = db.iter();
+    iterator.seek(&[5]).unwrap();
+    iterator.seek_last().unwrap();
+    assert_eq!(db.get_with(&quiet, b"k", &options).unwrap(), None);
+    assert_eq!([&busy, &quiet].map(|family| family.core.counters.operations()), [10 + 10 + 3 + 2, 1]);
+}
+
+#[test]
+fn families_share_what_the_kernel_keeps_of_files_by_their_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("proc")).unwrap();
+    std::fs::write(root.path().join("proc/meminfo"), "MemTotal: 9000000 kB\nMemAvailable: 1000000 kB\n").unwrap();
+    let builder = Db::builder().system_root(root.path()).clock(Arc::new(ManualClock::default()));
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    let (large, small) = (db.default_family(), db.create_family("small", FamilySettings::default()).unwrap());
+    let empty = db.create_family("empty", FamilySettings::default()).unwrap();
+    for n in 0..4000u32 {
+        let family = if n.is_multiple_of(4) { &small } else { &large };
+        db.put_with(family, &n.to_be_bytes(), &[n as u8; 100], &Default::default()).unwrap();
+    }
+    let share = |family: &Family| db.inner.for_files(family.core.view.load().tree.bytes()).unwrap();
+    let all = db.inner.memory.for_files().unwrap();
+    assert_eq!(share(&empty), all, "as long as there are no files");
+    db.flush().unwrap();
+    let [large_bytes, small_bytes] = [&large, &small].map(|family| family.core.view.load().tree.bytes());
+    assert!(large_bytes > 2 * small_bytes && small_bytes > 0);
+    assert_eq!(share(&empty), 0);
+    assert!(all - (share(&large) + share(&small)) < 2, "nothing is counted twice");
+    let (by_files, by_bytes) = (share(&large) as f64 / all as f64, large_bytes as f64 / (large_bytes + small_bytes) as f64);
+    assert!((by_files - by_bytes).abs() < 1e-6, "{by_files} {by_bytes}");
+}
