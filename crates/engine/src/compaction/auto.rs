@@ -3,7 +3,9 @@
 //!
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
-use super::codecs::{CANDIDATES, COUNT, Effect, FIRST, Medium, REFERENCE, REFERENCE_MEDIUM, Situation, Standing, Verdict, judge};
+use super::codecs::{
+    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict, judge,
+};
 use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
@@ -57,8 +59,8 @@ struct Level {
     why: String,
 }
 
-impl Level {
-    fn new(number: usize) -> Self {
+impl Default for Level {
+    fn default() -> Self {
         Level {
             effects: REFERENCE,
             samples: 0,
@@ -66,7 +68,7 @@ impl Level {
             missed: 0.0,
             holds: 0,
             watched_seconds: 0.0,
-            standing: Standing::of(number),
+            standing: Standing::new(),
             since_unix: 0,
             why: String::from("nothing is known yet"),
         }
@@ -111,6 +113,8 @@ pub struct Observed {
     pub operations: u64,
     /// What the kernel can keep of the family's files, bytes, where that is known.
     pub for_files: Option<u64>,
+    /// What it can keep of all files, in memtables of the family.
+    pub room_in_memtables: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
     /// By level.
@@ -211,6 +215,8 @@ impl Auto {
         let mut state = self.state.lock();
         let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
         state.observe(seen, self.measures);
+        let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
+        state.level(0).standing.begin(if has_room { FIRST_WITH_ROOM } else { FIRST });
         let live = state.levels.iter().filter(|level| level.is_live()).count().max(1);
         let sum = |of: fn(&Level) -> f64| state.levels.iter().filter(|level| level.is_live()).map(of).sum::<f64>();
         let (written, missed, holds) = (sum(Level::judged_written), sum(|l| l.missed), sum(|l| l.holds as f64));
@@ -302,7 +308,7 @@ impl Level {
 impl State {
     fn level(&mut self, number: usize) -> &mut Level {
         while self.levels.len() <= number {
-            self.levels.push(Level::new(self.levels.len()));
+            self.levels.push(Level::default());
         }
         &mut self.levels[number]
     }

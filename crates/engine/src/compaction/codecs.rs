@@ -8,11 +8,14 @@ pub const COUNT: usize = 3;
 /// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
 /// gain nothing on blocks of a few KiB, and every candidate costs samples.
 pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
-/// The one in use before anything is known, below level 0.
+/// The one in use before anything is known.
 pub const FIRST: usize = 1;
-/// On level 0. A memtable that is full before anything is known is one of a load that leaves no processor idle, and its table is merged
-/// soon, or is one of a load in key order, which waits for nothing but flushes.
-pub const FIRST_OF_LEVEL_0: usize = 0;
+/// The one on level 0 where there is room. A memtable that is full before anything is known is one of a load that leaves no processor
+/// idle, and its table is merged soon, or is one of a load in key order, which waits for nothing but flushes.
+pub const FIRST_WITH_ROOM: usize = 0;
+/// There is room where the kernel can keep of files what so many memtables hold. That is about what levels 0 to 2 hold under the default
+/// targets: merges of these find their inputs in memory. With less, what flushes wrote has to come back from the medium.
+pub const ROOMY_MEMTABLES: u64 = 64;
 
 /// What the codecs do to half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
 pub const REFERENCE: [Effect; COUNT] = [
@@ -215,10 +218,16 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Of a level of which nothing is known.
-    pub fn of(level: usize) -> Self {
-        let chosen = if level == 0 { FIRST_OF_LEVEL_0 } else { FIRST };
-        Standing { chosen, settled: false, challenger: chosen, streak: 0 }
+    /// Before anything is known.
+    pub fn new() -> Self {
+        Standing { chosen: FIRST, settled: false, challenger: FIRST, streak: 0 }
+    }
+
+    /// What is in use until the first verdict.
+    pub fn begin(&mut self, candidate: usize) {
+        if !self.settled {
+            (self.chosen, self.challenger) = (candidate, candidate);
+        }
     }
 
     /// Takes a verdict into account; true if another codec is in use from now on. The first verdict counts at once. After that a change

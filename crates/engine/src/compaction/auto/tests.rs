@@ -23,7 +23,7 @@ fn observed(now_seconds: u64, idle: f64, misses: u64) -> Observed {
     let mut levels = vec![Holding::default(); 7];
     levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses };
     let (now_ns, unix_seconds) = (now_seconds * 1_000_000_000, 5000 + now_seconds);
-    Observed { now_ns, unix_seconds, idle, operations: 0, for_files: None, block_size: 4096, levels }
+    Observed { now_ns, unix_seconds, idle, operations: 0, for_files: None, room_in_memtables: None, block_size: 4096, levels }
 }
 
 fn codec(auto: &Auto, level: usize) -> Codec {
@@ -39,14 +39,28 @@ fn pass(auto: &Auto, seconds: std::ops::Range<u64>, idle: f64, written: u64, mis
 }
 
 #[test]
-fn it_starts_without_compression_on_level_0_and_with_lz4_below_and_says_that_it_knows_nothing() {
+fn it_starts_with_lz4_and_says_that_it_knows_nothing() {
     let (_, auto) = measuring();
-    for (level, codec, why) in [(3, Codec::Lz4, "lz4"), (0, Codec::None, "none"), (LAST, Codec::Lz4, "lz4")] {
+    for level in [3, 0, LAST] {
         let (compression, reason) = auto.choice(level);
-        assert_eq!((compression.codec, reason), (codec, format!("auto {why}: nothing is known yet")));
+        assert_eq!((compression.codec, reason), (Codec::Lz4, "auto lz4: nothing is known yet".to_string()));
     }
     pass(&auto, 0..100, 2.0, 100_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::Lz4, "without samples there is nothing to choose by");
+}
+
+#[test]
+fn level_0_starts_without_compression_where_the_kernel_can_keep_the_upper_levels() {
+    let first = |room_in_memtables, measures| {
+        let auto = Auto::new(Arc::new(ManualClock::default()), measures);
+        auto.review(&Observed { room_in_memtables, ..observed(0, 0.0, 0) });
+        assert_eq!(codec(&auto, 1), Codec::Lz4);
+        codec(&auto, 0)
+    };
+    assert_eq!(first(None, true), Codec::None);
+    assert_eq!(first(Some(64), true), Codec::None);
+    assert_eq!(first(Some(63), true), Codec::Lz4);
+    assert_eq!(first(Some(63), false), Codec::None, "what repeats exactly does not ask the machine");
 }
 
 #[test]

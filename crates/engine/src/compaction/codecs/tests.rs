@@ -172,9 +172,13 @@ fn whatever_is_measured_there_is_a_verdict() {
 #[test]
 fn a_change_has_to_be_clear_and_to_last() {
     let verdict = |costs: [f64; COUNT], best| Verdict { best, costs, ratios: [1.0, 0.53, 0.42], allowance: 1.0 };
-    let mut standing = Standing::of(1);
+    let mut standing = Standing::new();
     assert_eq!((standing.chosen, standing.settled), (FIRST, false));
+    standing.begin(NONE);
+    assert_eq!(standing.chosen, NONE);
     assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD)), "the first verdict counts at once");
+    standing.begin(NONE);
+    assert_eq!(standing.chosen, ZSTD, "and ends the beginning");
     // 5 % more than the least is not worth a change.
     for _ in 0..10 {
         assert!(!standing.hear(&verdict([500.0, 100.0, 105.0], LZ4)));
