@@ -4,7 +4,8 @@
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
 use super::codecs::{
-    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict, judge,
+    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict,
+    judge,
 };
 use super::sampler::Trial;
 use crate::clock::Clock;
