@@ -4,7 +4,8 @@
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
 use super::codecs::{
-    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict, judge,
+    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict,
+    judge,
 };
 use super::sampler::Trial;
 use crate::clock::Clock;
@@ -68,7 +69,7 @@ impl Default for Level {
             missed: 0.0,
             holds: 0,
             watched_seconds: 0.0,
-            standing: Standing::new(),
+            standing: Standing::default(),
             since_unix: 0,
             why: String::from("nothing is known yet"),
         }
