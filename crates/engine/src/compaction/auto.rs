@@ -69,7 +69,7 @@ impl Default for Level {
             missed: 0.0,
             holds: 0,
             watched_seconds: 0.0,
-            standing: Standing::new(),
+            standing: Standing::default(),
             since_unix: 0,
             why: String::from("nothing is known yet"),
         }

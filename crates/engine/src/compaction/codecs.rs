@@ -217,12 +217,14 @@ pub struct Standing {
     streak: u32,
 }
 
-impl Standing {
+impl Default for Standing {
     /// Before anything is known.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Standing { chosen: FIRST, settled: false, challenger: FIRST, streak: 0 }
     }
+}
 
+impl Standing {
     /// What is in use until the first verdict.
     pub fn begin(&mut self, candidate: usize) {
         if !self.settled {

@@ -33,7 +33,7 @@ impl Inner {
             idle: self.cpu.idle(),
             operations: core.counters.operations(),
             for_files: self.for_files(tree.bytes()),
-            room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size as u64)),
+            room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });

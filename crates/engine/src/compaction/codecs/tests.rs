@@ -172,7 +172,7 @@ fn whatever_is_measured_there_is_a_verdict() {
 #[test]
 fn a_change_has_to_be_clear_and_to_last() {
     let verdict = |costs: [f64; COUNT], best| Verdict { best, costs, ratios: [1.0, 0.53, 0.42], allowance: 1.0 };
-    let mut standing = Standing::new();
+    let mut standing = Standing::default();
     assert_eq!((standing.chosen, standing.settled), (FIRST, false));
     standing.begin(NONE);
     assert_eq!(standing.chosen, NONE);
