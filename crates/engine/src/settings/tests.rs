@@ -269,8 +269,9 @@ fn the_age_that_keeps_data_off_the_last_level_is_a_duration() {
     let parsed = |text: &str| FamilySettings::from_toml(&format!("preclude_last_level_data_seconds = {text}"));
     let age = |text: &str| parsed(text).unwrap().preclude_last_level_data_seconds;
     assert_eq!([age("0"), age("\"1h\""), age("90")], [0, 3600, 90].map(Preclude::Seconds));
-    assert!(parsed("\"auto\"").unwrap_err()[0].contains("only durations"));
-    assert!(parsed("\"soon\"").unwrap_err()[0].contains("`soon` is not a duration"));
+    assert_eq!(age("\"auto\""), Preclude::Auto);
+    let wrong = parsed("\"soon\"").unwrap_err();
+    assert!(wrong[0].contains("`soon` is not a duration") && wrong[0].contains("not `auto`"), "{wrong:?}");
     let two = FamilySettings { num_levels: 2, ..FamilySettings::default() };
     assert_eq!((two.validate(), two.places_by_age()), (Ok(()), false));
     let young = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(1), ..two };

@@ -319,8 +319,8 @@ fn what_has_outlived_its_time_to_live_is_not_young() {
         // One table with those above: it does not expire as a whole.
         world.write(900, 301, 400);
         world.compact(1000);
-        let [.., hot, cold] = world.levels();
-        assert!(hot + cold == 400 && (99..=100).contains(&hot), "{style:?}: {:?}", world.levels());
+        // A table of the last level may vanish as a whole meanwhile.
+        assert!((99..=100).contains(&world.entries(LAST - 1)), "{style:?}: {:?}", world.levels());
         drop(snapshot);
         world.compact(1001);
         let [.., hot, cold] = world.levels();
