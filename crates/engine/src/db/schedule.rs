@@ -137,7 +137,9 @@ impl Inner {
         // Where nothing is known to be old, all may be young.
         let older_than = |age| self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
         let young = match settings.preclude_last_level_data_seconds {
-            Preclude::Seconds(age) => settings.places_by_age().then(|| older_than(age)).map(|old| Young { after: old.seq, since: old.time }),
+            Preclude::Seconds(age) => {
+                settings.places_by_age().then(|| older_than(age)).map(|old| Young { after: old.seq, since: old.time })
+            }
             Preclude::Auto => self.chosen_young(shared, core, settings),
         }?;
         if settings.ttl_seconds == 0 {

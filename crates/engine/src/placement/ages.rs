@@ -135,8 +135,8 @@ impl Ages {
         u64::MAX
     }
 
-    /// Appends the format: the number of buckets that hold something, and for each how many were skipped before it and its weight rounded to a
-    /// whole number, as varints.
+    /// Appends the format: the number of buckets that hold something, and for each how many were skipped before it and its weight rounded
+    /// to a whole number, as varints.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let full = || self.weights.iter().enumerate().map(|(bucket, weight)| (bucket, weight.round() as u64)).filter(|(_, w)| *w > 0);
         put_varint(out, full().count() as u64);

@@ -1,8 +1,8 @@
 //! How old what is touched was: versions that answered reads, and versions that were replaced by newer ones. Counted since the last look.
 //!
 //! 1. One read in 64 of each thread is counted, of those that tables answered: memtables are in memory whatever the tiers are. Which ones
-//!    follows from the number of reads alone (multiples of the golden ratio, whose gaps are of three lengths, so that no habit of the caller
-//!    meets always or never a counted one). No clock, no random numbers: the same reads give the same counts.
+//!    follows from the number of reads alone (multiples of the golden ratio, whose gaps are of three lengths, so that no habit of the
+//!    caller meets always or never a counted one). No clock, no random numbers: the same reads give the same counts.
 //! 2. The age is the newest sequence number less that of the version. A number that was zeroed counts as older than everything.
 //! 3. A version that a newer one replaced is met when a compaction drops it. Its age is the difference of the two numbers.
 

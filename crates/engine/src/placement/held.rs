@@ -1,4 +1,5 @@
-//! How old the bytes of a table are, as it was written: stored with it, so that a database that is opened knows at once what a budget holds.
+//! How old the bytes of a table are, as it was written: stored with it, so that a database that is opened knows at once what a budget
+//! holds.
 
 use super::ages::Ages;
 use crate::coding::{Decoder, put_varint};

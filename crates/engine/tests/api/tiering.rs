@@ -81,7 +81,8 @@ impl Run {
     }
 }
 
-/// The share of reads that the levels above the last answered, of those that tables did, and the share of bytes there; over the second half.
+/// The share of reads that the levels above the last answered, of those that tables did, and the share of bytes there; over the second
+/// half.
 #[derive(Debug, Clone, Copy)]
 struct Outcome {
     hits: f64,

@@ -436,7 +436,9 @@ fn a_table_that_meets_a_full_tier_is_written_again_on_a_hotter_one() {
             let number = version.tables().next().unwrap().2.number;
             assert!(
                 primary.list().unwrap().iter().any(|(id, bytes)| *id == FileId::table(number) && *bytes > 5_000_000),
-                "direct {direct} at {at} {number} {:?} {:?}", primary.list(), cold.list()
+                "direct {direct} at {at} {number} {:?} {:?}",
+                primary.list(),
+                cold.list()
             );
             assert_eq!((db.tier_of(number).unwrap(), db.verify().unwrap()), (Temperature::Unknown, vec![]), "direct {direct}, append {at}");
             assert_eq!(ticker(&db, "sinterdb.tier.fallback.count"), 1);

@@ -117,8 +117,8 @@ impl Tree {
         (fast, fast + self.last.as_ref().map_or(0, Run::bytes))
     }
 
-    /// Merges all newer runs into one, or everything, which parts at `cold`, if it is time for that: then how old the bytes were that went in
-    /// and came out.
+    /// Merges all newer runs into one, or everything, which parts at `cold`, if it is time for that: then how old the bytes were that went
+    /// in and came out.
     pub fn compact(&mut self, cold: u64) -> Option<(Ages, Ages)> {
         let ages = |runs: &[Run], now| {
             let mut ages = Ages::default();
