@@ -5,7 +5,8 @@
 //!    rarely touched again, so it may as well lie where it is cheap. Reads decide if there are enough; without readers, versions that
 //!    were replaced do, because what is replaced while it is kept was never written to the slow tier; without either, the budget alone.
 //! 3. A choice stands until it is clearly wrong and was so several times in a row: over the budget by a twentieth, or short of a hundredth
-//!    of what is touched, or a third larger than it needs to be. What has sunk comes back up only by a merge, so it must not sink by chance.
+//!    of what is touched, or a third larger than it needs to be. What has sunk comes back up only by a merge, so it must not sink by
+//!    chance.
 
 use super::ages::Ages;
 
