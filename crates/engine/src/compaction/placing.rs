@@ -58,8 +58,8 @@ impl Young {
         (by_number && by_time) || (table.newest_time != 0 && table.newest_time <= self.since)
     }
 
-    /// Bytes of the table that are not young, as if entries were spread evenly over its sequence numbers, and those that go by times of their
-    /// own over these; not 0 if one entry is not.
+    /// Bytes of the table that are not young, as if entries were spread evenly over its sequence numbers, and those that go by times of
+    /// their own over these; not 0 if one entry is not.
     pub fn due(&self, table: &TableInfo) -> u64 {
         if self.is_old(table) {
             return table.bytes;

@@ -4,8 +4,8 @@
 //! tombstones are divided at the same number, and where the upper level is not free all goes to the last.
 //!
 //! Two sorts of versions may be as old as their number does not say: those whose number was zeroed, and values with a time of their own.
-//! They go where their age belongs only if that passes nothing: once a version of a key has gone down, all older ones do; what rises against its
-//! number must leave no newer range tombstone below, and what sinks against it none that is older above.
+//! They go where their age belongs only if that passes nothing: once a version of a key has gone down, all older ones do; what rises
+//! against its number must leave no newer range tombstone below, and what sinks against it none that is older above.
 
 use super::collapse::Sink;
 use super::output::{Limits, Output, TableFactory, TableSink};

@@ -4,9 +4,9 @@
 //!
 //! Where data is placed by age, the last level is for what is old. A merge of everything leaves two runs, the young one on the level above;
 //! it hides nothing on the last level, so it does not count as dead bytes ([`placing::unsettled`]). Between such merges, old data sinks
-//! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level with it
-//! that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait on the
-//! levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
+//! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level
+//! with it that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait
+//! on the levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
 
 use super::placing::{Young, unsettled};
 use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, plan};

@@ -250,8 +250,8 @@ fn check_places(seed: u64, made: &Routed<Made>, cut: Cut, spans: &[Span], source
     }
 }
 
-/// What picks tables and what divides them agree: under a later cut, something goes down (or is found to wait for its number) if and only if
-/// a table says so.
+/// What picks tables and what divides them agree: under a later cut, something goes down (or is found to wait for its number) if and only
+/// if a table says so.
 #[test]
 fn a_table_is_due_if_a_merge_would_take_something_down() {
     let all = [Span::default()];
