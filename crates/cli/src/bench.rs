@@ -16,7 +16,7 @@ use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::db::DEFAULT_FAMILY;
-use sinterdb::limits::ProcessLimits;
+use sinterdb::limits::{MemoryLimit, ProcessLimits};
 use sinterdb::settings::confine;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
     let place = Place::choose(flags)?;
     // Notes go to stderr: they are about the request, not part of the results.
-    let memory = ProcessLimits::find(Path::new("/")).memory().iter().map(|found| found.bytes).min();
+    let memory = MemoryLimit::tightest(&ProcessLimits::find(Path::new("/")).memory());
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
     chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
     let opener = SinterOpener {

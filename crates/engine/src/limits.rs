@@ -135,6 +135,11 @@ impl ProcessLimits {
 }
 
 impl MemoryLimit {
+    /// The limit that everything has to fit into, bytes.
+    pub fn tightest(limits: &[MemoryLimit]) -> Option<u64> {
+        limits.iter().map(|limit| limit.bytes).min()
+    }
+
     /// What the kernel may keep of files within the limit, bytes.
     fn left(&self) -> u64 {
         self.bytes.saturating_sub(self.used)

@@ -47,7 +47,7 @@ impl MemoryWatch {
     pub fn new<'a>(root: &Path, settings: &mut DbSettings, families: impl Iterator<Item = &'a FamilySettings>) -> Self {
         let limits = ProcessLimits::find(root);
         let found = limits.memory();
-        let confined = confine(settings, families, tightest(&found));
+        let confined = confine(settings, families, MemoryLimit::tightest(&found));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
         settings.memory_budget = settings.memory_budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
@@ -83,9 +83,9 @@ impl MemoryWatch {
         let found = self.limits.memory();
         let for_files = self.limits.for_files(&found);
         let mut now = self.now.lock();
-        let limit = tightest(&found);
+        let limit = MemoryLimit::tightest(&found);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
-        if asked != now.asked || limit != tightest(&now.found) {
+        if asked != now.asked || limit != MemoryLimit::tightest(&now.found) {
             let db = DbSettings { cache_size, db_write_buffer_size, ..settings.clone() };
             now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
@@ -98,11 +98,6 @@ impl MemoryWatch {
             cache.set_capacity(size - withheld);
         }
     }
-}
-
-/// The limit that memtables and cache have to fit into.
-fn tightest(limits: &[MemoryLimit]) -> Option<u64> {
-    limits.iter().map(|limit| limit.bytes).min()
 }
 
 impl Watched {

@@ -254,9 +254,10 @@ impl Builder {
         self.check_operators(state)
     }
 
-    /// Settings of families that nobody names here and that follow the memory: their memtables follow another budget, too.
+    /// Settings of families that nobody names here and that have no size of their own: their memtables follow the memory budget.
     fn families_that_follow(&self, state: &State, before: &DbSettings, now: &DbSettings) -> Result<Vec<(u32, String)>> {
-        let (Some(before), Some(now)) = (before.moving_write_buffer(), now.moving_write_buffer()) else { return Ok(Vec::new()) };
+        let Some(now) = now.moving_write_buffer() else { return Ok(Vec::new()) };
+        let before = before.moving_write_buffer().unwrap_or(FamilySettings::default().write_buffer_size);
         let mut edits = Vec::new();
         for family in state.families.values().filter(|family| !self.families.iter().any(|(name, _)| *name == family.name)) {
             let settings = family_settings(&family.settings)?;

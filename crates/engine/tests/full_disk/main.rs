@@ -246,11 +246,20 @@ fn on(test: &str, name: &'static str, direct: bool, mount: impl FnOnce(&Path) ->
     with(test, mount, |mounted, _| Trial::new(name, direct, mounted).run());
 }
 
+/// Fills a file system up to so many MiB, whatever it keeps for itself.
+fn leave(ballast: &Path, mib: usize) {
+    std::fs::create_dir(ballast).unwrap();
+    let piece = |n: usize| ballast.join(n.to_string());
+    let fitting = (0..).find(|n| std::fs::write(piece(*n), vec![1; 1 << 20]).is_err()).unwrap();
+    assert!(fitting > mib, "{fitting} MiB");
+    (fitting - mib..=fitting).for_each(|n| std::fs::remove_file(piece(n)).unwrap());
+}
+
 /// A cold tier of its own file system that is full: no writer hears of it, and what found no room moves there when there is some.
 fn full_tier(mounted: &Mounted, home: &Path, direct: bool) {
     let (tier, ballast) = (mounted.path().join("cold"), mounted.path().join("ballast"));
     std::fs::create_dir(&tier).unwrap();
-    std::fs::write(&ballast, vec![1; 32 << 20]).unwrap();
+    leave(&ballast, 8);
     let tiers = format!("cold={}", tier.display()).parse().unwrap();
     let database = DbSettings { max_background_jobs: 3, use_direct_io_for_flush_and_compaction: direct, tiers, ..DbSettings::default() };
     let family = FamilySettings {
@@ -268,7 +277,7 @@ fn full_tier(mounted: &Mounted, home: &Path, direct: bool) {
     let ticker = |name: &str| db.stats().tickers.iter().find(|t| t.0 == name).unwrap().1;
     let of = |n: usize| db.tiers()[n].bytes;
     assert!(ticker("sinterdb.tier.fallback.count") > 0 && of(1) > 0, "{:?}", db.tiers());
-    std::fs::remove_file(&ballast).unwrap();
+    std::fs::remove_dir_all(&ballast).unwrap();
     db.wait_for_compactions().unwrap();
     assert!(db.tiers()[0].files < 8, "only logs and manifests are left: {:?}", db.tiers());
     db.check_ledger().unwrap();

@@ -134,8 +134,8 @@ impl Metric {
                 per(bytes? as f64, operations(&found))
             }
             Metric::StoreBytes => found.last().map(|phase| phase.space.store_bytes as f64).filter(|bytes| *bytes > 0.0),
-            Metric::CacheHits => cache(record, phases).share(|cache| Some(cache.hits)),
-            Metric::CompressedCacheHits => cache(record, phases).share(|cache| cache.compressed_hits),
+            Metric::CacheHits => cache(record, phases).and_then(|cache| cache.share(cache.hits)),
+            Metric::CompressedCacheHits => cache(record, phases).and_then(|cache| cache.share(cache.compressed_hits?)),
             Metric::RunTime => Some(run_time(&found)).filter(|seconds| *seconds > 0.0),
             Metric::LastLevelTables => Some(last_level(record, found.last()?).0.files as f64),
             Metric::LastLevelByteRatio => {
@@ -218,40 +218,50 @@ fn operations(phases: &[&PhaseRecord]) -> f64 {
     phases.iter().map(|phase| phase.operations as f64).sum()
 }
 
-/// Looks into the block cache for data.
+/// Looks into the block cache for data, and those that found something.
+#[derive(Clone, Copy)]
 struct CacheUse {
+    looks: u64,
     hits: u64,
     /// `None`: the engine has no compressed part, or does not count.
     compressed_hits: Option<u64>,
-    misses: u64,
 }
 
 impl CacheUse {
-    fn share(&self, of: impl Fn(&CacheUse) -> Option<u64>) -> Option<f64> {
-        per(of(self)? as f64, (self.hits + self.misses) as f64)
+    fn share(&self, hits: u64) -> Option<f64> {
+        per(hits as f64, self.looks as f64)
     }
 }
 
 /// What the block cache did in some phases, by the tickers that engines share: RocksDB's. SinterDB counts nothing on a hit; there, the
 /// reads that no memtable answered are the looks (one that looks into several tables counts once) and those that missed are not hits.
-/// What was found compressed is a miss of the uncompressed part.
-fn cache(record: &RunRecord, phases: &[String]) -> CacheUse {
+/// What was found compressed is a miss of the uncompressed part. `None` where it does not follow from what was counted.
+fn cache(record: &RunRecord, phases: &[String]) -> Option<CacheUse> {
     let ticked = |name: &str| ticked(record, phases, name);
     let or_none = |name: &str| ticked(name).unwrap_or(0);
-    let misses = or_none(DATA_MISS);
-    let looks = or_none("rocksdb.number.keys.read").saturating_sub(or_none("rocksdb.memtable.hit"));
-    CacheUse { hits: ticked(DATA_HIT).unwrap_or(looks.saturating_sub(misses)), compressed_hits: ticked(COMPRESSED_HIT), misses }
+    let compressed_hits = ticked(COMPRESSED_HIT);
+    if let Some(hits) = ticked(DATA_HIT) {
+        return Some(CacheUse { looks: hits + or_none(DATA_MISS), hits, compressed_hits });
+    }
+    // An iterator looks, too, and nobody knows how often.
+    if or_none("rocksdb.number.db.seek") > 0 {
+        return None;
+    }
+    let reads = or_none("rocksdb.number.keys.read") + or_none("rocksdb.number.multiget.keys.read");
+    let looks = reads.saturating_sub(or_none("rocksdb.memtable.hit"));
+    Some(CacheUse { looks, hits: looks.checked_sub(ticked(DATA_MISS)?)?, compressed_hits })
 }
 
-/// By how much a counter grew in some phases; `None` where one of them does not have it.
+/// By how much a counter grew in some phases; `None` where none of them has it.
 fn ticked(record: &RunRecord, phases: &[String], name: &str) -> Option<u64> {
     let at = |phase: &PhaseRecord| phase.tickers.get(name).copied();
     let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
     let grown = |(place, phase): (usize, &PhaseRecord)| {
         let before = place.checked_sub(1).and_then(|before| at(&record.phases[before])).unwrap_or(0);
-        Some(at(phase)?.saturating_sub(before))
+        at(phase).map(|now| now.saturating_sub(before))
     };
-    places.map(grown).sum()
+    // What is left out of some phases was 0 until then.
+    places.filter_map(grown).reduce(|a, b| a + b)
 }
 
 /// By how much a counter grew that is left out of records while it is 0.

@@ -175,6 +175,20 @@ fn families_follow_a_budget_that_a_reopen_changes() {
 }
 
 #[test]
+fn families_that_stated_no_size_follow_a_budget_that_comes_later() {
+    let memory = Arc::new(MemoryStore::new());
+    let db = Db::builder().open_store(memory.clone()).unwrap();
+    db.create_family("moves", FamilySettings::default()).unwrap();
+    db.create_family("own", FamilySettings { write_buffer_size: 100 << 10, ..FamilySettings::default() }).unwrap();
+    db.close().unwrap();
+    let db = Db::builder().settings(budgeted()).open_store(memory).unwrap();
+    for name in [DEFAULT_FAMILY, "moves"] {
+        assert_eq!(limit_of_a_mebibyte(&db, name), 512 << 10, "{name}");
+    }
+    assert_eq!(limit_of_a_mebibyte(&db, "own"), 100 << 10);
+}
+
+#[test]
 fn memtables_beyond_the_budget_leave_the_cache_something() {
     let memory = Arc::new(MemoryStore::new());
     let (clock, db) = open(&memory, budgeted());

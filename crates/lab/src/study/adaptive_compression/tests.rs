@@ -189,3 +189,28 @@ fn cache_hits_follow_from_what_engines_count() {
     assert_eq!(Metric::ReadPerOperation.of(&record, &name), Some(4000.0));
     assert_eq!(Metric::StoreBytes.of(&record, &name), Some(900.0));
 }
+
+/// A figure that engines did not count, and that does not follow from what they did, is absent.
+#[test]
+fn cache_hits_that_nobody_counted_are_no_figure() {
+    let study = study(Scale::Ci, &["sinter"], Permits::all());
+    let mut record = record(study.spec(&study.runs()[0]).unwrap(), 10.0);
+    let name = [record.phases[1].name.clone()];
+    let mut of = |pairs: &[(&str, u64)]| {
+        record.phases[0].tickers = BTreeMap::new();
+        record.phases[1].tickers = pairs.iter().map(|(name, count)| (format!("rocksdb.{name}"), *count)).collect();
+        [Metric::CacheHits, Metric::CompressedCacheHits].map(|metric| metric.of(&record, &name))
+    };
+    let packed = ("compressed.secondary.cache.hits", 5);
+    assert_eq!(of(&[("block.cache.data.miss", 20), ("number.keys.read", 100), packed]), [Some(0.8), Some(0.05)]);
+    assert_eq!(of(&[("block.cache.data.miss", 20), ("number.multiget.keys.read", 100), packed]), [Some(0.8), Some(0.05)]);
+    assert_eq!(of(&[("block.cache.data.miss", 20), ("number.keys.read", 0), ("number.db.seek", 9), packed]), [None, None], "scans");
+    assert_eq!(of(&[("block.cache.data.miss", 20), ("number.keys.read", 100), ("number.db.seek", 9), packed]), [None, None], "and gets");
+    assert_eq!(of(&[("block.cache.data.miss", 20), ("number.keys.read", 10), packed]), [None, None], "reads of somebody else");
+    assert_eq!(of(&[("number.keys.read", 100)]), [None, None], "a cache that is off, or misses that nobody counted");
+    assert_eq!(of(&[]), [None, None]);
+    // RocksDB's tickers that are 0 are left out.
+    assert_eq!(of(&[("block.cache.data.hit", 100), ("number.db.seek", 9), packed]), [Some(1.0), Some(0.05)]);
+    let both = [record.phases[0].name.clone(), name[0].clone()];
+    assert_eq!(Metric::CacheHits.of(&record, &both), Some(1.0), "none in the first phase, all in the second");
+}
