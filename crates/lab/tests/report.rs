@@ -174,7 +174,7 @@ fn a_study_has_the_figures_that_it_wants() {
     let had = "<td class=\"text\">default: kNoCompression:kNoCompression:kLZ4Compression:kLZ4Compression:kZSTD:kZSTD:kZSTD</td>";
     assert!(text.contains("Compression that the engines had") && text.contains(had));
     let figures = figures(&page);
-    let drawn = figures.iter().find(|figure| figure["id"] == "w0-2-drawn-4").unwrap();
+    let drawn = figures.iter().find(|figure| figure["id"] == "w0-3-drawn-4").unwrap();
     let records = records(&folder);
     // CPU time per operation of A's reads: a bar for each cell and engine, the mean of its repeats.
     let runs = study.runs();
