@@ -42,7 +42,7 @@ impl TierBudget {
         }
     }
 
-    /// As [`TierBudget::parse`] reads it.
+    /// As settings files state it.
     pub fn text(self) -> String {
         match self {
             TierBudget::Bytes(bytes) => format_bytes(bytes),
