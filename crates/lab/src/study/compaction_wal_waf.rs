@@ -243,14 +243,8 @@ fn families(sizes: &Sizes) -> Vec<Cell> {
 }
 
 fn hypothesis(claim: &str, original: Option<&str>, needs: &[&str], groups: Vec<Group>) -> Hypothesis {
-    Hypothesis {
-        claim: claim.to_string(),
-        original: original.map(str::to_string),
-        metric: Metric::WriteAmplification,
-        needs: needs.iter().map(|need| need.to_string()).collect(),
-        groups,
-        engine: None,
-    }
+    let needs = needs.iter().map(|need| need.to_string()).collect();
+    Hypothesis { original: original.map(str::to_string), needs, ..Hypothesis::new(claim, Metric::WriteAmplification, groups) }
 }
 
 fn hypotheses_on_profiles() -> Vec<Hypothesis> {

@@ -271,6 +271,11 @@ impl Study {
 }
 
 impl Hypothesis {
+    /// A claim that no study made before.
+    pub fn new(claim: &str, metric: Metric, groups: Vec<Group>) -> Self {
+        Hypothesis { claim: claim.to_string(), original: None, metric, needs: Vec::new(), groups, engine: None }
+    }
+
     /// Whether it is asked of an engine.
     pub fn is_for(&self, engine: &str) -> bool {
         self.engine.as_deref().is_none_or(|one| one == engine)

@@ -471,9 +471,7 @@ fn groups_hold_by_one_of_their_comparisons() {
     let ask = |study: &mut Study, bounds: [Bound; 2]| {
         let any_of = vec![way("A leveled perf", bounds[0]), way("A universal perf", bounds[1])];
         let groups = vec![Group { name: "either".to_string(), any_of }];
-        let (metric, needs) = (Metric::WriteAmplification, Vec::new());
-        let claim = Hypothesis { claim: "one is".into(), original: None, metric, needs, groups, engine: None };
-        study.hypotheses = vec![claim];
+        study.hypotheses = vec![Hypothesis::new("one is", Metric::WriteAmplification, groups)];
         judged(study, |cell, repeat| if cell == "A leveled perf" { 200 } else { 400 } + u64::from(repeat))[0].clone()
     };
     let found = ask(&mut study, [Bound::Below(0.9), Bound::Below(0.9)]);

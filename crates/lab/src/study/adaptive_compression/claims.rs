@@ -39,14 +39,8 @@ pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
 }
 
 fn claim(claim: &str, original: Option<&str>, metric: Metric, groups: Vec<Group>) -> Hypothesis {
-    Hypothesis {
-        claim: claim.to_string(),
-        original: original.map(str::to_string),
-        metric,
-        needs: ["compression", "compression_per_level"].map(str::to_string).to_vec(),
-        groups,
-        engine: None,
-    }
+    let needs = ["compression", "compression_per_level"].map(str::to_string).to_vec();
+    Hypothesis { original: original.map(str::to_string), needs, ..Hypothesis::new(claim, metric, groups) }
 }
 
 /// Of SinterDB alone.

@@ -31,14 +31,7 @@ pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
 }
 
 fn claim(text: &str, metric: Metric, comparisons: impl Iterator<Item = Comparison>) -> Hypothesis {
-    Hypothesis {
-        claim: text.to_string(),
-        original: None,
-        metric,
-        needs: Vec::new(),
-        groups: each(comparisons),
-        engine: Some(OWN.to_string()),
-    }
+    Hypothesis { engine: Some(OWN.to_string()), ..Hypothesis::new(text, metric, each(comparisons)) }
 }
 
 /// The best of some cells over the best of others, by the same measure.

@@ -47,14 +47,8 @@ pub fn claims(engines: &[String]) -> Vec<Hypothesis> {
 }
 
 fn claim(claim: &str, original: Option<&str>, metric: Metric, groups: Vec<Group>) -> Hypothesis {
-    Hypothesis {
-        claim: claim.to_string(),
-        original: original.map(str::to_string),
-        metric,
-        needs: ["compaction_style", "preclude_last_level_data_seconds"].map(str::to_string).to_vec(),
-        groups,
-        engine: None,
-    }
+    let needs = ["compaction_style", "preclude_last_level_data_seconds"].map(str::to_string).to_vec();
+    Hypothesis { original: original.map(str::to_string), needs, ..Hypothesis::new(claim, metric, groups) }
 }
 
 /// Of SinterDB alone.
