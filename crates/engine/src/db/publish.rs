@@ -61,10 +61,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Replaces the manifest by a new one that begins with the whole state.
+    /// Replaces the manifest by a new one that begins with the whole state. Manifests lie in the primary store: nobody waits here, under
+    /// the lock, for the names of a slower one. Those of the tables in the state were synced before the edits that named them.
     fn rotate_manifest(&self, manifest: &mut ManifestLog, state: &State) -> Result<()> {
         let number = self.new_number();
-        match manifest.rotate(&*self.store, number, state) {
+        match manifest.rotate(self.media.primary(), number, state) {
             Ok(()) => {
                 self.ledger.record(None, Cause::Manifest, manifest.len());
                 self.torn_manifest.store(false, Ordering::Release);

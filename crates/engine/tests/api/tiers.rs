@@ -144,6 +144,28 @@ fn a_synced_write_does_not_wait_for_a_slow_tier() {
     assert!(primary > of_primary && cold == of_cold, "{of_primary} to {primary}, {of_cold} to {cold}");
 }
 
+/// Writers and jobs wait for whoever changes manifests.
+#[test]
+fn a_change_of_manifests_does_not_wait_for_a_slow_tier() {
+    let (primary, cold) = (Arc::new(FaultStore::new(memory())), Arc::new(FaultStore::new(memory())));
+    let builder = builder().settings(inline()).tier_store(Temperature::Cold, cold.clone()).family("default", aged("cold"));
+    let db = builder.open_store(primary.clone()).unwrap();
+    for round in 0..3 {
+        fill(&db, 500, 60 + round);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+    }
+    let calls = || [Operation::SyncNames, Operation::List].map(|operation| cold.count(operation));
+    let (before, made) = (calls(), primary.count(Operation::Create));
+    // The edit may be there in part, so a new manifest comes before the next write.
+    primary.inject(Fault::once(Calls::Only(Operation::Append), primary.count(Operation::Append), ENOSPC));
+    assert!(matches!(db.create_family("other", small()), Err(Error::NoSpace(_))));
+    db.put(b"key", b"value").unwrap();
+    assert!(primary.count(Operation::Create) > made, "a new manifest");
+    assert_eq!(calls(), before, "names are synced and files listed where manifests lie, and nowhere else");
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    db.check_ledger().unwrap();
+}
+
 #[test]
 fn more_than_two_directories_are_a_chain() {
     let place = Place::new();
