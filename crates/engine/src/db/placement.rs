@@ -8,7 +8,9 @@ use crate::compaction::job::Chosen;
 use crate::key::Seq;
 use crate::placement::Observed;
 use crate::settings::{FamilySettings, Preclude, format_seconds};
+use crate::table::Table;
 use crate::times::{Cut, TimeMap};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// A review of so many tables takes a few milliseconds, and waits a second for each.
@@ -80,11 +82,25 @@ impl Inner {
     }
 }
 
+/// What a handle that only reads, and so chooses nothing, knows of the choice: the words of the newest table that has some.
+fn told_by_tables(core: &FamilyCore) -> String {
+    let tree = core.view.load().tree.clone();
+    let mut tables: Vec<_> = tree.tables().collect();
+    tables.sort_unstable_by_key(|table| Reverse(table.info().number));
+    let words = |table: &&Arc<Table>| table.properties().ok().map(|properties| properties.placed).filter(|why| !why.is_empty());
+    match tables.iter().find_map(words) {
+        Some(why) => format!("{why}\nas the newest table says: to read only, nothing is chosen\n"),
+        None => "auto: no table says what was chosen, and to read only, nothing is\n".into(),
+    }
+}
+
 impl Db {
-    /// What of a family is kept from the last level: the setting, or what the engine chose and why.
+    /// What of a family is kept from the last level: the setting, or what the engine chose and why; of a handle that only reads, what the
+    /// one that wrote chose.
     pub(super) fn tiering_lines(&self, family: &Family) -> String {
         let settings = family.core.settings.load();
         match settings.preclude_last_level_data_seconds {
+            Preclude::Auto if self.inner.shared.lock().manifest.is_none() => told_by_tables(&family.core),
             Preclude::Auto => family.core.placement.report(&self.inner.seconds_for()),
             Preclude::Seconds(0) => "age does not place data\n".into(),
             Preclude::Seconds(age) => format!("keeps what is younger than {} seconds ({})\n", age, format_seconds(age)),

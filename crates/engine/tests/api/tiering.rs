@@ -177,3 +177,21 @@ fn data_from_before_is_not_fetched_up() {
         }
     }
 }
+
+/// Whoever only reads chooses nothing, and knows no better than the tables.
+#[test]
+fn a_reader_tells_what_the_writer_chose() {
+    let store = memory();
+    let run = Run::new(&store, Preclude::Auto, Style::Universal);
+    let reader = || try_open(&store, builder().read_only()).unwrap();
+    let told = |db: &Db| db.property(&db.default_family(), "sinterdb.tiering").unwrap();
+    let nothing = told(&reader());
+    assert!(nothing.starts_with("auto: no table says"), "{nothing}");
+    (0..KEYS).for_each(|n| run.db.put(&key(n * 1013 % KEYS), &noise(n, 100)).unwrap());
+    run.db.compact_range(&run.db.default_family(), None, None).unwrap();
+    let chosen = run.tiering();
+    let told = told(&reader());
+    assert!(chosen.starts_with("auto: keeps the newest"), "{chosen}");
+    assert!(told.starts_with("auto: keeps the newest") && told.contains("as the newest table says"), "{told}");
+    run.db.close().unwrap();
+}
