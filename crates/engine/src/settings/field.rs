@@ -538,8 +538,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         fast_tier_budget,
         TierBudget {},
         "",
-        "For preclude_last_level_data_seconds = auto: how much of the family's data merges may keep from the last level. Larger: more \
-         reads are answered by the fast tier. What is written between two merges comes on top.",
+        "For preclude_last_level_data_seconds = auto, and refused without: how much of the family's data merges may keep from the last \
+         level. Larger: more reads are answered by the fast tier. What is written between two merges comes on top.",
         "nothing could be kept, or more than there is",
     ),
     plain!(

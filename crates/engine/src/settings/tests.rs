@@ -13,6 +13,10 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
     let soft = 4096 + random(1 << 40);
     let table = 4096 + random(1 << 30);
     let levels = 2 + random(14) as usize;
+    let preclude = match random(4) * u64::from(levels > 2) {
+        0 | 1 => Preclude::Seconds(random(2) * random(86_400 * 365) * u64::from(levels > 2)),
+        _ => Preclude::Auto,
+    };
     FamilySettings {
         write_buffer_size: 4096 + random(1 << 30),
         max_write_buffer_number: 2 + random(62) as usize,
@@ -41,11 +45,12 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         preserve_internal_time_seconds: random(2) * random(86_400 * 365),
         temperature_ages: ["off", "cold", "hot 1h, warm 7d, cold", "warm 77, ice"][random(4) as usize].parse().unwrap(),
         fast_tier_budget: match random(3) {
+            _ if preclude != Preclude::Auto => TierBudget::default(),
             0 => TierBudget::Bytes(1 + random(1 << 50)),
             1 => TierBudget::Bytes(u64::MAX),
             _ => TierBudget::Percent((1 + random(700)) as f64 / 7.0),
         },
-        preclude_last_level_data_seconds: Preclude::Seconds(random(2) * random(86_400 * 365) * u64::from(levels > 2)),
+        preclude_last_level_data_seconds: preclude,
         last_level_temperature: Temperature::ALL[random(6) as usize],
         default_write_temperature: Temperature::ALL[random(6) as usize],
     }
@@ -107,12 +112,21 @@ fn random_settings_survive_text() {
 
 #[test]
 fn a_tier_budget_is_bytes_or_a_share() {
-    let parsed = |text: &str| FamilySettings::from_toml(&format!("fast_tier_budget = {text}")).map(|settings| settings.fast_tier_budget);
+    let read = |age: &str, text: &str| {
+        let text = format!("preclude_last_level_data_seconds = {age}\nfast_tier_budget = {text}");
+        FamilySettings::from_toml(&text).map(|settings| settings.fast_tier_budget)
+    };
+    let parsed = |text: &str| read("\"auto\"", text);
     assert_eq!([parsed("\"25%\""), parsed("\" 25.0 % \"")], [const { Ok(TierBudget::Percent(25.0)) }; 2]);
     assert_eq!([parsed("\"10GiB\""), parsed("10737418240")], [const { Ok(TierBudget::Bytes(10 << 30)) }; 2]);
     assert_eq!(parsed("\"unlimited\""), Ok(TierBudget::Bytes(u64::MAX)));
     for bad in ["\"0%\"", "\"101%\"", "\"-1%\"", "\"nan%\"", "\"%\"", "\"much\"", "0", "\"\""] {
         assert!(parsed(bad).is_err_and(|complaints| complaints.concat().contains("fast_tier_budget")), "{bad}");
+    }
+    for age in ["0", "\"1h\""] {
+        let complaints = read(age, "\"10GiB\"").unwrap_err();
+        assert!(complaints.concat().contains("fast_tier_budget = 10GiB: allowed with preclude_last_level_data_seconds = auto only"));
+        assert_eq!(read(age, "\"25%\""), Ok(TierBudget::default()), "the default bounds nothing");
     }
     assert_eq!(TierBudget::Percent(25.0).of(1000.0), 250.0);
     assert_eq!(TierBudget::Bytes(10).of(1000.0), 10.0);
