@@ -93,11 +93,11 @@ impl Inner {
         if settings.ttl_seconds == 0 { None } else { self.older_than(&self.shared.lock(), settings.ttl_seconds) }
     }
 
-    /// What is so old that none of the family's settings ask how old.
+    /// What is so old that none of the family's settings ask how old, nor would with twice the age that keeps data from the last level.
     pub(super) fn zero_up_to(&self, settings: &FamilySettings) -> Option<Cut> {
-        match (settings.ttl_seconds, settings.window()) {
+        match (settings.ttl_seconds, settings.keeps_numbers_for()) {
             (0, 0) => Some(Cut::ALL),
-            (0, window) => self.older_than(&self.shared.lock(), window),
+            (0, seconds) => self.older_than(&self.shared.lock(), seconds),
             _ => None,
         }
     }

@@ -242,6 +242,14 @@ impl FamilySettings {
         self.preserve_internal_time_seconds.max(preclude)
     }
 
+    /// For how long, seconds, entries keep their numbers on the last level; 0: not at all. What has lost its number cannot be told from
+    /// the newest that did, so an age may grow only as far as there are numbers: to twice of what it is. A little more is kept, because
+    /// times are known to a hundredth.
+    pub fn keeps_numbers_for(&self) -> u64 {
+        let Preclude::Seconds(age) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
+        self.preserve_internal_time_seconds.max(age.saturating_mul(2).saturating_add(age / 32))
+    }
+
     /// The compression of a level as the settings have it ([`Codecs::at`]).
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.at(level)

@@ -240,6 +240,25 @@ fn the_age_changes_while_open_and_survives_reopening() {
     }
 }
 
+/// Numbers outlive the age, so that a larger one finds what it is about, and nothing else.
+#[test]
+fn a_larger_age_fetches_up_what_is_young_by_it_and_no_more() {
+    for style in STYLES {
+        let world = World::new(aged(style, 1000));
+        world.write(0, 0, 200);
+        world.write(600, 200, 400);
+        world.compact(1700);
+        assert_eq!(world.levels(), [0, 0, 0, 400], "{style:?}");
+        for (age, expected) in [(1200, [0, 0, 200, 200]), (2000, [0, 0, 400, 0]), (1000, [0, 0, 0, 400])] {
+            world.change(|s| s.preclude_last_level_data_seconds = Preclude::Seconds(age));
+            world.compact(1700);
+            assert_eq!(world.levels(), expected, "{style:?}: {age} seconds");
+        }
+        (0..200).for_each(|n| world.check(n, 0));
+        (200..400).for_each(|n| world.check(n, 600));
+    }
+}
+
 /// The two orders of the migration: what was written before times were asked for may be young, and is taken for old only where its
 /// tables say that nothing younger can be in them.
 #[test]
