@@ -11,7 +11,8 @@ pub fn expired(env: &PickEnv<'_>, table: &TableInfo) -> bool {
     ttl > 0 && table.newest_time != 0 && table.newest_time.saturating_add(ttl) < env.now
 }
 
-/// Drops all expired tables under which nothing older lies: dropping others would bring back what their entries hide.
+/// Drops all expired tables under which nothing older lies: dropping others would bring back what their entries hide. What a live snapshot
+/// sees waits for its release, as in a merge.
 pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.settings.ttl_seconds == 0 {
         return None;
@@ -19,7 +20,8 @@ pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let mut inputs: Vec<Input> = Vec::new();
     for (level, run, table) in version.tables().filter(|(_, _, t)| expired(env, t)) {
         let one = [single(level, run, table)];
-        if collides(env, &one, level) || !is_bottommost(version, &one) {
+        let is_seen = env.newest_snapshot.is_some_and(|snapshot| table.min_seq <= snapshot);
+        if is_seen || collides(env, &one, level) || !is_bottommost(version, &one) {
             continue;
         }
         match inputs.last_mut() {

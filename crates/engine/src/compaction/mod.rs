@@ -54,6 +54,8 @@ pub struct PickEnv<'a> {
     pub now: u64,
     /// No snapshot needs anything older than the newest version at this number.
     pub oldest_snapshot: Seq,
+    /// The newest live snapshot; `None`: there is none, and readers see what is newest.
+    pub newest_snapshot: Option<Seq>,
     /// Memtables fill one after the other: more is coming to level 0 soon.
     pub loading: bool,
     /// What is too young for the last level; `None`: age does not place data.

@@ -126,14 +126,15 @@ impl Inner {
         let settings = core.settings.load_full();
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
-        let oldest_snapshot = self.snapshots.list(|| self.visible()).first().copied().unwrap_or(0);
+        let snapshots = self.snapshots.list(|| self.visible());
         pick(&PickEnv {
             settings: &settings,
             busy: &shared.busy,
             damaged: &damaged,
             busy_output: &outputs,
             now: self.clock.unix_seconds(),
-            oldest_snapshot,
+            oldest_snapshot: snapshots.first().copied().unwrap_or(0),
+            newest_snapshot: snapshots.iter().nth_back(1).copied(),
             loading: self.is_loading(shared, core),
             young: self.young(shared, core, &settings),
         })

@@ -116,6 +116,33 @@ fn entries_older_than_their_time_to_live_vanish_in_compactions_and_not_before() 
     }
 }
 
+/// Tables that vanish as a whole, and entries that vanish in merges.
+#[test]
+fn what_a_snapshot_sees_outlives_its_time_to_live() {
+    for style in [Style::Leveled, Style::Universal] {
+        let clock = Arc::new(ManualClock::default());
+        clock.set_unix_seconds(1_000_000);
+        let settings = FamilySettings { ttl_seconds: 1000, style, ..small() };
+        let db = try_open(&memory(), builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
+        let family = db.default_family();
+        fill(&db, 500, 60);
+        db.compact_range(&family, None, None).unwrap();
+        let at = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+        let seen = || db.iter_with(&family, at.clone()).unwrap().collect::<Result<Vec<_>, _>>().unwrap().len();
+        clock.advance_seconds(5000);
+        db.put(b"young", b"v").unwrap();
+        db.flush().unwrap();
+        db.wait_for_compactions().unwrap();
+        assert_eq!(seen(), 500, "{style:?}: by themselves");
+        db.compact_range(&family, None, None).unwrap();
+        assert_eq!(seen(), 500, "{style:?}: in a merge");
+        drop(at);
+        db.wait_for_compactions().unwrap();
+        db.compact_range(&family, None, None).unwrap();
+        assert_eq!(keys(&db), ["young"], "{style:?}: once nobody sees it");
+    }
+}
+
 #[test]
 fn a_checkpoint_is_the_same_database_and_leaves_the_original_alone() {
     let db = small_db();

@@ -147,8 +147,17 @@ impl Tree {
     /// `loading`: a writer that does not wait, which lets level 0 collect more runs.
     fn with_env<T>(&self, loading: bool, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let (none, settings) = (HashSet::new(), &self.settings);
-        let env =
-            PickEnv { settings, busy: &none, damaged: &none, busy_output: &[], now: 0, oldest_snapshot: u64::MAX, loading, young: None };
+        let env = PickEnv {
+            settings,
+            busy: &none,
+            damaged: &none,
+            busy_output: &[],
+            now: 0,
+            oldest_snapshot: u64::MAX,
+            newest_snapshot: None,
+            loading,
+            young: None,
+        };
         f(&self.version, &env)
     }
 

@@ -24,6 +24,7 @@ struct State {
     damaged: HashSet<u64>,
     now: u64,
     oldest_snapshot: u64,
+    newest_snapshot: Option<u64>,
     loading: bool,
     young: Option<Young>,
     next_number: u64,
@@ -40,6 +41,7 @@ impl State {
             damaged: HashSet::new(),
             now: 0,
             oldest_snapshot: 0,
+            newest_snapshot: None,
             loading: false,
             young: None,
             next_number: 900,
@@ -54,6 +56,7 @@ impl State {
             damaged: &self.damaged,
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
+            newest_snapshot: self.newest_snapshot,
             loading: self.loading,
             young: self.young,
         }
@@ -69,6 +72,7 @@ impl State {
             "env" => lines.iter().flat_map(|l| l.split_whitespace()).for_each(|word| match pair(word) {
                 ("now", v) => self.now = number(v),
                 ("snapshot", v) => self.oldest_snapshot = number(v),
+                ("newest-snapshot", v) => self.newest_snapshot = Some(number(v)),
                 ("loading", v) => self.loading = v == "true",
                 ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
                 ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),

@@ -194,6 +194,7 @@ impl World {
             busy_output: &busy_output,
             now: self.now(),
             oldest_snapshot: u64::MAX,
+            newest_snapshot: None,
             loading: self.loading,
             young: self.young(),
         };
