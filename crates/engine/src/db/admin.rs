@@ -200,6 +200,11 @@ impl Db {
     }
 }
 
+/// Who waits for work waits for nothing once the database closes.
+fn check_open(shared: &Shared) -> Result<()> {
+    if shared.closing { Err(Error::Closed("the database is closing".into())) } else { Ok(()) }
+}
+
 impl Inner {
     /// Returns when everything written before the call is in tables.
     pub(super) fn flush_all(&self) -> Result<()> {
@@ -228,6 +233,7 @@ impl Inner {
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
+            check_open(&shared)?;
             if core.dropped.load(Ordering::Acquire) {
                 return Err(Error::invalid(format!("column family {:?} was dropped", core.name)));
             }
@@ -269,7 +275,8 @@ impl Inner {
         if let Some(error) = &shared.blocked {
             return Err(error.clone());
         }
-        self.check_writable()
+        self.check_writable()?;
+        check_open(shared)
     }
 
     /// Until no job runs and none is needed.

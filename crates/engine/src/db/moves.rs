@@ -54,6 +54,16 @@ impl Moves {
     }
 }
 
+/// What became of a table that was to move.
+pub(super) enum Moved {
+    /// This is the copy.
+    To(Box<TableInfo>),
+    /// There was no room.
+    NoRoom,
+    /// The database closes.
+    Stopped,
+}
+
 /// A table that lies elsewhere than it should.
 struct Candidate {
     core: Arc<FamilyCore>,
@@ -117,8 +127,8 @@ impl Inner {
         !refuses && free.is_none_or(|free| free >= bytes.saturating_mul(ROOM))
     }
 
-    /// Writes the one table of a plan again where data of a temperature lies; `None`: there is no room.
-    pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Option<TableInfo>> {
+    /// Writes the one table of a plan again where data of a temperature lies.
+    pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Moved> {
         let Some(info) = plan.tables().next() else { return Err(Error::invalid("a move without a table")) };
         let tree = core.view.load().tree.clone();
         let table = tree.table(info.number).ok_or_else(|| Error::invalid(format!("table {} is not in the tree", info.number)))?;
@@ -138,7 +148,7 @@ impl Inner {
         let goes_on = || !self.cancel.load(Ordering::Relaxed);
         let copied = self.placer.create_there(id, &hint).and_then(|out| table.copy(id, out, &goes_on));
         if let Ok(Some(copy)) = copied {
-            return Ok(Some(TableInfo { temperature: wanted, ..copy }));
+            return Ok(Moved::To(Box::new(TableInfo { temperature: wanted, ..copy })));
         }
         let _ = self.store.delete(id);
         match copied {
@@ -147,10 +157,10 @@ impl Inner {
                 if let Some((place, free)) = place {
                     self.moves.refused.lock().insert(place, Refusal { since_ns: self.clock.monotonic_ns(), free });
                 }
-                Ok(None)
+                Ok(Moved::NoRoom)
             }
             Err(error) => Err(error),
-            Ok(_) => Err(Error::Closed("the database is closing".into())),
+            Ok(_) => Ok(Moved::Stopped),
         }
     }
 }

@@ -76,8 +76,8 @@ impl Inner {
         }
     }
 
-    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view. If the family was dropped meanwhile,
-    /// there is nothing to publish, which is no error: the new tables are deleted.
+    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view. If the family was dropped or the
+    /// database closed meanwhile, there is nothing to publish, which is no error: the new tables are deleted.
     pub(super) fn publish(&self, core: &Arc<FamilyCore>, mut edit: Edit, flushed: Vec<Arc<Mem>>) -> Result<()> {
         let result = self.try_publish(core, &mut edit, &flushed);
         // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
@@ -94,7 +94,7 @@ impl Inner {
         result.map(drop)
     }
 
-    /// False if the family was dropped.
+    /// False if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
         self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
@@ -116,7 +116,10 @@ impl Inner {
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
         let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
-        self.log_edit(&mut shared, edit)?;
+        match self.log_edit(&mut shared, edit) {
+            Err(Error::Closed(_)) if shared.closing => return Ok(false),
+            logged => logged?,
+        }
         let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
         core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
         for table in old.tree.gone(&tree) {

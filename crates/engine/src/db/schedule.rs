@@ -4,6 +4,7 @@
 use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
+use super::moves::Moved;
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
@@ -37,6 +38,17 @@ pub(super) enum Work {
     Drop,
     /// To where data of a temperature lies; nothing else changes.
     Relocate(Temperature),
+}
+
+/// How a job ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// What it made counts.
+    Published,
+    /// Nothing changed: a table found no room on its tier, or a damaged input was set aside.
+    Unchanged,
+    /// The database closes: it was told to stop, and nothing changed.
+    Stopped,
 }
 
 /// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
@@ -200,39 +212,37 @@ impl Inner {
             Job::Compact { core, work, plan } => {
                 let result = self.compact(&core, work, &plan);
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
+                let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
                 shared.moving &= !matches!(work, Work::Relocate(_));
-                let is_damaged = !damaged.is_empty();
                 self.set_aside(&mut shared, &core, damaged);
                 self.refresh_pressure(&mut shared, &core);
-                if !is_damaged && !matches!(result, Ok(false)) {
-                    return self.settle(&mut shared, result.map(drop));
-                }
-                // Neither a success, after which a full medium would count as relieved, nor a failure that ends the handle. But where no
-                // work is left that could find out, nothing waits for room.
-                if self.is_idle(&shared) {
-                    shared.blocked = None;
-                }
-                self.changed.notify_all();
-                self.work.notify_all();
-                Ok(())
+                self.settle(&mut shared, result)
             }
         }
     }
 
     /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle (a
     /// damaged input of a compaction has been set aside before).
-    pub(super) fn settle(&self, shared: &mut Shared, result: Result<()>) -> Result<()> {
+    pub(super) fn settle(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
         self.changed.notify_all();
         match &result {
-            Ok(()) => {
+            Ok(Ended::Published) => {
                 shared.blocked = None;
                 self.work.notify_all();
             }
+            // No success, after which a full medium would count as relieved. But where no work is left that could find out, nothing waits
+            // for room.
+            Ok(Ended::Unchanged) => {
+                if self.is_idle(shared) {
+                    shared.blocked = None;
+                }
+                self.work.notify_all();
+            }
+            Ok(Ended::Stopped) => {}
             // Nobody is woken for work: another thread would run into the same at once, and wake this one.
             Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
-            Err(Error::Closed(_)) if shared.closing => {}
             // Whoever closes gets it.
             Err(error) if shared.closing => drop(shared.failed.get_or_insert_with(|| error.clone())),
             Err(error) => {
@@ -240,18 +250,22 @@ impl Inner {
                 self.poison("background job", error.clone());
             }
         }
-        result
+        result.map(drop)
     }
 
     /// Writes full memtables of a family to level 0.
-    fn flush(&self, core: &Arc<FamilyCore>, mems: Vec<Arc<Mem>>) -> Result<()> {
+    fn flush(&self, core: &Arc<FamilyCore>, mems: Vec<Arc<Mem>>) -> Result<Ended> {
         let start = self.clock.monotonic_ns();
         if self.shared.lock().families.len() > 1 {
             // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose
             // older ones of others.
-            self.sync_retired()?;
+            match self.sync_retired() {
+                // Who closed the database meanwhile has synced them.
+                Err(Error::Closed(_)) if self.cancel.load(Ordering::Acquire) => return Ok(Ended::Stopped),
+                synced => synced?,
+            }
         }
-        let report = self.write_level0(core, &mems)?;
+        let Some(report) = self.write_level0(core, &mems)? else { return Ok(Ended::Stopped) };
         // Flushes of a family come one after the other, so the newest number is the newest data.
         let run = self.new_number();
         let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
@@ -266,11 +280,11 @@ impl Inner {
         self.advance_idle(core.id, &mut edit);
         self.publish(core, edit, mems)?;
         self.statistics.record(Histogram::FlushTime, self.clock.monotonic_ns().saturating_sub(start));
-        Ok(())
+        Ok(Ended::Published)
     }
 
-    /// Writes memtables (newest first) to tables that nothing names yet.
-    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<Report> {
+    /// Writes memtables (newest first) to tables that nothing names yet; `None`: it was stopped.
+    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<Option<Report>> {
         // The newest of them were written by now.
         self.take_sample(&mut self.shared.lock());
         let tombstones = merged_tombstones(mems);
@@ -296,8 +310,7 @@ impl Inner {
         }
     }
 
-    /// False if there was nothing to publish: a table found no room on its tier and stays where it is.
-    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<bool> {
+    fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<Ended> {
         let to = Place { level: plan.output_level, run: plan.output_run };
         let above = plan.hot.as_ref().map(|hot| Place { level: plan.output_level - 1, run: hot.run });
         let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
@@ -308,26 +321,29 @@ impl Inner {
         match work {
             Work::Move | Work::Drop => {}
             Work::Merge => {
-                let report = self.merge_tables(core, plan)?;
+                let Some(report) = self.merge_tables(core, plan)? else { return Ok(Ended::Stopped) };
                 tables.extend(report.outputs.into_iter().map(|info| added(core.id, to, info)));
                 // Both levels change in one edit: no moment has an entry on neither, or on both.
                 tables.extend(report.hot.into_iter().map(|info| added(core.id, above.unwrap_or(to), info)));
             }
-            Work::Relocate(wanted) => {
-                let Some(copy) = self.move_table(core, plan, wanted)? else { return Ok(false) };
-                tables.push(added(core.id, to, copy));
-            }
+            Work::Relocate(wanted) => match self.move_table(core, plan, wanted)? {
+                Moved::To(copy) => tables.push(added(core.id, to, *copy)),
+                Moved::NoRoom => return Ok(Ended::Unchanged),
+                Moved::Stopped => return Ok(Ended::Stopped),
+            },
         }
         let edit = Edit { tables, ..Edit::default() };
         self.publish(core, edit, Vec::new())?;
         if let Work::Relocate(_) = work {
             self.moves.count(plan.bytes());
         }
-        Ok(true)
+        Ok(Ended::Published)
     }
 
-    fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Report> {
-        let report = self.finished(self.with_context(core, |context| job::run(plan, context)))?;
+    /// `None`: it was stopped.
+    fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
+        let merged = self.finished(self.with_context(core, |context| job::run(plan, context)))?;
+        let Some(report) = merged else { return Ok(None) };
         let Placed { hot, cold, sunk } = report.placed;
         self.statistics.add_all(&[
             (Ticker::CompactReadBytes, report.bytes_in),
@@ -337,23 +353,16 @@ impl Inner {
         ]);
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
         self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
-        Ok(report)
+        Ok(Some(report))
     }
 
-    /// A cancelled job is not a success: its files go, nothing is published.
-    pub(super) fn finished(&self, outcome: Result<Outcome>) -> Result<Report> {
-        match outcome {
-            Ok(Outcome::Done(report)) => Ok(report),
-            Ok(Outcome::Cancelled(files)) => {
+    /// A cancelled job is neither a success nor a failure: its files go, nothing is published.
+    pub(super) fn finished(&self, outcome: Result<Outcome>) -> Result<Option<Report>> {
+        match outcome? {
+            Outcome::Done(report) => Ok(Some(report)),
+            Outcome::Cancelled(files) => {
                 files.iter().for_each(|n| drop(self.store.delete(FileId::table(*n))));
-                Err(Error::Closed("the database is closing".into()))
-            }
-            Err(error) => {
-                // A panic in a helper. While the database closes it must not be taken for a job that was stopped.
-                if let Error::Closed(_) = error {
-                    self.shared.lock().failed.get_or_insert_with(|| error.clone());
-                }
-                Err(error)
+                Ok(None)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
-use super::schedule::{Job, Takes};
+use super::schedule::{Ended, Job, Takes};
 use super::*;
 use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
@@ -448,11 +448,13 @@ fn a_job_that_fails_while_the_database_closes_is_told_of() {
     let ended = |outcome: Result<Outcome>| {
         let db = Db::builder().open_store(Arc::new(MemoryStore::new())).unwrap();
         db.inner.shared.lock().closing = true;
-        let result = db.inner.finished(outcome).map(drop);
-        assert!(db.inner.settle(&mut db.inner.shared.lock(), result).is_err());
-        db.close()
+        let result = db.inner.finished(outcome).map(|report| if report.is_some() { Ended::Published } else { Ended::Stopped });
+        let settled = db.inner.settle(&mut db.inner.shared.lock(), result);
+        [settled, db.close()]
     };
-    ended(Ok(Outcome::Cancelled(Vec::new()))).unwrap();
-    let error = ended(Err(Error::Closed("compressing a block panicked".into()))).unwrap_err();
-    assert!(error.to_string().contains("compressing a block panicked"), "{error}");
+    ended(Ok(Outcome::Cancelled(Vec::new()))).into_iter().for_each(|result| result.unwrap());
+    for result in ended(Err(Error::Closed("compressing a block panicked".into()))) {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("compressing a block panicked"), "{error}");
+    }
 }
