@@ -36,7 +36,7 @@ pub struct Placed {
     pub hot: u64,
     /// To the last level, because they are old.
     pub cold: u64,
-    /// To the last level, although they may be young: the level above has other tables there.
+    /// To the last level, although they may be young: the level above has other tables there, or its medium no room.
     pub sunk: u64,
 }
 

@@ -161,14 +161,17 @@ impl Inner {
     }
 
     /// What tiers did, under names of this engine.
-    pub(super) fn tier_tickers(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn tier_tickers(&self) -> [(&'static str, u64); 6] {
         let (tables, bytes) = self.placer.fallen();
+        let (sinkings, sunk) = self.placer.sunk();
         let (moves, moved) = self.moves.done();
         [
             ("sinterdb.tier.move.count", moves),
             ("sinterdb.tier.move.bytes", moved),
             ("sinterdb.tier.fallback.count", tables),
             ("sinterdb.tier.fallback.bytes", bytes),
+            ("sinterdb.tier.sunk.count", sinkings),
+            ("sinterdb.tier.sunk.bytes", sunk),
         ]
     }
 

@@ -6,6 +6,10 @@
 //! primary store is full as well is that an error, the one of the primary store; then writers wait for room, as in a database
 //! without tiers. A job goes on without knowing.
 //!
+//! **No room above the last level.** A merge that divides its data by age needs room on the fast medium for what is young. Where that is
+//! full, the primary store included, and the medium of the last level is not, all of it goes there (`Inner::merge_tables`): what it was
+//! merged from goes from the fast medium, and what sank rises again in a merge that finds room.
+//!
 //! A crash meanwhile leaves a torn file and perhaps a whole one of the same name, neither of which the manifest names: before it does, the
 //! names of all tiers are synced, and with them the deletion of the torn one.
 
@@ -20,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::Xxh3;
 
-/// How many of the last tables that fell back are told of.
+/// So many of the last tables that fell back, and of merges that found no room, are told of.
 const NOTES: usize = 8;
 /// Bytes per read of what is read back.
 const PIECE: usize = 1 << 20;
@@ -34,13 +38,16 @@ pub(super) struct Placer {
     /// Tables that do not lie where they belong, and bytes that were written twice for that.
     tables: AtomicU64,
     bytes: AtomicU64,
+    /// Merges that left young data on the last level for want of room above it, and its bytes.
+    sinkings: AtomicU64,
+    sunk_bytes: AtomicU64,
     notes: Mutex<VecDeque<String>>,
 }
 
 impl Placer {
     pub fn new(store: Arc<dyn Store>, tiers: Option<Arc<Tiers>>, ledger: Arc<Ledger>, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let (tables, bytes, notes) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        Arc::new(Placer { store, tiers, ledger, clock, tables, bytes, notes })
+        let [tables, bytes, sinkings, sunk_bytes] = [const { AtomicU64::new(0) }; 4];
+        Arc::new(Placer { store, tiers, ledger, clock, tables, bytes, sinkings, sunk_bytes, notes: Mutex::default() })
     }
 
     /// Creates a table file as warm as its hint says, or hotter.
@@ -87,8 +94,21 @@ impl Placer {
         self.tables.fetch_add(1, Relaxed);
         self.bytes.fetch_add(again, Relaxed);
         let (from, to, at) = (tier_name(from), tier_name(to), self.clock.unix_seconds());
+        self.tell(format!("tier {from} was full (unix time {at}): {id} went to {to}, {again} bytes were written again"));
+    }
+
+    /// A merge found no room for what is young, and left it on the last level: so many entries, and about so many bytes.
+    pub fn note_sunk(&self, entries: u64, bytes: u64) {
+        self.sinkings.fetch_add(1, Relaxed);
+        self.sunk_bytes.fetch_add(bytes, Relaxed);
+        let at = self.clock.unix_seconds();
+        let what = format!("{entries} entries that may be young, about {bytes} bytes, went to the last level");
+        self.tell(format!("there was no room above the last level (unix time {at}): {what}"));
+    }
+
+    fn tell(&self, note: String) {
         let mut notes = self.notes.lock();
-        notes.push_back(format!("tier {from} was full (unix time {at}): {id} went to {to}, {again} bytes were written again"));
+        notes.push_back(note);
         let surplus = notes.len().saturating_sub(NOTES);
         notes.drain(..surplus);
     }
@@ -98,7 +118,12 @@ impl Placer {
         (self.tables.load(Relaxed), self.bytes.load(Relaxed))
     }
 
-    /// The last of them, a line each.
+    /// Merges that left young data on the last level for want of room, and about how many bytes of it.
+    pub fn sunk(&self) -> (u64, u64) {
+        (self.sinkings.load(Relaxed), self.sunk_bytes.load(Relaxed))
+    }
+
+    /// The last of both, a line each.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().iter().cloned().collect()
     }

@@ -9,7 +9,7 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{self, Choice, PickEnv, Plan, Young};
+use crate::compaction::{self, Choice, Hot, PickEnv, Plan, Young};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -340,11 +340,22 @@ impl Inner {
         Ok(Ended::Published)
     }
 
-    /// `None`: it was stopped.
+    /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
-        let merged = self.finished(self.with_context(core, |context| job::run(plan, context)))?;
-        let Some(report) = merged else { return Ok(None) };
+        let merge = |plan: &Plan| self.finished(self.with_context(core, |context| job::run(plan, context)));
+        let (mut merged, mut found_no_room) = (merge(plan), false);
+        if matches!(merged, Err(Error::NoSpace(_)))
+            && let Some(lower) = self.without_upper(core, plan)
+        {
+            (merged, found_no_room) = (merge(&lower), true);
+        }
+        let Some(report) = merged? else { return Ok(None) };
         let Placed { hot, cold, sunk } = report.placed;
+        if found_no_room {
+            let bytes: u64 = report.outputs.iter().map(|table| table.bytes).sum();
+            let share = u128::from(bytes) * u128::from(sunk) / u128::from((cold + sunk).max(1));
+            self.placer.note_sunk(sunk, share as u64);
+        }
         self.statistics.add_all(&[
             (Ticker::CompactReadBytes, report.bytes_in),
             (Ticker::PlacedHot, hot),
@@ -354,6 +365,17 @@ impl Inner {
         self.statistics.record(Histogram::CompactionTime, report.elapsed_ns);
         self.statistics.record(Histogram::NumFilesInSingleCompaction, plan.inputs.iter().map(|i| i.tables.len() as u64).sum());
         Ok(Some(report))
+    }
+
+    /// The plan without an output above the last level, if that one lies on another medium that has room for all of it.
+    fn without_upper(&self, core: &FamilyCore, plan: &Plan) -> Option<Plan> {
+        let (tiers, hot) = (self.media.tiers.as_ref()?, plan.hot.as_ref()?);
+        let (settings, now) = (core.settings.load(), self.clock.unix_seconds());
+        let left = settings.temperature_of(plan.output_level, hot.old.time, settings.default_write_temperature, now);
+        let free = tiers.free_bytes_of(left).ok()?;
+        let has_room = tiers.serving(left) != Temperature::Unknown && free.is_none_or(|free| free >= plan.bytes());
+        // Cut as before: what is young keeps its number, and is counted.
+        has_room.then(|| Plan { hot: Some(Hot { spans: Vec::new(), ..hot.clone() }), ..plan.clone() })
     }
 
     /// A cancelled job is neither a success nor a failure: its files go, nothing is published.

@@ -60,7 +60,7 @@ names! {
         CompactReadBytes = "rocksdb.compact.read.bytes", "Bytes that compactions read.";
         PlacedHot = "sinterdb.placed.hot.entries", "Entries that merges into the last level left above it, because they are young.";
         PlacedCold = "sinterdb.placed.cold.entries", "Entries that such merges wrote to the last level, because they are old.";
-        PlacedSunk = "sinterdb.placed.sunk.entries", "Young entries that went to the last level, because other tables were in the way.";
+        PlacedSunk = "sinterdb.placed.sunk.entries", "Young entries that went down: other tables were in the way above, or no room.";
     }
 }
 

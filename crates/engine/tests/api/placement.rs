@@ -29,11 +29,15 @@ struct World {
 
 impl World {
     fn new(settings: FamilySettings) -> World {
+        World::with(settings, |builder| builder)
+    }
+
+    fn with(settings: FamilySettings, more: impl FnOnce(Builder) -> Builder) -> World {
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(START);
         let store = memory();
-        let db = try_open(&store, builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
-        World { db, clock, store }
+        let builder = more(builder().settings(inline()).clock(clock.clone()).family("default", settings));
+        World { db: try_open(&store, builder).unwrap(), clock, store }
     }
 
     /// Keys `from..to`, in tables, `at` seconds after the start.
@@ -443,6 +447,48 @@ fn a_full_fast_medium_is_relieved_by_what_belongs_elsewhere() {
     assert!(moved > 0, "{version:?}");
     (0..100).for_each(|n| assert_eq!(db.get(&key(n)).unwrap().unwrap(), noise(n + 7, 100)));
     db.check_ledger().unwrap();
+}
+
+/// Old and young data in the same tables above the last level, which lies on a slow medium; then the fast one is full.
+fn with_full_fast_medium(settings: FamilySettings) -> World {
+    let world = World::with(settings, |builder| builder.tier_store(Temperature::Cold, memory()));
+    let write = |at: u64, first: usize| {
+        world.clock.advance_to(START + at);
+        (first..600).step_by(2).for_each(|n| world.db.put(&key(n), &noise(n + at as usize, 100)).unwrap());
+        world.db.flush().unwrap();
+    };
+    write(0, 0);
+    write(900, 1);
+    world.compact(900);
+    assert_eq!(world.levels(), [0, 0, 600, 0]);
+    let used: u64 = world.store.list().unwrap().iter().map(|(_, bytes)| bytes).sum();
+    // Enough for edits of the manifest, and not for what is young of one table.
+    world.store.set_capacity(Some(used + 4096));
+    world
+}
+
+/// A merge that finds no room for what is young would be tried again for ever, and nothing that is old would ever leave the fast medium.
+#[test]
+fn young_data_sinks_where_the_fast_medium_has_no_room_for_it() {
+    for style in STYLES {
+        let world = with_full_fast_medium(aged(style, 1000));
+        world.clock.advance_to(START + 1100);
+        world.db.wait_for_compactions().unwrap();
+        let [.., hot, cold] = world.levels();
+        let sunk = world.ticker("sinterdb.placed.sunk.entries");
+        assert!(hot + cold == 600 && sunk > 0 && cold > sunk, "{style:?}: {hot} and {cold}, {sunk} sank");
+        assert!(world.tables(LAST).iter().all(|t| world.db.tier_of(t.number).unwrap() == Temperature::Cold), "{style:?}");
+        assert!(world.ticker("sinterdb.tier.sunk.count") > 0 && world.ticker("sinterdb.tier.sunk.bytes") > 50 * sunk, "{style:?}");
+        let told = world.db.property(&world.db.default_family(), "sinterdb.tiers").unwrap();
+        assert!(told.contains(&format!("there was no room above the last level (unix time {})", START + 1100)), "{style:?}: {told}");
+        world.db.check_ledger().unwrap();
+        // With room, a merge finds them as young as they are.
+        world.store.set_capacity(None);
+        world.compact(1100);
+        assert_eq!(world.levels(), [0, 0, 300, 300], "{style:?}");
+        (0..600).for_each(|n| world.check(n, if n % 2 == 0 { 0 } else { 900 }));
+        assert_eq!(world.db.verify().unwrap(), []);
+    }
 }
 
 /// The engine chooses in numbers; what that means in time goes with the tables, or what sank would be taken for young.
