@@ -5,6 +5,10 @@
 //! wait for that: compactions fail for want of room, and what moves away makes some. The table is written again under a new number, frame
 //! by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
 //!
+//! What is young and sank to the last level all the same (`compaction::placing`) was written as cold as what it lies with. On that level a
+//! table may therefore be as cold as data is that the age no longer keeps above: it does not move to a hotter tier for what it was only
+//! just taken down with. A merge raises it, key by key, or it grows as old as it lies.
+//!
 //! * A crash before the edit is fine: the copy is a file that nothing names. After it: the old table is.
 //! * A tier without room is no failure: the table stays where it is, which is a hotter one, and is tried again later.
 //! * A table that cannot be read is set aside, as by a compaction.
@@ -106,11 +110,15 @@ impl Inner {
         for core in shared.families.values().filter(|core| !shared.manual.contains(&core.id)) {
             let settings = core.settings.load();
             let version = core.view.load().tree.version.clone();
+            let since = self.young(shared, core, &settings).map(|young| young.since);
             for (level, run, table) in version.tables() {
-                let wanted = settings.temperature_of(level, table.newest_time, table.temperature, now);
+                let as_of = |newest| settings.temperature_of(level, newest, table.temperature, now);
+                let wanted = as_of(table.newest_time);
+                let sunk = since.filter(|_| level + 1 == version.levels.len()).map(|since| as_of(table.newest_time.min(since)));
+                let may_lie = |place| [Some(wanted), sunk].into_iter().flatten().any(|right| tiers.serving(right) == place);
                 let lies = tiers.place(FileId::table(table.number));
                 let taken = shared.busy.contains(&table.number) || shared.damaged.contains_key(&table.number);
-                if lies.is_some_and(|lies| lies != tiers.serving(wanted)) && !taken {
+                if lies.is_some_and(|lies| !may_lie(lies)) && !taken {
                     found.push(Candidate { core: core.clone(), level, run, table: table.clone(), wanted });
                 }
             }

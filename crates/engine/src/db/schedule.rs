@@ -153,7 +153,7 @@ impl Inner {
     }
 
     /// What is too young for a family's last level.
-    fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
+    pub(super) fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
         // Where nothing is known to be old, all may be young.
         let older_than = |age| self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
         let young = match settings.preclude_last_level_data_seconds {

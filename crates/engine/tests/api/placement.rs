@@ -491,6 +491,31 @@ fn young_data_sinks_where_the_fast_medium_has_no_room_for_it() {
     }
 }
 
+/// Ages say how warm data is, and what sank is young: it would be moved up, merged down and moved up again.
+#[test]
+fn what_sank_is_raised_by_merges_and_not_moved() {
+    for style in STYLES {
+        let settings = FamilySettings { temperature_ages: "hot 1000, cold".parse().unwrap(), ..aged(style, 1000) };
+        let world = with_full_fast_medium(settings);
+        world.clock.advance_to(START + 1100);
+        world.db.wait_for_compactions().unwrap();
+        world.store.set_capacity(None);
+        world.db.wait_for_compactions().unwrap();
+        let places = |level: usize| world.tables(level).iter().map(|t| world.db.tier_of(t.number).unwrap()).collect::<Vec<_>>();
+        assert!(world.ticker("sinterdb.placed.sunk.entries") > 0 && !places(LAST).is_empty(), "{style:?}");
+        assert!(places(LAST).iter().all(|place| *place == Temperature::Cold), "{style:?}: {:?}", places(LAST));
+        assert_eq!(world.ticker("sinterdb.tier.move.count"), 0, "{style:?}");
+        world.compact(1100);
+        assert_eq!(world.levels(), [0, 0, 300, 300], "{style:?}");
+        assert!(places(LAST - 1).iter().all(|place| *place == Temperature::Unknown), "{style:?}");
+        assert_eq!(world.ticker("sinterdb.tier.move.count"), 0, "{style:?}");
+        // Asked to be hot, all of it is.
+        world.change(|s| s.temperature_ages = "hot".parse().unwrap());
+        world.db.wait_for_compactions().unwrap();
+        assert!(places(LAST).iter().all(|place| *place == Temperature::Unknown), "{style:?}");
+    }
+}
+
 /// The engine chooses in numbers; what that means in time goes with the tables, or what sank would be taken for young.
 #[test]
 fn what_the_engine_sends_to_the_last_level_is_known_to_be_old() {
