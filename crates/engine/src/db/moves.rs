@@ -1,9 +1,10 @@
 //! Moves of whole tables to the tier where they belong: data that grew old, that found no room before, or whose tier was attached later.
 //!
 //! A move is the last of all jobs, and there is one at a time. It has a thread of its own, so that a slow medium keeps nobody waiting who
-//! merges or flushes; it begins only while writers are free and no compaction could be done. Where the primary store is full, it does not
-//! wait for that: compactions fail for want of room, and what moves away makes some. The table is written again under a new number, frame
-//! by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
+//! merges or flushes; it begins while writers are free and no compaction could be done. It does not wait for that where the primary store
+//! is full: compactions fail for want of room, and what moves away makes some. Nor does it wait for ever: under a load that never ends,
+//! the first begins after a minute, and each further one after four times as long as the one before took. The table is written again under
+//! a new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
 //!
 //! What is young and sank to the last level all the same (`compaction::placing`) was written as cold as what it lies with. On that level a
 //! table may therefore be as cold as data is that the age no longer keeps above: it does not move to a hotter tier for what it was only
@@ -29,6 +30,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tier that refused a table is left alone for so long, unless its room changes.
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// What is to move waits for others at most so long.
+const LONGEST_WAIT_NS: u64 = 60_000_000_000;
+/// Behind a move, at most so many times as long as it took: under a load, moves get a fifth of the time.
+const WAIT_FACTOR: u64 = 4;
 /// A tier takes a table if so many of its size fit: compactions may be writing to it.
 const ROOM: u64 = 2;
 
@@ -38,6 +43,21 @@ pub(super) struct Moves {
     tables: AtomicU64,
     bytes: AtomicU64,
     refused: Mutex<BTreeMap<Temperature, Refusal>>,
+    turn: Mutex<Turn>,
+}
+
+/// When the next move need not wait any longer.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// The last one ended then, or there was nothing to move.
+    since_ns: u64,
+    wait_ns: u64,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Turn { since_ns: 0, wait_ns: LONGEST_WAIT_NS }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +70,20 @@ impl Moves {
     /// Tables moved, and their bytes.
     pub fn done(&self) -> (u64, u64) {
         (self.tables.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    fn has_waited(&self, now_ns: u64) -> bool {
+        let turn = *self.turn.lock();
+        now_ns.saturating_sub(turn.since_ns) >= turn.wait_ns
+    }
+
+    fn found_none(&self, now_ns: u64) {
+        *self.turn.lock() = Turn { since_ns: now_ns, ..Turn::default() };
+    }
+
+    fn had_turn(&self, began_ns: u64, now_ns: u64) {
+        let took = now_ns.saturating_sub(began_ns);
+        *self.turn.lock() = Turn { since_ns: now_ns, wait_ns: took.saturating_mul(WAIT_FACTOR).min(LONGEST_WAIT_NS) };
     }
 
     pub fn count(&self, bytes: u64) {
@@ -81,12 +115,17 @@ impl Inner {
     /// The table that has been in the wrong place for longest, marked as being moved.
     pub(super) fn next_move(&self, shared: &mut Shared) -> Option<Job> {
         let tiers = self.media.tiers.as_ref()?;
-        let is_full = shared.blocked.is_some();
-        if shared.moving || !(is_full || self.pressure.is_free()) {
+        let now_ns = self.clock.monotonic_ns();
+        // Without threads, nothing else is due when this one is asked for.
+        let is_urgent = shared.blocked.is_some() || (!self.inline() && self.moves.has_waited(now_ns));
+        if shared.moving || !(is_urgent || self.pressure.is_free()) {
             return None;
         }
-        let Candidate { core, level, run, table, wanted } = self.pick_move(shared, tiers)?;
-        if !is_full && self.is_compaction_due(shared) {
+        let Some(Candidate { core, level, run, table, wanted }) = self.pick_move(shared, tiers) else {
+            self.moves.found_none(now_ns);
+            return None;
+        };
+        if !is_urgent && self.is_compaction_due(shared) {
             return None;
         }
         let plan = Plan {
@@ -137,6 +176,13 @@ impl Inner {
 
     /// Writes the one table of a plan again where data of a temperature lies.
     pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Moved> {
+        let began_ns = self.clock.monotonic_ns();
+        let moved = self.copy_table(core, plan, wanted);
+        self.moves.had_turn(began_ns, self.clock.monotonic_ns());
+        moved
+    }
+
+    fn copy_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Moved> {
         let Some(info) = plan.tables().next() else { return Err(Error::invalid("a move without a table")) };
         let tree = core.view.load().tree.clone();
         let table = tree.table(info.number).ok_or_else(|| Error::invalid(format!("table {} is not in the tree", info.number)))?;

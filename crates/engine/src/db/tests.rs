@@ -4,10 +4,11 @@
 
 use super::schedule::{Ended, Job, Takes};
 use super::*;
+use crate::clock::ManualClock;
 use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
 use sinter_storage::store::{
-    self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock,
+    self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock, Temperature,
 };
 use std::sync::{OnceLock, Weak, mpsc};
 
@@ -439,6 +440,42 @@ fn nobody_waits_for_new_tables_to_be_opened() {
     db.compact_range(&db.default_family(), None, None).unwrap();
     assert!(slow.opened.load(Ordering::Relaxed) > 3);
     assert_eq!(db.get(b"key").unwrap().unwrap(), [2]);
+    db.close().unwrap();
+}
+
+/// Compactions are due all the time: what belongs elsewhere leaves the fast medium all the same.
+#[test]
+fn a_move_has_its_turn_although_compactions_are_due() {
+    let clock = Arc::new(ManualClock::default());
+    let settings = |ages: &str| FamilySettings {
+        level0_file_num_compaction_trigger: 2,
+        temperature_ages: ages.parse().unwrap(),
+        ..FamilySettings::default()
+    };
+    let builder = Db::builder().clock(clock.clone()).family(DEFAULT_FAMILY, settings("hot"));
+    let builder = builder.tier_store(Temperature::Cold, Arc::new(MemoryStore::new()));
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    // As if so many were at work that no other may begin.
+    db.inner.shared.lock().running += 100;
+    for n in 0..5 {
+        db.put(b"key", &[n]).unwrap();
+        db.flush().unwrap();
+    }
+    db.change_family_settings(&db.default_family(), settings("cold")).unwrap();
+    let mut shared = db.inner.shared.lock();
+    let is_due = db.inner.is_compaction_due(&shared);
+    let early = db.inner.next_move(&mut shared);
+    clock.advance_seconds(61);
+    let late = db.inner.next_move(&mut shared);
+    // Whatever comes of this, the database can be closed.
+    shared.running -= 100;
+    drop(shared);
+    let had_turn = [&early, &late].map(Option::is_some);
+    [early, late].into_iter().flatten().for_each(|job| db.inner.run_job(job).unwrap());
+    assert_eq!((is_due, had_turn), (true, [false, true]), "after a minute");
+    db.wait_for_compactions().unwrap();
+    let tables = db.version(&db.default_family()).unwrap();
+    assert!(tables.tables().all(|(_, _, table)| db.tier_of(table.number).unwrap() == Temperature::Cold));
     db.close().unwrap();
 }
 
