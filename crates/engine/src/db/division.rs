@@ -101,7 +101,7 @@ impl Inner {
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
         let moves = !self.inline() && self.settings.moving_write_buffer() == Some(settings.write_buffer_size);
-        moves.then(|| self.division.memtables() / 2)
+        moves.then(|| (self.division.memtables() / 2).min(FamilySettings::WRITE_BUFFER_MOST))
     }
 
     /// How the memory is divided now and why, a line each: for people.

@@ -188,6 +188,25 @@ fn families_that_stated_no_size_follow_a_budget_that_comes_later() {
     assert_eq!(limit_of_a_mebibyte(&db, "own"), 100 << 10);
 }
 
+/// Half of what all memtables may hold can be less than one may be told to have, or more.
+#[test]
+fn a_budget_opens_whatever_half_of_its_memtables_is() {
+    let memory = Arc::new(MemoryStore::new());
+    Db::builder().open_store(memory.clone()).unwrap().close().unwrap();
+    for (db_write_buffer_size, size) in [(4096, FamilySettings::WRITE_BUFFER_LEAST), (8 << 30, FamilySettings::WRITE_BUFFER_MOST)] {
+        let settings = DbSettings { memory_budget: 16 << 30, db_write_buffer_size, ..DbSettings::default() };
+        for store in [memory.clone(), Arc::new(MemoryStore::new())] {
+            let builder = Db::builder().settings(settings.clone()).clock(Arc::new(ManualClock::default()));
+            let db = builder.open_store(store).unwrap();
+            assert_eq!(db.family_settings(&db.default_family()).unwrap().write_buffer_size, size);
+            assert_eq!(limit_of_a_mebibyte(&db, DEFAULT_FAMILY), 512 << 10);
+            db.inner.division.memtables.store(8 << 30, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, FamilySettings::WRITE_BUFFER_MOST);
+            db.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn memtables_beyond_the_budget_leave_the_cache_something() {
     let memory = Arc::new(MemoryStore::new());
