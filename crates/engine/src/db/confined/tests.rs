@@ -286,3 +286,25 @@ fn a_budget_that_moves_stays_within_the_limit_and_loses_nothing() {
         assert!(db.inner.division.memtables() < expected * MIB);
     }
 }
+
+#[test]
+fn memtables_fit_the_limit_from_the_first_on_and_in_a_recovery() {
+    let budgets = Budgets { memory: Some(64 * MIB), ..Budgets::default() };
+    let family = FamilySettings { level0_file_num_compaction_trigger: 19, ..budgets.family() };
+    let memory = Arc::new(MemoryStore::new());
+    let open = |limit: &str| {
+        let made = Made::new(limit);
+        let builder = Db::builder().settings(budgets.db()).family("default", family.clone()).system_root(made.0.path());
+        builder.clock(Arc::new(ManualClock::default())).open_store(memory.clone()).unwrap()
+    };
+    let db = open("max");
+    (0..8192u64).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 1024]).unwrap());
+    db.close().unwrap();
+    let db = open(&mib(8));
+    let core = db.default_family().core;
+    let limit = db.inner.memtable_limit(&core);
+    assert!(limit as u64 <= 6 * MIB / 5 * 2, "{limit}");
+    assert_eq!(db.inner.write_state.lock().family(core.id).unwrap().limit, limit);
+    let recovered = db.version(&db.default_family()).unwrap().levels[0].len();
+    assert!(recovered >= 3, "{recovered} memtables for 8 MiB");
+}
