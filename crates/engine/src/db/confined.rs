@@ -23,6 +23,8 @@ pub(super) struct MemoryWatch {
     cache_size: AtomicU64,
     /// What all memtables may hold beside it, bytes.
     memtables: AtomicU64,
+    /// What both together may take as far as the settings are concerned, bytes; 0: the settings do not say.
+    budget: u64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
     now: Mutex<Watched>,
@@ -49,12 +51,18 @@ impl MemoryWatch {
         let found = limits.memory();
         let confined = confine(settings, families, MemoryLimit::tightest(&found));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
-        settings.memory_budget = settings.memory_budget.min(confined.together);
+        let budget = settings.memory_budget;
+        settings.memory_budget = budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
         let for_files = limits.for_files(&found);
         let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valves: BTreeMap::new() });
         let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
-        MemoryWatch { limits, cache_size, memtables, withheld, now }
+        MemoryWatch { limits, cache_size, memtables, budget, withheld, now }
+    }
+
+    /// What memtables and cache share, bytes: the budget of the settings, as far as it fits into the limit by now.
+    pub fn budget(&self) -> u64 {
+        self.budget.min(self.now.lock().confined.together)
     }
 
     /// Asks for another size of the cache beside memtables of that size, bytes; it is given at the next look, as far as the limit allows.
@@ -86,7 +94,7 @@ impl MemoryWatch {
         let limit = MemoryLimit::tightest(&found);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
         if asked != now.asked || limit != MemoryLimit::tightest(&now.found) {
-            let db = DbSettings { cache_size, db_write_buffer_size, ..settings.clone() };
+            let db = DbSettings { cache_size, db_write_buffer_size, memory_budget: self.budget, ..settings.clone() };
             now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }

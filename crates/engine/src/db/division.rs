@@ -39,7 +39,8 @@ impl Division {
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
         let budget = settings.memory_budget;
-        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 5 * 4)));
+        let most = MemorySplit::most_at_first(budget);
+        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(most)));
         let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
@@ -66,6 +67,10 @@ impl Inner {
         }
         let seen = self.seen(&mut tuner, tree_bytes);
         let Some(split) = &mut tuner.split else { return };
+        let budget = self.memory.budget();
+        if budget != split.budget() {
+            split.fit(budget);
+        }
         let memtables = split.observe(&seen);
         self.division.memtables.store(memtables, Ordering::Relaxed);
         self.memory.ask(memtables, split.cache(memtable_bytes));

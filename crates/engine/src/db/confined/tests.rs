@@ -308,3 +308,26 @@ fn memtables_fit_the_limit_from_the_first_on_and_in_a_recovery() {
     let recovered = db.version(&db.default_family()).unwrap().levels[0].len();
     assert!(recovered >= 3, "{recovered} memtables for 8 MiB");
 }
+
+#[test]
+fn a_budget_follows_a_limit_that_changes_while_open() {
+    let made = Made::new("max");
+    let db = made.open(Budgets { memory: Some(1024 * MIB), ..Budgets::default() }.db());
+    let step = |limit: &str| {
+        made.memory(limit, 0);
+        // What is divided follows what was seen of the limit at the last look.
+        for _ in 0..2 {
+            db.inner.divide_memory();
+            db.inner.watch_limits(1);
+        }
+        (db.inner.division.memtables() / MIB, capacity(&db), db.memory_note())
+    };
+    let note = |limit, ours| {
+        Some(format!("memory is limited to {limit}MiB, of which memtables and cache may take {ours}MiB: the settings ask for 1GiB"))
+    };
+    assert_eq!(step("max"), (128, 896, None));
+    assert_eq!(step(&mib(512)), (128, 256, note(512, 384)));
+    assert_eq!(step(&mib(128)), (76, 19, note(128, 96)), "memtables leave a fifth");
+    assert_eq!(step(&mib(512)), (76, 307, note(512, 384)));
+    assert_eq!(step("max"), (76, 947, None));
+}
