@@ -13,6 +13,15 @@ impl Inner {
         families.iter().for_each(|core| self.review_codecs(core));
     }
 
+    /// When codecs are left to the engine that were chosen by hand so far. Reads and operations were counted all the while, but not what
+    /// was written, nor over which time: together they would say nothing.
+    pub(super) fn begin_codecs(&self, core: &FamilyCore) {
+        for table in core.view.load().tree.tables() {
+            table.take_misses();
+        }
+        core.auto.begin(self.clock.monotonic_ns(), core.counters.operations());
+    }
+
     /// Before a job, so that it works with what is known by then; often enough in between.
     pub(super) fn review_codecs(&self, core: &FamilyCore) {
         let settings = core.settings.load();

@@ -4,7 +4,7 @@ use super::super::Db;
 use super::*;
 use crate::clock::ManualClock;
 use crate::db::read::ReadOptions;
-use crate::settings::FamilySettings;
+use crate::settings::{DbSettings, FamilySettings};
 use sinter_storage::store::MemoryStore;
 
 #[test]
@@ -22,6 +22,38 @@ fn each_family_counts_its_own_operations() {
     iterator.seek_last().unwrap();
     assert_eq!(db.get_with(&quiet, b"k", &options).unwrap(), None);
     assert_eq!([&busy, &quiet].map(|family| family.core.counters.operations()), [10 + 10 + 3 + 2, 1]);
+}
+
+#[test]
+fn what_happened_while_codecs_were_chosen_by_hand_is_not_counted() {
+    let clock = Arc::new(ManualClock::default());
+    let settings = DbSettings { cache_size: 0, ..DbSettings::default() };
+    let db = Db::builder().settings(settings).clock(clock.clone()).open_store(Arc::new(MemoryStore::new())).unwrap();
+    // Only the test reviews.
+    db.inner.ticked_ns.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    let family = db.default_family();
+    let read_all = || (0..1000u32).for_each(|n| assert!(db.get(&n.to_be_bytes()).unwrap().is_some()));
+    (0..1000u32).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 100]).unwrap());
+    db.flush().unwrap();
+    let change = |compression| {
+        let changed = FamilySettings { compression, ..FamilySettings::default() };
+        db.change_family_settings(&family, changed).unwrap();
+    };
+    let missed = |seconds: u64| {
+        clock.advance_ns(seconds * 1_000_000_000);
+        db.inner.review_codecs(&family.core);
+        let report = db.property(&family, "sinterdb.compression").unwrap();
+        let megabytes = report.split(" MB/s written, ").nth(1).unwrap().split(' ').next().unwrap();
+        megabytes.parse::<f64>().unwrap()
+    };
+    for _ in 0..2 {
+        read_all();
+        change(Codecs::Auto);
+        assert_eq!([missed(3), missed(1)], [0.0, 0.0]);
+        read_all();
+        assert!(missed(1) > 0.5, "1000 blocks in 5 seconds");
+        change(Codecs::Fixed(vec![Codecs::Auto.at(0)]));
+    }
 }
 
 #[test]
