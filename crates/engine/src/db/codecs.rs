@@ -4,13 +4,16 @@ use super::family::FamilyCore;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
 use crate::settings::Codecs;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 impl Inner {
     /// Once a second.
     pub(super) fn review_all_codecs(&self) {
         let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
-        families.iter().for_each(|core| self.review_codecs(core));
+        // Summed up once for all families: it takes a look at every table.
+        let all = OnceCell::new();
+        families.iter().for_each(|core| self.review_codecs_among(core, &all));
     }
 
     /// When codecs are left to the engine that were chosen by hand so far. Reads and operations were counted all the while, but not what
@@ -24,6 +27,11 @@ impl Inner {
 
     /// Before a job, so that it works with what is known by then; often enough in between.
     pub(super) fn review_codecs(&self, core: &FamilyCore) {
+        self.review_codecs_among(core, &OnceCell::new());
+    }
+
+    /// `all`: bytes of the tables of all families, once they are known.
+    fn review_codecs_among(&self, core: &FamilyCore, all: &OnceCell<u64>) {
         let settings = core.settings.load();
         let now_ns = self.clock.monotonic_ns();
         if settings.compression != Codecs::Auto || !core.auto.is_due(now_ns) {
@@ -41,16 +49,16 @@ impl Inner {
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
             operations: core.counters.operations(),
-            for_files: self.for_files(tree.bytes()),
+            for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),
             room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
             block_size: settings.block_size,
             levels: tree.levels.iter().map(tables).collect(),
         });
     }
 
-    /// What the kernel can keep of the files of a family with so many bytes of tables: what it keeps is shared with all others.
-    fn for_files(&self, own: u64) -> Option<u64> {
-        let (all, own) = (u128::from(self.live_table_bytes().max(own)), u128::from(own));
+    /// What the kernel can keep of the files of a family with so many bytes of tables, of `all` that there are: what it keeps is shared.
+    fn for_files(&self, own: u64, all: u64) -> Option<u64> {
+        let (all, own) = (u128::from(all.max(own)), u128::from(own));
         let share = |bytes: u64| (u128::from(bytes) * own).checked_div(all).map_or(bytes, |share| share as u64);
         self.memory.for_files().map(share)
     }

@@ -69,7 +69,7 @@ fn families_share_what_the_kernel_keeps_of_files_by_their_bytes() {
         let family = if n.is_multiple_of(4) { &small } else { &large };
         db.put_with(family, &n.to_be_bytes(), &[n as u8; 100], &Default::default()).unwrap();
     }
-    let share = |family: &Family| db.inner.for_files(family.core.view.load().tree.bytes()).unwrap();
+    let share = |family: &Family| db.inner.for_files(family.core.view.load().tree.bytes(), db.inner.live_table_bytes()).unwrap();
     let all = db.inner.memory.for_files().unwrap();
     assert_eq!(share(&empty), all, "as long as there are no files");
     db.flush().unwrap();
