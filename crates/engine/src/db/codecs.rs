@@ -1,11 +1,19 @@
 //! Tells each family's choice of codecs what its levels hold and how they are read: once a second, and before each job.
 
 use super::family::FamilyCore;
+use super::view::Tree;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
 use crate::settings::Codecs;
 use std::cell::OnceCell;
 use std::sync::Arc;
+
+/// Bytes of a data block before compression, the mean of a tree's: values that are larger than blocks are to be make larger ones.
+fn mean_block(tree: &Tree) -> u32 {
+    let sum = |(bytes, count): (u64, u64), blocks: (u64, u64)| (bytes.saturating_add(blocks.0), count.saturating_add(blocks.1));
+    let (bytes, count) = tree.tables().map(|table| table.blocks()).fold((0, 0), sum);
+    bytes.checked_div(count).map_or(0, |mean| u32::try_from(mean).unwrap_or(u32::MAX))
+}
 
 impl Inner {
     /// Once a second.
@@ -51,7 +59,7 @@ impl Inner {
             operations: core.counters.operations(),
             for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),
             room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
-            block_size: settings.block_size,
+            block_size: mean_block(&tree).max(settings.block_size),
             levels: tree.levels.iter().map(tables).collect(),
         });
     }

@@ -57,6 +57,26 @@ fn what_happened_while_codecs_were_chosen_by_hand_is_not_counted() {
 }
 
 #[test]
+fn a_miss_counts_for_the_block_as_large_as_its_values_make_it() {
+    let clock = Arc::new(ManualClock::default());
+    let settings = DbSettings { cache_size: 0, ..DbSettings::default() };
+    let auto = FamilySettings { compression: Codecs::Auto, ..FamilySettings::default() };
+    let builder = Db::builder().settings(settings).family("default", auto).clock(clock.clone());
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    db.inner.ticked_ns.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    (0..100u32).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 100_000]).unwrap());
+    db.flush().unwrap();
+    let core = &db.default_family().core;
+    clock.advance_ns(1_000_000_000);
+    db.inner.review_codecs(core);
+    (0..100u32).for_each(|n| assert!(db.get(&n.to_be_bytes()).unwrap().is_some()));
+    clock.advance_ns(1_000_000_000);
+    db.inner.review_codecs(core);
+    let report = db.property(&db.default_family(), "sinterdb.compression").unwrap();
+    assert!(report.contains(", 5.0 missed, "), "10 MB in two seconds: {report}");
+}
+
+#[test]
 fn families_share_what_the_kernel_keeps_of_files_by_their_bytes() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("proc")).unwrap();
