@@ -114,13 +114,12 @@ impl Inner {
         let memtable_bytes = self.memtable_bytes();
         let tuner = self.division.tuner.lock();
         let mut out = String::new();
-        let packed = self.cache.packed_capacity();
         let mut line = |name: &str, limit: u64, used: u64| {
             let _ = writeln!(out, "{name}: {}, {} in use", format_bytes(limit), format_bytes(used));
         };
         line("memtables", self.division.memtables(), memtable_bytes);
-        line("cache, uncompressed", self.cache.capacity() - packed, self.cache.used() - self.cache.packed_used());
-        line("cache, compressed", packed, self.cache.packed_used());
+        line("cache, uncompressed", self.cache.plain_capacity(), self.cache.plain_used());
+        line("cache, compressed", self.cache.packed_capacity(), self.cache.packed_used());
         if let Some(split) = &tuner.split {
             let (write, read) = split.marginal();
             let _ = writeln!(out, "a step more: {:.3} ms/s saved in merges, {:.3} ms/s in misses", write / 1e6, read / 1e6);

@@ -224,3 +224,18 @@ fn memtables_beyond_the_budget_leave_the_cache_something() {
     assert_eq!(db.inner.cache.capacity(), MEMORY / 16);
     assert!(db.inner.cache.used() > 0);
 }
+
+#[test]
+fn the_division_can_be_asked_for_while_it_changes() {
+    let db = Db::builder().clock(Arc::new(ManualClock::default())).open_store(Arc::new(MemoryStore::new())).unwrap();
+    let cache = &db.inner.cache;
+    cache.resize(0, 0);
+    std::thread::scope(|scope| {
+        let asks = || (0..20_000).for_each(|_| assert!(db.inner.memory_lines().contains("cache, uncompressed: 0, 0 in use")));
+        let (asking, mut bytes) = (scope.spawn(asks), 0);
+        while !asking.is_finished() {
+            bytes ^= 1 << 20;
+            cache.resize(bytes, bytes);
+        }
+    });
+}
