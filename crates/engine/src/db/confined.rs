@@ -124,8 +124,8 @@ impl Watched {
 /// Decides what of the cache is given up for one group, from one look to the next.
 #[derive(Debug, Default)]
 struct Valve {
-    /// Use at the last look, if it was near the limit.
-    near: Option<u64>,
+    /// Use and limit at the last look, if the one was near the other.
+    near: Option<(u64, u64)>,
 }
 
 impl Valve {
@@ -136,8 +136,10 @@ impl Valve {
     fn withhold(&mut self, withheld: u64, size: u64, held: u64, used: u64, limit: u64) -> u64 {
         let withheld = withheld.min(size);
         if used >= limit / 10 * 9 {
-            let excess = used.saturating_sub(self.near.unwrap_or(limit / 20 * 17));
-            self.near = Some(used);
+            // Near a limit that has become smaller, it begins anew.
+            let before = self.near.filter(|(_, then)| *then <= limit).map_or(limit / 20 * 17, |(used, _)| used);
+            let excess = used.saturating_sub(before);
+            self.near = Some((used, limit));
             let capacity = if excess > 0 { held.min(size - withheld).saturating_sub(excess).max(size / 16) } else { size - withheld };
             return size - capacity.min(size - withheld);
         }

@@ -148,6 +148,10 @@ fn a_valve_gives_up_what_the_use_grows_by() {
     assert_eq!(valve.withhold(563, 600, 37, 0, 1000), 526);
     assert_eq!(valve.withhold(563, 100, 37, 0, 1000), 94, "the size was reduced");
     assert_eq!(Valve::default().withhold(0, 0, 0, 900, 1000), 0);
+    let mut lowered = Valve::default();
+    assert_eq!(lowered.withhold(0, 600, 600, 900, 1000), 50);
+    assert_eq!(lowered.withhold(50, 600, 550, 900, 800), 270, "220 are above 85 % of the new limit");
+    assert_eq!(lowered.withhold(270, 600, 330, 900, 990), 270, "a larger one asks for nothing more");
     let mut valve = Valve::default();
     for used in [0, 5, 1000, 3, 900, 2000, u64::MAX] {
         for (size, held) in [(0, 0), (10, 5), (600, 900)] {
