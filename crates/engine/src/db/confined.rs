@@ -54,7 +54,8 @@ impl MemoryWatch {
         let budget = settings.memory_budget;
         settings.memory_budget = budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
-        let for_files = limits.for_files(&found);
+        // Nothing of the cache is in use yet.
+        let for_files = limits.for_files(&found).map(|bytes| bytes.saturating_sub(confined.cache_size));
         let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valves: BTreeMap::new() });
         let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
         MemoryWatch { limits, cache_size, memtables, budget, withheld, now }

@@ -116,6 +116,7 @@ fn a_group_around_near_its_limit_shrinks_the_cache_too() {
     outer(0);
     made.put("proc/meminfo", "MemAvailable: 9000000 kB\n");
     let db = made.open(DbSettings { cache_size: 320 * MIB, ..DbSettings::default() });
+    assert_eq!(db.inner.memory.for_files().unwrap() / MIB, 680, "what the cache may take is not for files from the start");
     let mut at = 0;
     let mut step = |inner: u64, around: u64| {
         made.memory(&mib(1000), inner * MIB);
