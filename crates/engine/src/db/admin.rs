@@ -109,8 +109,8 @@ impl Db {
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
             family.core.dropped.store(true, Ordering::Release);
-            if let Some(slot) = state.families.get_mut(family.id() as usize) {
-                *slot = None;
+            if let Some(writer) = state.families.get_mut(family.id() as usize).and_then(Option::take) {
+                state.active = state.active.saturating_sub(writer.mem.mem.memory() as u64);
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());

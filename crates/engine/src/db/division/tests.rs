@@ -239,3 +239,31 @@ fn the_division_can_be_asked_for_while_it_changes() {
         }
     });
 }
+
+/// Every write asks whether all memtables together hold too much, so their sum is kept.
+#[test]
+fn the_sum_of_all_memtables_is_kept_whatever_becomes_of_families() {
+    let builder = Db::builder().settings(budgeted()).clock(Arc::new(ManualClock::default()));
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    let check = || {
+        let state = db.inner.write_state.lock();
+        let sum: usize = state.families.iter().flatten().map(|writer| writer.mem.mem.memory()).sum();
+        assert_eq!(state.active, sum as u64);
+        sum
+    };
+    let others = ["dropped", "kept"].map(|name| db.create_family(name, FamilySettings::default()).unwrap());
+    for family in [&db.default_family(), &others[0], &others[1]] {
+        let before = check();
+        (0..100).for_each(|n| db.put_with(family, &key(n), &value(n), &Default::default()).unwrap());
+        db.delete_range_with(family, b"a", b"b", &Default::default()).unwrap();
+        assert!(check() > before + 20_000);
+    }
+    let before = check();
+    db.drop_family(&others[0]).unwrap();
+    assert!(check() < before);
+    db.flush().unwrap();
+    assert_eq!(check(), 0);
+    // Beyond what all may hold: the largest is flushed.
+    (0..KEYS).for_each(|n| db.put_with(&others[1], &key(n), &value(n), &Default::default()).unwrap());
+    assert!(check() < MEMORY as usize);
+}
