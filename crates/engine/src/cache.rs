@@ -257,7 +257,12 @@ impl Cache {
 
     /// The budget, bytes.
     pub fn capacity(&self) -> u64 {
-        self.plain_capacity.load(Relaxed) + self.packed_capacity.load(Relaxed)
+        self.plain_capacity() + self.packed_capacity()
+    }
+
+    /// The part of the budget for all that is not packed, bytes.
+    pub fn plain_capacity(&self) -> u64 {
+        self.plain_capacity.load(Relaxed)
     }
 
     /// The part of the budget that packed blocks may take, bytes.
@@ -313,7 +318,8 @@ impl Cache {
         self.packed_used.load(Relaxed)
     }
 
-    fn plain_used(&self) -> u64 {
+    /// Bytes of all that is not packed held now, bookkeeping included.
+    pub fn plain_used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 

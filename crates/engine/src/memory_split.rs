@@ -65,6 +65,22 @@ impl MemorySplit {
         MemorySplit { budget, memtables, merging, rereading, ghost_bytes, tree_bytes, reason: "as it is: nothing seen yet" }
     }
 
+    /// What is divided, bytes.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// There is more or less to divide than before. Memtables keep their bytes as far as they leave the cache a fifth.
+    pub fn fit(&mut self, budget: u64) {
+        self.budget = budget;
+        self.memtables = self.memtables.min(Self::most_at_first(budget));
+    }
+
+    /// Bytes of a budget that memtables may begin with.
+    pub fn most_at_first(budget: u64) -> u64 {
+        budget / 5 * 4
+    }
+
     /// Bytes for all memtables together. The rest is the cache's.
     pub fn memtables(&self) -> u64 {
         self.memtables

@@ -148,6 +148,13 @@ impl Auto {
         Arc::new(Auto { clock, measures, reads, state: Mutex::default() })
     }
 
+    /// Starts anew, as of now: so many operations were done before.
+    pub fn begin(&self, now_ns: u64, operations: u64) {
+        let mut state = self.state.lock();
+        let totals = state.totals;
+        *state = State { operations_seen: operations, reviewed_ns: Some(now_ns), totals, ..State::default() };
+    }
+
     /// Where the family's tables note how long reads take.
     pub fn read_times(&self) -> &Arc<ReadTimes> {
         &self.reads

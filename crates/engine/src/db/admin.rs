@@ -11,7 +11,7 @@ use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::{Edit, NewFamily, Version};
-use crate::settings::FamilySettings;
+use crate::settings::{Codecs, FamilySettings};
 use arc_swap::ArcSwap;
 use parking_lot::MutexGuard;
 use sinter_storage::store::FileId;
@@ -109,8 +109,8 @@ impl Db {
             let edit = Edit { dropped_families: vec![family.id()], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
             family.core.dropped.store(true, Ordering::Release);
-            if let Some(slot) = state.families.get_mut(family.id() as usize) {
-                *slot = None;
+            if let Some(writer) = state.families.get_mut(family.id() as usize).and_then(Option::take) {
+                state.active = state.active.saturating_sub(writer.mem.mem.memory() as u64);
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());
@@ -153,7 +153,11 @@ impl Db {
             let mut shared = inner.shared.lock();
             let edit = Edit { family_settings: vec![(family.id(), settings.to_toml())], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
+            let was_by_hand = family.core.settings.load().compression != Codecs::Auto;
             family.core.settings.store(Arc::new(settings));
+            if was_by_hand {
+                inner.begin_codecs(&family.core);
+            }
             // Under the lock: no job is planned before an age is chosen, if that is asked for now.
             inner.review_placement(&family.core);
             if let Some(writer) = state.family(family.id()) {

@@ -1,20 +1,45 @@
 //! Tells each family's choice of codecs what its levels hold and how they are read: once a second, and before each job.
 
 use super::family::FamilyCore;
+use super::view::Tree;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
 use crate::settings::Codecs;
+use std::cell::OnceCell;
 use std::sync::Arc;
+
+/// Bytes of a data block before compression, the mean of a tree's: values that are larger than blocks are to be make larger ones.
+fn mean_block(tree: &Tree) -> u32 {
+    let sum = |(bytes, count): (u64, u64), blocks: (u64, u64)| (bytes.saturating_add(blocks.0), count.saturating_add(blocks.1));
+    let (bytes, count) = tree.tables().map(|table| table.blocks()).fold((0, 0), sum);
+    bytes.checked_div(count).map_or(0, |mean| u32::try_from(mean).unwrap_or(u32::MAX))
+}
 
 impl Inner {
     /// Once a second.
     pub(super) fn review_all_codecs(&self) {
         let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
-        families.iter().for_each(|core| self.review_codecs(core));
+        // Summed up once for all families: it takes a look at every table.
+        let all = OnceCell::new();
+        families.iter().for_each(|core| self.review_codecs_among(core, &all));
+    }
+
+    /// When codecs are left to the engine that were chosen by hand so far. Reads and operations were counted all the while, but not what
+    /// was written, nor over which time: together they would say nothing.
+    pub(super) fn begin_codecs(&self, core: &FamilyCore) {
+        for table in core.view.load().tree.tables() {
+            table.take_misses();
+        }
+        core.auto.begin(self.clock.monotonic_ns(), core.counters.operations());
     }
 
     /// Before a job, so that it works with what is known by then; often enough in between.
     pub(super) fn review_codecs(&self, core: &FamilyCore) {
+        self.review_codecs_among(core, &OnceCell::new());
+    }
+
+    /// `all`: bytes of the tables of all families, once they are known.
+    fn review_codecs_among(&self, core: &FamilyCore, all: &OnceCell<u64>) {
         let settings = core.settings.load();
         let now_ns = self.clock.monotonic_ns();
         if settings.compression != Codecs::Auto || !core.auto.is_due(now_ns) {
@@ -32,16 +57,16 @@ impl Inner {
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
             operations: core.counters.operations(),
-            for_files: self.for_files(tree.bytes()),
+            for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),
             room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
-            block_size: settings.block_size,
+            block_size: mean_block(&tree).max(settings.block_size),
             levels: tree.levels.iter().map(tables).collect(),
         });
     }
 
-    /// What the kernel can keep of the files of a family with so many bytes of tables: what it keeps is shared with all others.
-    fn for_files(&self, own: u64) -> Option<u64> {
-        let (all, own) = (u128::from(self.live_table_bytes().max(own)), u128::from(own));
+    /// What the kernel can keep of the files of a family with so many bytes of tables, of `all` that there are: what it keeps is shared.
+    fn for_files(&self, own: u64, all: u64) -> Option<u64> {
+        let (all, own) = (u128::from(all.max(own)), u128::from(own));
         let share = |bytes: u64| (u128::from(bytes) * own).checked_div(all).map_or(bytes, |share| share as u64);
         self.memory.for_files().map(share)
     }

@@ -23,6 +23,8 @@ pub(super) struct MemoryWatch {
     cache_size: AtomicU64,
     /// What all memtables may hold beside it, bytes.
     memtables: AtomicU64,
+    /// What both together may take as far as the settings are concerned, bytes; 0: the settings do not say.
+    budget: u64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
     now: Mutex<Watched>,
@@ -49,12 +51,19 @@ impl MemoryWatch {
         let found = limits.memory();
         let confined = confine(settings, families, MemoryLimit::tightest(&found));
         settings.db_write_buffer_size = confined.db_write_buffer_size;
-        settings.memory_budget = settings.memory_budget.min(confined.together);
+        let budget = settings.memory_budget;
+        settings.memory_budget = budget.min(confined.together);
         let (memtables, cache_size) = (settings.db_write_buffer_size, settings.cache_size);
-        let for_files = limits.for_files(&found);
+        // Nothing of the cache is in use yet.
+        let for_files = limits.for_files(&found).map(|bytes| bytes.saturating_sub(confined.cache_size));
         let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valves: BTreeMap::new() });
         let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
-        MemoryWatch { limits, cache_size, memtables, withheld, now }
+        MemoryWatch { limits, cache_size, memtables, budget, withheld, now }
+    }
+
+    /// What memtables and cache share, bytes: the budget of the settings, as far as it fits into the limit by now.
+    pub fn budget(&self) -> u64 {
+        self.budget.min(self.now.lock().confined.together)
     }
 
     /// Asks for another size of the cache beside memtables of that size, bytes; it is given at the next look, as far as the limit allows.
@@ -86,7 +95,7 @@ impl MemoryWatch {
         let limit = MemoryLimit::tightest(&found);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
         if asked != now.asked || limit != MemoryLimit::tightest(&now.found) {
-            let db = DbSettings { cache_size, db_write_buffer_size, ..settings.clone() };
+            let db = DbSettings { cache_size, db_write_buffer_size, memory_budget: self.budget, ..settings.clone() };
             now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }
@@ -116,8 +125,8 @@ impl Watched {
 /// Decides what of the cache is given up for one group, from one look to the next.
 #[derive(Debug, Default)]
 struct Valve {
-    /// Use at the last look, if it was near the limit.
-    near: Option<u64>,
+    /// Use and limit at the last look, if the one was near the other.
+    near: Option<(u64, u64)>,
 }
 
 impl Valve {
@@ -128,8 +137,10 @@ impl Valve {
     fn withhold(&mut self, withheld: u64, size: u64, held: u64, used: u64, limit: u64) -> u64 {
         let withheld = withheld.min(size);
         if used >= limit / 10 * 9 {
-            let excess = used.saturating_sub(self.near.unwrap_or(limit / 20 * 17));
-            self.near = Some(used);
+            // Near a limit that has become smaller, it begins anew.
+            let before = self.near.filter(|(_, then)| *then <= limit).map_or(limit / 20 * 17, |(used, _)| used);
+            let excess = used.saturating_sub(before);
+            self.near = Some((used, limit));
             let capacity = if excess > 0 { held.min(size - withheld).saturating_sub(excess).max(size / 16) } else { size - withheld };
             return size - capacity.min(size - withheld);
         }

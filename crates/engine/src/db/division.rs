@@ -39,7 +39,8 @@ impl Division {
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
         let budget = settings.memory_budget;
-        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(budget / 5 * 4)));
+        let most = MemorySplit::most_at_first(budget);
+        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(most)));
         let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
@@ -66,6 +67,10 @@ impl Inner {
         }
         let seen = self.seen(&mut tuner, tree_bytes);
         let Some(split) = &mut tuner.split else { return };
+        let budget = self.memory.budget();
+        if budget != split.budget() {
+            split.fit(budget);
+        }
         let memtables = split.observe(&seen);
         self.division.memtables.store(memtables, Ordering::Relaxed);
         self.memory.ask(memtables, split.cache(memtable_bytes));
@@ -101,7 +106,7 @@ impl Inner {
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
         let moves = !self.inline() && self.settings.moving_write_buffer() == Some(settings.write_buffer_size);
-        moves.then(|| self.division.memtables() / 2)
+        moves.then(|| (self.division.memtables() / 2).min(FamilySettings::WRITE_BUFFER_MOST))
     }
 
     /// How the memory is divided now and why, a line each: for people.
@@ -109,13 +114,12 @@ impl Inner {
         let memtable_bytes = self.memtable_bytes();
         let tuner = self.division.tuner.lock();
         let mut out = String::new();
-        let packed = self.cache.packed_capacity();
         let mut line = |name: &str, limit: u64, used: u64| {
             let _ = writeln!(out, "{name}: {}, {} in use", format_bytes(limit), format_bytes(used));
         };
         line("memtables", self.division.memtables(), memtable_bytes);
-        line("cache, uncompressed", self.cache.capacity() - packed, self.cache.used() - self.cache.packed_used());
-        line("cache, compressed", packed, self.cache.packed_used());
+        line("cache, uncompressed", self.cache.plain_capacity(), self.cache.plain_used());
+        line("cache, compressed", self.cache.packed_capacity(), self.cache.packed_used());
         if let Some(split) = &tuner.split {
             let (write, read) = split.marginal();
             let _ = writeln!(out, "a step more: {:.3} ms/s saved in merges, {:.3} ms/s in misses", write / 1e6, read / 1e6);

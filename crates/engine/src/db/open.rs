@@ -373,8 +373,8 @@ impl Inner {
 
     /// Replays the log and notes what was found. Gives the newest sequence number.
     fn replay(&self, state: &State, families: &Families, survey: &mut Survey, full: &mut FullMemtable<'_>) -> Result<Seq> {
-        let limit = |id| families.get(&id).map_or(0, |core| usize::try_from(core.settings.load().write_buffer_size).unwrap_or(usize::MAX));
-        let total = usize::try_from(self.settings.db_write_buffer_size).unwrap_or(usize::MAX);
+        let limit = |id| families.get(&id).map_or(0, |core| self.memtable_limit(core));
+        let total = usize::try_from(self.division.memtables()).unwrap_or(usize::MAX);
         let last_seq = survey.replay(state, Room { pool: &self.pool, family: &limit, total }, &mut |id, mem, last_seq| {
             // Nobody reads yet; this tells a flush that it is about the present.
             self.visible.store(last_seq, Ordering::Release);
@@ -475,6 +475,7 @@ impl Inner {
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));
         if let Some(writer) = writers.family(core.id) {
             writer.mem = MemWriter::new(mem);
+            writer.limit = self.memtable_limit(core);
         }
         Ok(())
     }

@@ -186,6 +186,7 @@ impl Inner {
         full.push(old.mem.clone());
         full.extend(old.full.iter().cloned());
         core.view.store(Arc::new(View { mem: mem.clone(), full, tree: old.tree.clone() }));
+        state.active = state.active.saturating_sub(old.mem.memory() as u64);
         if let Some(writer) = state.family(core.id) {
             writer.mem = MemWriter::new(mem);
             writer.limit = limit;
@@ -217,9 +218,9 @@ impl Inner {
     fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let limit = self.division.memtables();
         let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
-        let active: u64 = sizes().map(|s| s.0).sum();
+        debug_assert_eq!(state.active, sizes().map(|s| s.0).sum::<u64>());
         // RocksDB's rule (write_buffer_manager.h): flushes begin when an eighth is left, so that writes fit while they run.
-        if active + bytes <= limit / 8 * 7 {
+        if state.active + bytes <= limit / 8 * 7 {
             return Ok(());
         }
         sizes().max().map_or(Ok(()), |(_, id)| self.switch(state, id))

@@ -59,6 +59,8 @@ pub(super) struct WriteState {
     pub broken_log: Option<(u64, u64)>,
     /// Families whose memtable is full.
     pub full: Vec<u32>,
+    /// Bytes of the active memtables of all families.
+    pub active: u64,
     pub last_seq: Seq,
     /// Batches of other writers in the current group; kept for its memory.
     guests: Vec<Guest>,
@@ -73,6 +75,7 @@ impl WriteState {
             log: None,
             broken_log: None,
             full: Vec::new(),
+            active: 0,
             last_seq,
             guests: Vec::new(),
             scratch: WriteBatch::new(),
@@ -383,13 +386,17 @@ fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool
     for operation in batch.operations() {
         let operation = operation.map_err(|()| Error::invalid("the batch is damaged"))?;
         let Some(writer) = state.family(operation.family) else { continue };
+        let before = writer.mem.mem.memory();
         writer.mem.insert(operation.key, seq, operation.kind, operation.value);
+        let held = writer.mem.mem.memory();
         let bytes = (operation.key.len() + operation.value.len()) as u64;
         writer.core.counters.user(1, bytes);
         if logged {
             writer.core.counters.wal_share(bytes);
         }
-        if writer.mem.mem.memory() >= writer.limit && state.full.last() != Some(&operation.family) {
+        let is_full = held >= writer.limit;
+        state.active += (held - before) as u64;
+        if is_full && state.full.last() != Some(&operation.family) {
             state.full.push(operation.family);
         }
         seq += 1;

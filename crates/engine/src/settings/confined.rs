@@ -32,6 +32,12 @@ pub fn confine<'a>(db: &DbSettings, families: impl Iterator<Item = &'a FamilySet
     let Some(limit) = limit else { return confined };
     let ours = limit / 4 * 3;
     confined.together = ours;
+    let text = |bytes: u64| format_bytes(if bytes < u64::MAX { bytes >> 20 << 20 } else { bytes });
+    let limited = || format!("memory is limited to {}, of which memtables and cache may take {}", text(limit), text(ours));
+    if db.memory_budget > ours {
+        // What is divided is what fits, whatever the sizes are that it begins with.
+        confined.note = Some(format!("{}: the settings ask for {}", limited(), text(db.memory_budget)));
+    }
     let each = families.map(|family| family.write_buffer_size.saturating_mul(family.max_write_buffer_number as u64));
     // Where the sizes of families move, their settings tell only where they began.
     let each = if db.memory_budget > 0 { u64::MAX } else { each.fold(0, u64::saturating_add) };
@@ -44,16 +50,11 @@ pub fn confine<'a>(db: &DbSettings, families: impl Iterator<Item = &'a FamilySet
     }
     let left = ours.saturating_sub(memtables.min(confined.db_write_buffer_size));
     confined.cache_size = db.cache_size.min(left.max(ours / CACHE_LEAST));
-    let text = |bytes: u64| format_bytes(bytes >> 20 << 20);
-    confined.note = Some(format!(
-        "memory is limited to {}, of which memtables and cache may take {}: the settings ask for {} + {}, and get {} + {}",
-        text(limit),
-        text(ours),
-        text(memtables),
-        text(db.cache_size),
-        text(memtables.min(confined.db_write_buffer_size)),
-        text(confined.cache_size)
-    ));
+    let (asked, given) = ((memtables, db.cache_size), (memtables.min(confined.db_write_buffer_size), confined.cache_size));
+    confined.note.get_or_insert_with(|| {
+        let both = |(memtables, cache): (u64, u64)| format!("{} + {}", text(memtables), text(cache));
+        format!("{}: the settings ask for {}, and get {}", limited(), both(asked), both(given))
+    });
     confined
 }
 
@@ -89,6 +90,20 @@ mod tests {
         let db = DbSettings::default();
         let none = confine(&db, std::iter::empty(), Some(0));
         assert_eq!((none.cache_size, none.db_write_buffer_size), (0, 0));
+    }
+
+    #[test]
+    fn a_budget_that_does_not_fit_is_said_whatever_its_parts_are() {
+        let note = |cache_size, db_write_buffer_size, memory_budget| {
+            let db = DbSettings { cache_size, db_write_buffer_size, memory_budget, ..DbSettings::default() };
+            confine(&db, std::iter::empty(), Some(512 * MIB)).note
+        };
+        let expected = "memory is limited to 512MiB, of which memtables and cache may take 384MiB: the settings ask for 1GiB";
+        for sizes in [(900 * MIB, 124 * MIB), (300 * MIB, 84 * MIB), (MIB, u64::MAX)] {
+            assert_eq!(note(sizes.0, sizes.1, 1024 * MIB).as_deref(), Some(expected));
+        }
+        assert_eq!(note(300 * MIB, 84 * MIB, 384 * MIB), None);
+        assert!(note(MIB, u64::MAX, 100 * MIB).unwrap().contains("ask for unlimited + 1MiB, and get 192MiB + 1MiB"));
     }
 
     #[test]

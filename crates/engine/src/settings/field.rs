@@ -205,7 +205,6 @@ macro_rules! plain {
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const MAX: u64 = u64::MAX;
 
@@ -309,8 +308,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
     whole!(
         write_buffer_size,
         Bytes,
-        4 * KIB,
-        2 * GIB,
+        FamilySettings::WRITE_BUFFER_LEAST,
+        FamilySettings::WRITE_BUFFER_MOST,
         "write_buffer_size",
         "Larger: fewer flushes, lower write amplification. Smaller: less memory, shorter recovery.",
         "smaller ones flush at almost every batch, larger ones take minutes to replay",

@@ -175,9 +175,11 @@ pub struct FamilySettings {
 }
 
 impl DbSettings {
-    /// The size of a memtable in families that follow the memory as it is divided: half of what all memtables may hold. `None`: sizes stay.
+    /// The size of a memtable in families that follow the memory as it is divided: half of what all memtables may hold, as far as a
+    /// memtable may be told to have that. `None`: sizes stay.
     pub fn moving_write_buffer(&self) -> Option<u64> {
-        (self.memory_budget > 0 && self.db_write_buffer_size < u64::MAX).then_some(self.db_write_buffer_size / 2)
+        let half = (self.db_write_buffer_size / 2).clamp(FamilySettings::WRITE_BUFFER_LEAST, FamilySettings::WRITE_BUFFER_MOST);
+        (self.memory_budget > 0 && self.db_write_buffer_size < u64::MAX).then_some(half)
     }
 }
 
@@ -236,6 +238,11 @@ impl Default for FamilySettings {
 }
 
 impl FamilySettings {
+    /// The least that [`FamilySettings::write_buffer_size`] may be, bytes: smaller memtables are flushed at almost every batch.
+    pub const WRITE_BUFFER_LEAST: u64 = 4 << 10;
+    /// The most, bytes: larger memtables take minutes to replay.
+    pub const WRITE_BUFFER_MOST: u64 = 2 << 30;
+
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
     pub fn window(&self) -> u64 {
         let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };

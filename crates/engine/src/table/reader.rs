@@ -152,6 +152,11 @@ impl Table {
         self.file.take_misses()
     }
 
+    /// Bytes of its data blocks before compression, and how many these are.
+    pub fn blocks(&self) -> (u64, u64) {
+        (self.properties.raw_block_bytes, self.properties.data_blocks)
+    }
+
     /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
     pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
         let number = info.number;

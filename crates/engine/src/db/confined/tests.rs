@@ -116,6 +116,7 @@ fn a_group_around_near_its_limit_shrinks_the_cache_too() {
     outer(0);
     made.put("proc/meminfo", "MemAvailable: 9000000 kB\n");
     let db = made.open(DbSettings { cache_size: 320 * MIB, ..DbSettings::default() });
+    assert_eq!(db.inner.memory.for_files().unwrap() / MIB, 680, "what the cache may take is not for files from the start");
     let mut at = 0;
     let mut step = |inner: u64, around: u64| {
         made.memory(&mib(1000), inner * MIB);
@@ -148,6 +149,10 @@ fn a_valve_gives_up_what_the_use_grows_by() {
     assert_eq!(valve.withhold(563, 600, 37, 0, 1000), 526);
     assert_eq!(valve.withhold(563, 100, 37, 0, 1000), 94, "the size was reduced");
     assert_eq!(Valve::default().withhold(0, 0, 0, 900, 1000), 0);
+    let mut lowered = Valve::default();
+    assert_eq!(lowered.withhold(0, 600, 600, 900, 1000), 50);
+    assert_eq!(lowered.withhold(50, 600, 550, 900, 800), 270, "220 are above 85 % of the new limit");
+    assert_eq!(lowered.withhold(270, 600, 330, 900, 990), 270, "a larger one asks for nothing more");
     let mut valve = Valve::default();
     for used in [0, 5, 1000, 3, 900, 2000, u64::MAX] {
         for (size, held) in [(0, 0), (10, 5), (600, 900)] {
@@ -285,4 +290,49 @@ fn a_budget_that_moves_stays_within_the_limit_and_loses_nothing() {
         db.inner.divide_memory();
         assert!(db.inner.division.memtables() < expected * MIB);
     }
+}
+
+#[test]
+fn memtables_fit_the_limit_from_the_first_on_and_in_a_recovery() {
+    let budgets = Budgets { memory: Some(64 * MIB), ..Budgets::default() };
+    let family = FamilySettings { level0_file_num_compaction_trigger: 19, ..budgets.family() };
+    let memory = Arc::new(MemoryStore::new());
+    let open = |limit: &str| {
+        let made = Made::new(limit);
+        let builder = Db::builder().settings(budgets.db()).family("default", family.clone()).system_root(made.0.path());
+        builder.clock(Arc::new(ManualClock::default())).open_store(memory.clone()).unwrap()
+    };
+    let db = open("max");
+    (0..8192u64).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 1024]).unwrap());
+    db.close().unwrap();
+    let db = open(&mib(8));
+    let core = db.default_family().core;
+    let limit = db.inner.memtable_limit(&core);
+    assert!(limit as u64 <= 6 * MIB / 5 * 2, "{limit}");
+    assert_eq!(db.inner.write_state.lock().family(core.id).unwrap().limit, limit);
+    let recovered = db.version(&db.default_family()).unwrap().levels[0].len();
+    assert!(recovered >= 3, "{recovered} memtables for 8 MiB");
+}
+
+#[test]
+fn a_budget_follows_a_limit_that_changes_while_open() {
+    let made = Made::new("max");
+    let db = made.open(Budgets { memory: Some(1024 * MIB), ..Budgets::default() }.db());
+    let step = |limit: &str| {
+        made.memory(limit, 0);
+        // What is divided follows what was seen of the limit at the last look.
+        for _ in 0..2 {
+            db.inner.divide_memory();
+            db.inner.watch_limits(1);
+        }
+        (db.inner.division.memtables() / MIB, capacity(&db), db.memory_note())
+    };
+    let note = |limit, ours| {
+        Some(format!("memory is limited to {limit}MiB, of which memtables and cache may take {ours}MiB: the settings ask for 1GiB"))
+    };
+    assert_eq!(step("max"), (128, 896, None));
+    assert_eq!(step(&mib(512)), (128, 256, note(512, 384)));
+    assert_eq!(step(&mib(128)), (76, 19, note(128, 96)), "memtables leave a fifth");
+    assert_eq!(step(&mib(512)), (76, 307, note(512, 384)));
+    assert_eq!(step("max"), (76, 947, None));
 }

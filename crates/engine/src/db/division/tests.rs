@@ -188,6 +188,25 @@ fn families_that_stated_no_size_follow_a_budget_that_comes_later() {
     assert_eq!(limit_of_a_mebibyte(&db, "own"), 100 << 10);
 }
 
+/// Half of what all memtables may hold can be less than one may be told to have, or more.
+#[test]
+fn a_budget_opens_whatever_half_of_its_memtables_is() {
+    let memory = Arc::new(MemoryStore::new());
+    Db::builder().open_store(memory.clone()).unwrap().close().unwrap();
+    for (db_write_buffer_size, size) in [(4096, FamilySettings::WRITE_BUFFER_LEAST), (8 << 30, FamilySettings::WRITE_BUFFER_MOST)] {
+        let settings = DbSettings { memory_budget: 16 << 30, db_write_buffer_size, ..DbSettings::default() };
+        for store in [memory.clone(), Arc::new(MemoryStore::new())] {
+            let builder = Db::builder().settings(settings.clone()).clock(Arc::new(ManualClock::default()));
+            let db = builder.open_store(store).unwrap();
+            assert_eq!(db.family_settings(&db.default_family()).unwrap().write_buffer_size, size);
+            assert_eq!(limit_of_a_mebibyte(&db, DEFAULT_FAMILY), 512 << 10);
+            db.inner.division.memtables.store(8 << 30, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, FamilySettings::WRITE_BUFFER_MOST);
+            db.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn memtables_beyond_the_budget_leave_the_cache_something() {
     let memory = Arc::new(MemoryStore::new());
@@ -204,4 +223,47 @@ fn memtables_beyond_the_budget_leave_the_cache_something() {
     db.inner.watch_limits(clock.monotonic_ns());
     assert_eq!(db.inner.cache.capacity(), MEMORY / 16);
     assert!(db.inner.cache.used() > 0);
+}
+
+#[test]
+fn the_division_can_be_asked_for_while_it_changes() {
+    let db = Db::builder().clock(Arc::new(ManualClock::default())).open_store(Arc::new(MemoryStore::new())).unwrap();
+    let cache = &db.inner.cache;
+    cache.resize(0, 0);
+    std::thread::scope(|scope| {
+        let asks = || (0..20_000).for_each(|_| assert!(db.inner.memory_lines().contains("cache, uncompressed: 0, 0 in use")));
+        let (asking, mut bytes) = (scope.spawn(asks), 0);
+        while !asking.is_finished() {
+            bytes ^= 1 << 20;
+            cache.resize(bytes, bytes);
+        }
+    });
+}
+
+/// Every write asks whether all memtables together hold too much, so their sum is kept.
+#[test]
+fn the_sum_of_all_memtables_is_kept_whatever_becomes_of_families() {
+    let builder = Db::builder().settings(budgeted()).clock(Arc::new(ManualClock::default()));
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    let check = || {
+        let state = db.inner.write_state.lock();
+        let sum: usize = state.families.iter().flatten().map(|writer| writer.mem.mem.memory()).sum();
+        assert_eq!(state.active, sum as u64);
+        sum
+    };
+    let others = ["dropped", "kept"].map(|name| db.create_family(name, FamilySettings::default()).unwrap());
+    for family in [&db.default_family(), &others[0], &others[1]] {
+        let before = check();
+        (0..100).for_each(|n| db.put_with(family, &key(n), &value(n), &Default::default()).unwrap());
+        db.delete_range_with(family, b"a", b"b", &Default::default()).unwrap();
+        assert!(check() > before + 20_000);
+    }
+    let before = check();
+    db.drop_family(&others[0]).unwrap();
+    assert!(check() < before);
+    db.flush().unwrap();
+    assert_eq!(check(), 0);
+    // Beyond what all may hold: the largest is flushed.
+    (0..KEYS).for_each(|n| db.put_with(&others[1], &key(n), &value(n), &Default::default()).unwrap());
+    assert!(check() < MEMORY as usize);
 }

@@ -185,9 +185,11 @@ impl FamilyDraft {
     /// What is asked for and cannot be had together.
     pub(super) fn conflict(&self) -> Option<String> {
         let names_last = self.last.is_some() || self.last_effort.enabled;
-        (self.is_auto() && names_last).then(|| {
+        let names_effort = self.effort.level.is_some() || self.effort.dictionary_bytes > 0;
+        (self.is_auto() && (names_last || names_effort)).then(|| {
             "compression = auto leaves all levels to the engine, so there can be no bottommost_compression \
-             (kDisableCompressionOption) and no bottommost_compression_opts (enabled=false) beside it"
+             (kDisableCompressionOption), no bottommost_compression_opts (enabled=false), and neither level (32767) nor max_dict_bytes (0) \
+             in compression_opts beside it"
                 .into()
         })
     }

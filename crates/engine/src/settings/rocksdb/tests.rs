@@ -114,14 +114,16 @@ fn options_that_mean_something_together() {
     assert_eq!(db("db_write_buffer_size=0\nmax_total_wal_size=8388608", "").max_total_wal_size, 8 << 20);
 }
 
-/// Whoever leaves all levels to the engine cannot name the codec of one, whichever line comes first.
+/// Whoever leaves all levels to the engine can name neither the codec of one nor an effort, whichever line comes first.
 #[test]
-fn a_codec_of_the_last_level_beside_auto_is_refused() {
+fn codecs_by_hand_beside_auto_are_refused() {
     let refused = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap_err().join("\n");
     for text in [
         "compression=auto\nbottommost_compression=kZSTD",
         "bottommost_compression=kNoCompression\ncompression=auto",
         "compression=auto\nbottommost_compression_opts={level=19;enabled=true;}",
+        "compression=auto\ncompression_opts={level=19;}",
+        "compression_opts={max_dict_bytes=16384;level=32767;}\ncompression=auto",
     ] {
         let complaint = refused(text);
         assert!(complaint.starts_with("CFOptions \"default\": compression = auto") && complaint.contains("bottommost_"), "{complaint}");
@@ -132,6 +134,7 @@ fn a_codec_of_the_last_level_beside_auto_is_refused() {
     let quiet =
         "compression=auto\nbottommost_compression=kDisableCompressionOption\nbottommost_compression_opts={level=32767;enabled=false;}";
     assert_eq!(compressed(quiet), "auto");
+    assert_eq!(compressed("compression=auto\ncompression_opts={level=32767;max_dict_bytes=0;enabled=false;}"), "auto");
     let listed = "compression=auto\ncompression_per_level=kNoCompression:kLZ4Compression\nbottommost_compression=kZSTD\nnum_levels=3";
     assert_eq!(compressed(listed), "none lz4 zstd", "a list takes the place of auto");
 }
