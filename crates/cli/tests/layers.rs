@@ -20,6 +20,8 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/meter", 20),
     ("storage/src/store/throttle", 20),
     ("storage/src/store/tiers", 20),
+    ("storage/src/zoned/mod", 10),
+    ("storage/src/zoned", 20),
     ("storage/src/lib", 20),
     ("engine/src/key", 30),
     ("engine/src/coding", 30),

@@ -5,3 +5,4 @@
 //! them and nothing in a log-structured store needs them.
 
 pub mod store;
+pub mod zoned;
