@@ -5,21 +5,33 @@
 //!
 //! * bytes are durable only after [`ZonedDevice::flush`] returned `Ok`; of what was written since, a power cut leaves in each zone a
 //!   prefix, cut at any block; resets since then may be lost as well;
-//! * a write is at the write pointer or fails, and a failed write changes nothing that [`ZonedDevice::report`] would hide: whoever meets
-//!   an error of kind [`ZoneErrorKind::Io`] takes the zone as ended for writing, and may finish or reset it;
+//! * a write is at the write pointer or fails. A write that the drive failed may have ended the zone for writing: further ones then fail
+//!   with [`ZoneErrorKind::Io`], reads go on, and [`ZonedDevice::finish`] or [`ZonedDevice::reset`] may be tried. How much of the failed
+//!   write arrived is for [`ZonedDevice::report`] to say;
 //! * all calls may come from several threads at once; calls on one zone are served one after the other.
 //!
 //! | event | `Empty` | `ImplicitlyOpen` | `ExplicitlyOpen` | `Closed` | `Full` | `ReadOnly` | `Offline` |
 //! |---|---|---|---|---|---|---|---|
 //! | write, append | becomes `ImplicitlyOpen` | stays | stays | becomes `ImplicitlyOpen` | 1B9h | 1BAh | 1BBh |
 //! | open | `ExplicitlyOpen` | `ExplicitlyOpen` | stays | `ExplicitlyOpen` | 1BFh | 1BFh | 1BFh |
-//! | close | 1BFh | `Closed` (`Empty` if nothing is written) | same | stays | 1BFh | 1BFh | 1BFh |
+//! | close | 1BFh | `Closed` | `Closed` | stays | 1BFh | 1BFh | 1BFh |
 //! | finish | `Full` | `Full` | `Full` | `Full` | stays | 1BFh | 1BFh |
 //! | reset | stays | `Empty` | `Empty` | `Empty` | `Empty` | 1BFh | 1BFh |
 //! | read | zeros | yes | yes | yes | yes | yes | 1BBh |
 //!
-//! A write that reaches the capacity makes the zone `Full`. A zone that becomes active takes a place among [`Geometry::max_active`], one that becomes open a place among [`Geometry::max_open`].
-//! If no place is open, the drive closes the zone that was implicitly opened longest ago; if there is none, the call fails.
+//! A write that reaches the capacity makes the zone `Full`. A zone that becomes active takes a place among [`Geometry::max_active`], one
+//! that becomes open a place among [`Geometry::max_open`]. If no place is left to be open in, the drive closes the zone that was
+//! implicitly opened longest ago; if there is none, the call fails. Nothing makes room for an active zone.
+
+mod emulator;
+mod linux;
+mod memory;
+mod nvme;
+mod sys;
+
+pub use emulator::{Activity, Call, Emulator, Latency, Unflushed, ZoneFate, ZoneFault, ZoneHook};
+pub use linux::LinuxDevice;
+pub use nvme::NvmeDevice;
 
 use crate::store::StoreLock;
 use std::fmt;
@@ -41,6 +53,31 @@ pub struct Geometry {
     /// The first zones that are written at random and have no write pointer, on drives with such. Nothing here writes them: they are
     /// reported as [`ZoneState::ReadOnly`].
     pub conventional: u32,
+}
+
+impl Geometry {
+    /// From the start of the first zone to the end of the last, in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.zones) * self.zone_size
+    }
+
+    /// Refuses `count` zones from `zone` if there are not that many.
+    fn check_zones(&self, operation: &'static str, zone: u32, count: u32) -> Result<()> {
+        match zone.checked_add(count) {
+            Some(end) if end <= self.zones => Ok(()),
+            _ => Err(ZoneError::refused(ZoneErrorKind::OutOfRange, operation, zone)),
+        }
+    }
+
+    /// Refuses what no state of the zone could permit: a zone that is not there, no bytes, or part of a block.
+    fn check_blocks(&self, operation: &'static str, zone: u32, at: u64, length: usize) -> Result<()> {
+        self.check_zones(operation, zone, 1)?;
+        let (block, length) = (u64::from(self.block), length as u64);
+        if length == 0 || !length.is_multiple_of(block) || !at.is_multiple_of(block) {
+            return Err(ZoneError::refused(ZoneErrorKind::InvalidField, operation, zone));
+        }
+        Ok(())
+    }
 }
 
 /// The state of a zone, by the names of the command set.
