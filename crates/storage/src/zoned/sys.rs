@@ -148,7 +148,7 @@ pub(super) fn nvme(file: &File, command: &NvmeCommand, data: &mut [u8]) -> io::R
         ..Passthrough::default()
     };
     passthrough.dwords_10_15[..4].copy_from_slice(&command.words);
-    let request = request(READ_WRITE, b'N', 0x47, size_of::<Passthrough>());
+    let request = request(READ_WRITE, b'N', 0x48, size_of::<Passthrough>());
     // SAFETY: the kernel reads and writes one structure of that layout behind the pointer, and reads or writes `data_length` bytes at
     // `address`, which `data` borrows mutably until after the call.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut passthrough) };
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(request(READ_WRITE, BLOCK, 142, REPORT_HEAD), 0xc010_128e, "BLKREPORTZONEV2");
         assert_eq!(request(WRITE, BLOCK, Management::Reset as u8, 16), 0x4010_1283, "BLKRESETZONE");
         assert_eq!(request(WRITE, BLOCK, Management::Finish as u8, 16), 0x4010_1288, "BLKFINISHZONE");
-        assert_eq!(request(READ_WRITE, b'N', 0x47, size_of::<Passthrough>()), 0xc050_4e47, "NVME_IOCTL_IO64_CMD");
+        assert_eq!(request(READ_WRITE, b'N', 0x48, size_of::<Passthrough>()), 0xc050_4e48, "NVME_IOCTL_IO64_CMD");
         assert_eq!(request(0, b'N', 0x40, 0), 0x4e40, "NVME_IOCTL_ID");
     }
 
