@@ -5,7 +5,9 @@
 
 mod zoned;
 
-use sinter_storage::zoned::{Emulator, Geometry, LinuxDevice, NvmeDevice, Zone, ZoneErrorKind as Kind, ZoneState as State, ZonedDevice};
+use sinter_storage::zoned::{
+    Emulator, Geometry, LinuxDevice, NvmeDevice, ReportCall, Zone, ZoneErrorKind as Kind, ZoneState as State, ZonedDevice,
+};
 use zoned::{Command, Model, Outcome, Random, draw, run};
 
 /// A block, in bytes that tell where they are from.
@@ -339,6 +341,23 @@ fn a_block_device_in_use() {
     assert_eq!(other.append(1, &bytes[..block]).unwrap_err().kind, Kind::Full);
     other.reset(1).unwrap();
     assert_eq!(other.append(1, &bytes[..block]).unwrap(), 0, "a reset makes it writable again");
+
+    // The other way to ask tells all but how a zone is active.
+    match LinuxDevice::open(path()).unwrap().with_report(ReportCall::Second) {
+        Err(e) => println!("this kernel has no second report: {e}"),
+        Ok(second) => {
+            let alike = |state: State| if state.is_active() { State::Closed } else { state };
+            let report = |device: &LinuxDevice| device.report(0, geometry.zones).unwrap();
+            device.open(2).unwrap();
+            for (zone, (first, second)) in report(&device).iter().zip(report(&second)).enumerate() {
+                assert_eq!(Zone { state: alike(first.state), ..*first }, Zone { state: alike(second.state), ..second }, "zone {zone}");
+            }
+            second.append(2, &bytes[..block]).unwrap();
+            second.reset(2).unwrap();
+            assert_eq!(device.report(2, 1).unwrap()[0].state, State::Empty);
+            println!("the second report agrees with the first");
+        }
+    }
 
     // The claim is exclusive, and whoever takes it sees what others did before.
     let lock = device.lock().unwrap();

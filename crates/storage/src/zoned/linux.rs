@@ -101,7 +101,8 @@ fn zone_of(raw: &RawZone) -> io::Result<Zone> {
         (_, 0x1) => ZoneState::Empty,
         (_, 0x2) => ZoneState::ImplicitlyOpen,
         (_, 0x3) => ZoneState::ExplicitlyOpen,
-        (_, 0x4) => ZoneState::Closed,
+        // 0xff: active, and the kernel does not say how. Who takes it for closed expects no more than is there.
+        (_, 0x4 | 0xff) => ZoneState::Closed,
         (_, 0xd) => ZoneState::ReadOnly,
         (_, 0xe) => ZoneState::Full,
         (_, 0xf) => ZoneState::Offline,
@@ -129,6 +130,13 @@ impl LinuxDevice {
         })
     }
 
+    /// The same device, asked for its zones by this call from now on. Fails if the kernel does not have it.
+    pub fn with_report(mut self, call: ReportCall) -> store::Result<Self> {
+        sys::report(&self.file, call, 0, 1).map_err(|e| StoreError::store("report zones", e))?;
+        self.call = call;
+        Ok(self)
+    }
+
     fn try_open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)?;
         let queue = Queue::of(&file)?;
@@ -141,10 +149,10 @@ impl LinuxDevice {
         if count == 0 || !block.is_power_of_two() || block < 512 || zone_size == 0 || !zone_size.is_multiple_of(u64::from(block)) {
             return Err(invalid("zones or blocks of a size that no drive has"));
         }
-        // An old kernel does not know the number; none answers it in another way.
-        let call = match sys::report(&file, ReportCall::Second, 0, 1) {
-            Ok(_) => ReportCall::Second,
-            Err(_) => ReportCall::First,
+        // The first tells more. It is deprecated, and a kernel without it does not know its number.
+        let call = match sys::report(&file, ReportCall::First, 0, 1) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOTTY) => ReportCall::Second,
+            _ => ReportCall::First,
         };
         let raw = report(&file, call, zone_size, 0, count)?;
         if raw.iter().any(|zone| bytes_of(zone.length).ok() != Some(zone_size)) {
@@ -426,6 +434,7 @@ mod tests {
         assert_eq!(zone(2, 108), expect(8, ZoneState::ImplicitlyOpen));
         assert_eq!(zone(3, 100), expect(0, ZoneState::ExplicitlyOpen));
         assert_eq!(zone(4, 116), expect(16, ZoneState::Closed));
+        assert_eq!(zone(0xff, 116), expect(16, ZoneState::Closed));
         // A full zone's pointer is its end, its capacity or nonsense, as the driver likes.
         for pointer in [148, 164, u64::MAX] {
             assert_eq!(zone(0xe, pointer), expect(48, ZoneState::Full));
@@ -435,7 +444,7 @@ mod tests {
         assert_eq!(zone(0, 164), expect(0, ZoneState::ReadOnly));
         let conventional = RawZone { kind: 1, capacity: None, ..raw(0, u64::MAX) };
         assert_eq!(zone_of(&conventional).unwrap(), Zone { capacity: 64 * SECTOR, written: 0, state: ZoneState::ReadOnly });
-        for nonsense in [raw(5, 100), raw(0xff, 100), raw(2, 99), raw(2, 149), RawZone { capacity: Some(65), ..raw(1, 100) }] {
+        for nonsense in [raw(5, 100), raw(2, 99), raw(2, 149), RawZone { capacity: Some(65), ..raw(1, 100) }] {
             assert!(zone_of(&nonsense).is_err(), "{nonsense:?}");
         }
     }

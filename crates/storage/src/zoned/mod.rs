@@ -32,6 +32,7 @@ mod sys;
 pub use emulator::{Activity, Call, Emulator, Latency, Unflushed, ZoneFate, ZoneFault, ZoneHook};
 pub use linux::LinuxDevice;
 pub use nvme::NvmeDevice;
+pub use sys::ReportCall;
 
 use crate::store::StoreLock;
 use std::fmt;

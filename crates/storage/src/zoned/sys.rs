@@ -18,13 +18,12 @@ const BLOCK: u8 = 0x12;
 const REPORT_HEAD: usize = 16;
 const REPORT_ZONE: usize = 64;
 
-/// Which of the two report calls a kernel has. The second came with Linux 6.19 and can, if asked, answer from the kernel's memory; we ask
-/// for the drive's word in either.
+/// The two calls by which a kernel reports zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReportCall {
-    /// `BLKREPORTZONE`.
+pub enum ReportCall {
+    /// `BLKREPORTZONE`: the drive's word.
     First,
-    /// `BLKREPORTZONEV2`.
+    /// `BLKREPORTZONEV2`, since Linux 6.19: does not tell one active state from another.
     Second,
 }
 

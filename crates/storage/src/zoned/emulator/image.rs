@@ -48,6 +48,9 @@ pub(super) struct Image {
     zone_size: u64,
 }
 
+/// A drive as it was found: its files, its shape and its zones.
+pub(super) type Opened = (Image, Geometry, Vec<(Record, Durable)>);
+
 fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
@@ -100,7 +103,7 @@ impl Image {
     }
 
     /// Opens a drive. If the machine was started since (`boot` is another), it is left with what was durable.
-    pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<(Self, Geometry, Vec<(Record, Durable)>)> {
+    pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
         let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
         let states = open(&states_path(path))?;
         lock(&states)?;
