@@ -1,4 +1,5 @@
 //! The emulated drive: against a plain model, over restarts and power cuts, with faults, and as slow as asked.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod zoned;
 

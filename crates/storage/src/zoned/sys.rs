@@ -23,7 +23,8 @@ const REPORT_ZONE: usize = 64;
 pub enum ReportCall {
     /// `BLKREPORTZONE`: the drive's word.
     First,
-    /// `BLKREPORTZONEV2`, since Linux 6.19: does not tell one active state from another.
+    /// `BLKREPORTZONEV2`, since Linux 6.19: the kernel's own knowledge. It does not tell one active state from another, and a zone that was
+    /// opened and holds nothing is empty to it.
     Second,
 }
 
