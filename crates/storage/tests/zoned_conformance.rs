@@ -302,6 +302,26 @@ fn the_nvme_drive_is_the_emulator() {
     assert_eq!(device.append(geometry.zones, &two).unwrap_err().kind, Kind::OutOfRange);
 }
 
+/// The other way to ask tells all but how a zone is active, once there is something in it.
+fn the_second_report_agrees(device: &LinuxDevice, bytes: &[u8]) {
+    let second = match LinuxDevice::open(path()).unwrap().with_report(ReportCall::Second) {
+        Ok(second) => second,
+        Err(e) => return println!("this kernel has no second report: {e}"),
+    };
+    let alike = |state: State| if state.is_active() { State::Closed } else { state };
+    let report = |device: &LinuxDevice| device.report(0, device.geometry().zones).unwrap();
+    device.open(2).unwrap();
+    device.append(2, bytes).unwrap();
+    for (zone, (first, second)) in report(device).iter().zip(report(&second)).enumerate() {
+        assert_eq!(Zone { state: alike(first.state), ..*first }, Zone { state: alike(second.state), ..second }, "zone {zone}");
+    }
+    second.reset(2).unwrap();
+    assert_eq!(second.append(2, bytes).unwrap(), 0);
+    second.reset(2).unwrap();
+    device.reset(2).unwrap();
+    println!("the second report agrees with the first");
+}
+
 /// What only a block device has: pieces, memory of any alignment, a claim, and the end of a zone whose write failed.
 #[test]
 #[ignore = "needs a zoned drive"]
@@ -343,25 +363,7 @@ fn a_block_device_in_use() {
     other.reset(1).unwrap();
     assert_eq!(other.append(1, &bytes[..block]).unwrap(), 0, "a reset makes it writable again");
 
-    // The other way to ask tells all but how a zone is active, once there is something in it.
-    match LinuxDevice::open(path()).unwrap().with_report(ReportCall::Second) {
-        Err(e) => println!("this kernel has no second report: {e}"),
-        Ok(second) => {
-            let alike = |state: State| if state.is_active() { State::Closed } else { state };
-            let report = |device: &LinuxDevice| device.report(0, geometry.zones).unwrap();
-            device.open(2).unwrap();
-            device.append(2, &bytes[..block]).unwrap();
-            for (zone, (first, second)) in report(&device).iter().zip(report(&second)).enumerate() {
-                assert_eq!(Zone { state: alike(first.state), ..*first }, Zone { state: alike(second.state), ..second }, "zone {zone}");
-            }
-            second.reset(2).unwrap();
-            assert_eq!(second.append(2, &bytes[..block]).unwrap(), 0);
-            second.reset(2).unwrap();
-            device.reset(2).unwrap();
-            assert_eq!(device.report(2, 1).unwrap()[0].state, State::Empty);
-            println!("the second report agrees with the first");
-        }
-    }
+    the_second_report_agrees(&device, &bytes[..block]);
 
     // The claim is exclusive, and whoever takes it sees what others did before.
     let lock = device.lock().unwrap();
