@@ -21,6 +21,7 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/meter", 20),
     ("storage/src/store/throttle", 20),
     ("storage/src/store/tiers", 20),
+    ("storage/src/store/zoned", 20),
     ("storage/src/zoned/mod", 10),
     ("storage/src/zoned/memory", 10),
     ("storage/src/zoned/sys", 10),
