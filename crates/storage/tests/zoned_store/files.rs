@@ -13,7 +13,7 @@ fn a_drive_without_a_volume_says_so() {
     let error = ZonedStore::open(device(&tiny()), plain()).unwrap_err();
     assert!(error.is_not_found(), "{error}");
     for geometry in [Geometry { zones: 4, ..TINY }, Geometry { max_active: Some(2), max_open: Some(2), ..TINY }] {
-        let error = ZonedStore::format(device(&drive(geometry, TINY_CAPACITY)), ID, plain()).unwrap_err();
+        let error = ZonedStore::format(device(&drive(&geometry, TINY_CAPACITY)), ID, plain()).unwrap_err();
         assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
     }
     let drive = tiny();
@@ -88,7 +88,7 @@ fn syncs_of_a_log_need_no_metadata() {
 #[test]
 fn a_table_alone_is_one_extent_per_zone() {
     let geometry = Geometry { zones: 16, zone_size: 8 << 20, block: 4096, ..TINY };
-    let store = format(&drive(geometry, 6 << 20), plain());
+    let store = format(&drive(&geometry, 6 << 20), plain());
     let length = (7 << 20) + 12_345;
     put(&store, FileId::table(1), &table_hint(1), length);
     assert_eq!(format!("{store:?}").matches("Range {").count(), 2, "{store:?}");
@@ -105,7 +105,7 @@ fn a_table_alone_is_one_extent_per_zone() {
 #[test]
 fn files_written_at_once_share_the_zones_of_their_kind() {
     let geometry = Geometry { zones: 32, zone_size: 1 << 20, block: 4096, max_open: None, max_active: Some(6), conventional: 0 };
-    let store = format(&drive(geometry, 1 << 20), plain());
+    let store = format(&drive(&geometry, 1 << 20), plain());
     std::thread::scope(|scope| {
         for number in 0..4u64 {
             let store = &store;

@@ -72,7 +72,7 @@ fn churn(drive: &Arc<Emulator>, options: Options, share: u64, times: u64) -> Res
 fn every_policy_lives_with_every_reset() {
     for allocation in Allocation::ALL {
         for reset in Reset::ALL {
-            let store = churn(&drive(SMALL, SMALL.zone_size), stepped(allocation, reset), 60, 4);
+            let store = churn(&drive(&SMALL, SMALL.zone_size), stepped(allocation, reset), 60, 4);
             let store = store.unwrap_or_else(|error| panic!("{} with {}: {error}", allocation.name(), reset.name()));
             let (figures, map) = (store.figures(), store.map().unwrap());
             println!(
@@ -94,7 +94,7 @@ fn every_policy_lives_with_every_reset() {
 fn every_collector_keeps_a_crowded_volume_going() {
     for collection in Collection::ALL {
         let options = Options { collection, ..stepped(Allocation::Sinter, Reset::Sinter) };
-        let store = churn(&drive(SMALL, SMALL.zone_size), options, 80, 4);
+        let store = churn(&drive(&SMALL, SMALL.zone_size), options, 80, 4);
         let store = store.unwrap_or_else(|error| panic!("{}: {error}", collection.name()));
         assert!(store.figures().collected > 0, "{}: {:?}", collection.name(), store.figures());
     }
@@ -109,7 +109,7 @@ fn unlimited_drives_and_other_shapes() {
         Geometry { conventional: 3, ..SMALL },
         Geometry { block: 4096, ..SMALL },
     ] {
-        let store = churn(&drive(geometry, geometry.zone_size), stepped(Allocation::Sinter, Reset::Lazy), 50, 2);
+        let store = churn(&drive(&geometry, geometry.zone_size), stepped(Allocation::Sinter, Reset::Lazy), 50, 2);
         store.unwrap_or_else(|error| panic!("{geometry:?}: {error}"));
     }
 }
@@ -118,9 +118,9 @@ fn unlimited_drives_and_other_shapes() {
 fn without_fallback_zenfs_fails_where_others_go_on() {
     let unlimited = Geometry { max_open: None, max_active: None, ..SMALL };
     let strict = Options { fallback: false, ..stepped(Allocation::Zenfs { tokens: true }, Reset::Eager) };
-    let error = churn(&drive(unlimited, SMALL.zone_size), strict, 75, 4).unwrap_err();
+    let error = churn(&drive(&unlimited, SMALL.zone_size), strict, 75, 4).unwrap_err();
     assert!(error.is_no_space(), "{error}");
-    churn(&drive(unlimited, SMALL.zone_size), stepped(Allocation::Zenfs { tokens: true }, Reset::Eager), 75, 4).unwrap();
+    churn(&drive(&unlimited, SMALL.zone_size), stepped(Allocation::Zenfs { tokens: true }, Reset::Eager), 75, 4).unwrap();
 }
 
 /// Fills the volume: the files that found room.
@@ -145,7 +145,7 @@ fn fill(store: &ZonedStore, from: u64) -> Vec<FileId> {
 fn a_full_volume_says_so_and_goes_on_when_there_is_room() {
     for background in [false, true] {
         let options = Options { background, ..stepped(Allocation::Sinter, Reset::Sinter) };
-        let drive = drive(SMALL, SMALL.zone_size);
+        let drive = drive(&SMALL, SMALL.zone_size);
         let store = format(&drive, options);
         let files = fill(&store, 1);
         let capacity = store.map().unwrap().capacity();
@@ -168,7 +168,7 @@ fn a_full_volume_says_so_and_goes_on_when_there_is_room() {
 
 #[test]
 fn writers_and_the_thread_work_side_by_side() {
-    let drive = drive(SMALL, SMALL.zone_size);
+    let drive = drive(&SMALL, SMALL.zone_size);
     let store = format(&drive, Options { background: true, ..Options::default() });
     let left: Vec<Vec<(FileId, usize)>> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3u64)
@@ -203,7 +203,7 @@ fn writers_and_the_thread_work_side_by_side() {
 
 #[test]
 fn the_least_worn_zone_comes_next() {
-    let drive = drive(SMALL, SMALL.zone_size);
+    let drive = drive(&SMALL, SMALL.zone_size);
     let store = format(&drive, stepped(Allocation::Sla, Reset::Eager));
     for number in 0..400 {
         put(&store, FileId::table(number), &table_hint(1), 60 << 10);
@@ -219,7 +219,7 @@ fn the_least_worn_zone_comes_next() {
 #[test]
 fn lazily_reset_zones_are_filled_up_first() {
     let measure = |reset| {
-        let store = churn(&drive(SMALL, SMALL.zone_size), stepped(Allocation::Sinter, reset), 40, 5).unwrap();
+        let store = churn(&drive(&SMALL, SMALL.zone_size), stepped(Allocation::Sinter, reset), 40, 5).unwrap();
         let figures = store.figures();
         figures.reset_unwritten as f64 / (figures.resets * SMALL.zone_size) as f64
     };

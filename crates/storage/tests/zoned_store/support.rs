@@ -13,12 +13,12 @@ pub const TINY_CAPACITY: u64 = 14 << 10;
 
 pub const ID: VolumeId = VolumeId([7; 16]);
 
-pub fn drive(geometry: Geometry, capacity: u64) -> Arc<Emulator> {
-    Arc::new(Emulator::memory(geometry, capacity).unwrap())
+pub fn drive(geometry: &Geometry, capacity: u64) -> Arc<Emulator> {
+    Arc::new(Emulator::memory(geometry.clone(), capacity).unwrap())
 }
 
 pub fn tiny() -> Arc<Emulator> {
-    drive(TINY, TINY_CAPACITY)
+    drive(&TINY, TINY_CAPACITY)
 }
 
 /// Without a thread: everything repeats exactly.

@@ -55,7 +55,8 @@ impl Lives {
             near.sort_by_key(|death| death.key.abs_diff(key));
             near.truncate(NEIGHBOURS);
         }
-        near.iter().map(|death| death.life / near.len() as u64).sum()
+        let sum = near.iter().map(|death| death.life).fold(0, u64::saturating_add);
+        sum / near.len() as u64
     }
 }
 

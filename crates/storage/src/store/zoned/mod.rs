@@ -33,7 +33,7 @@ use super::{Appender, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, S
 use crate::zoned::{ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
-use format::KEY_PREFIX;
+use format::{About, KEY_PREFIX};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
