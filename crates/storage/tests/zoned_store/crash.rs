@@ -239,7 +239,7 @@ fn ring(seed: u64, steps: u32, options: Options) -> u64 {
 macro_rules! rings {
     ($($name:ident: $allocation:expr, $reset:expr, $seed:expr;)*) => {
         $(#[test] fn $name() {
-            assert!(ring($seed, 350, stepped($allocation, $reset)) > 800);
+            assert!(ring($seed, 1000, stepped($allocation, $reset)) > 2500);
         })*
     };
 }

@@ -27,7 +27,7 @@ pub enum Allocation {
     /// As XFS: equal lifetimes share if they are short or medium, then a new zone, then long and extreme share, then the zone that was
     /// not written for longest.
     Xfs,
-    /// Ours: a zone whose files are expected to die when this one does.
+    /// Ours: a zone of the same level whose files are expected to live as long as this one.
     Sinter,
 }
 
@@ -93,6 +93,8 @@ pub struct ZoneView<'a> {
     pub touched: u64,
     /// When its files die, on average over their bytes.
     pub death: f64,
+    /// How long they live, on average over their bytes.
+    pub life: f64,
     /// Levels and keys of its files, if the policy looks at them.
     pub tenants: Vec<(u8, Option<&'a KeyRange>)>,
 }
@@ -119,6 +121,8 @@ pub struct Want<'a> {
     pub now: u64,
     /// What the clock will show when it dies.
     pub death: u64,
+    /// How long it lives, from its creation on.
+    pub life: u64,
     /// Its keys, where known.
     pub keys: Option<&'a KeyRange>,
 }
@@ -265,8 +269,13 @@ fn xfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
     fair.or_else(any).map_or(Choice::Nothing, |view| Choice::Use(view.zone))
 }
 
-/// A zone whose files die with this one, within a quarter of its life (as long as there is room to be choosy). Else one in which
-/// everything is dead: to fill it up costs no reset. Else an empty one; else the zone that dies next to it.
+/// Lives of files of one group differ at most by this factor.
+const ALIKE: f64 = 4.0;
+
+/// A zone of the same level whose files live about as long: written one after the other, they die one after the other. (Compactions go
+/// through the keys of a level in order, so its tables die in the order in which they came, unless some keys are hotter than others, which
+/// is what the lives tell apart.) Of several the one that dies next to it. Else a zone in which everything is dead: to fill it up costs no
+/// reset and no active place. Else an empty one; else, of all zones with tables, the one that dies next to it.
 fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
     let fresh = || match zones.iter().filter(|view| view.is_free()).max_by_key(|view| view.room) {
         Some(free) => Some(Choice::Use(free.zone)),
@@ -276,16 +285,15 @@ fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
         let same = equal(want, zones).map(|view| Choice::Use(view.zone));
         return same.or_else(fresh).unwrap_or_else(|| cheapest(zones));
     }
-    let life = want.death.saturating_sub(want.now).max(1) as f64;
     let apart = |view: &ZoneView<'_>| (view.death - want.death as f64).abs();
-    let tables = zones.iter().filter(|view| view.lifetime > 2 && !view.is_free());
-    let levels = |view: &ZoneView<'_>| view.level.abs_diff(want.level);
-    let nearest = tables.min_by(|a, b| apart(a).total_cmp(&apart(b)).then(levels(a).cmp(&levels(b))));
-    let patience = if room.empty > room.zones / 8 { life / 4.0 } else { life };
-    match nearest {
-        Some(view) if apart(view) <= patience => Choice::Use(view.zone),
-        _ => fresh().or(nearest.map(|view| Choice::Use(view.zone))).unwrap_or_else(|| cheapest(zones)),
-    }
+    let nearest = |group: &dyn Fn(&ZoneView<'_>) -> bool| {
+        let tables = zones.iter().filter(|view| view.lifetime > 2 && !view.is_free() && group(view));
+        tables.min_by(|a, b| apart(a).total_cmp(&apart(b))).map(|view| Choice::Use(view.zone))
+    };
+    let (life, unknown) = (want.life as f64, want.life == 0);
+    let alike = |view: &ZoneView<'_>| unknown || view.life <= life * ALIKE && life <= view.life * ALIKE;
+    let same = nearest(&|view| view.level == want.level && alike(view));
+    same.or_else(fresh).or_else(|| nearest(&|_| true)).unwrap_or_else(|| cheapest(zones))
 }
 
 #[cfg(test)]

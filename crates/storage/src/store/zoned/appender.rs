@@ -7,8 +7,8 @@
 //! A zone may be written by several files at once. Each takes its turn at the zone's write pointer for one write.
 
 use super::allocate::Want;
-use super::file::Cell;
 use super::figures::Written;
+use super::file::Cell;
 use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt};
 use super::volume::Volume;
 use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
@@ -66,6 +66,7 @@ impl ZonedAppender {
             moving: false,
             now,
             death: about.death,
+            life: about.death.saturating_sub(about.born),
             keys: about.keys.as_ref(),
         }
     }
@@ -177,8 +178,7 @@ impl ZonedAppender {
     }
 
     fn placed(&mut self, placed: &Placed) {
-        let death = self.cell.about.death;
-        self.volume.wrote(placed.zone, self.cell.id, death, Some(self.cause), placed.written, placed.end);
+        self.volume.wrote(placed.zone, &self.cell, Some(self.cause), placed.written, placed.end);
         let mut content = self.cell.content.write();
         content.push(placed.zone, placed.at, placed.written.data);
         content.held.drain(..placed.written.data as usize);

@@ -126,7 +126,7 @@ impl State {
     /// A writer waits, or space is short and the collector has not moved its share yet; and it has not tried in vain since anything
     /// changed.
     pub(super) fn wants_collection(&self, reserve: u32) -> bool {
-        let space = self.space(reserve);
+        let space = self.space();
         let low = reserve.saturating_add((space.zones / 32).max(1));
         self.idle != Some(self.epoch) && (self.waiting > 0 || space.empty <= low && self.credit > 0.0)
     }
@@ -290,7 +290,7 @@ impl Target<'_> {
             drop(head);
             let bytes = data.min(now.len() as u64);
             let written = Written { data: bytes, framing: 0, padding: now.len() as u64 - bytes };
-            volume.wrote(zone, cell.id, cell.about.death, None, written, end);
+            volume.wrote(zone, cell, None, written, end);
             fresh.push(zone, at, bytes);
             (blocks, data) = (later, data - bytes);
         }
@@ -306,7 +306,8 @@ impl Target<'_> {
         let (lifetime, level, keys) = (about.lifetime, about.level, about.keys.as_ref());
         // What outlived its expectation is taken to live as long again.
         let death = about.death.max(now + now.saturating_sub(about.born));
-        let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, keys })?;
+        let life = death.saturating_sub(about.born);
+        let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life, keys })?;
         self.zone = Some(zone);
         Ok(zone)
     }

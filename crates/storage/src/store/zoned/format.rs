@@ -140,11 +140,22 @@ pub(super) struct ZoneNote {
 /// One step of the metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
-    Create { id: FileId, about: About },
-    Delete { id: FileId },
+    Create {
+        id: FileId,
+        about: About,
+    },
+    Delete {
+        id: FileId,
+    },
     /// All that is known of where a file lies; replaces what was known.
-    Lies { id: FileId, place: Place },
-    Zone { zone: u32, note: ZoneNote },
+    Lies {
+        id: FileId,
+        place: Place,
+    },
+    Zone {
+        zone: u32,
+        note: ZoneNote,
+    },
 }
 
 fn put_file(out: &mut Vec<u8>, id: FileId) {

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// Deaths that are remembered per family and level.
 const REMEMBERED: usize = 64;
 
-/// Nearest deaths by key that an expectation is made of.
-const NEIGHBOURS: usize = 4;
+/// Nearest deaths by key (among equals the latest) that an expectation is made of.
+const NEIGHBOURS: usize = 8;
 
 /// What a file of level 0 is taken to live before any has died, bytes; twice as long with each level.
 const GUESS: u64 = 256 << 20;
@@ -50,7 +50,7 @@ impl Lives {
     pub fn expect(&self, family: u32, level: u8, keys: Option<&KeyRange>) -> u64 {
         let guess = GUESS << level.min(12);
         let Some(deaths) = self.deaths.get(&(family, level)).filter(|deaths| !deaths.is_empty()) else { return guess };
-        let mut near: Vec<Death> = deaths.iter().copied().collect();
+        let mut near: Vec<Death> = deaths.iter().rev().copied().collect();
         if let Some(key) = place(keys) {
             near.sort_by_key(|death| death.key.abs_diff(key));
             near.truncate(NEIGHBOURS);

@@ -3,13 +3,14 @@
 //! Active places: the drive has so many; two are for the metadata, which needs both while it changes regions. Of the others tables leave
 //! two, one for logs and one for the collector, and logs leave the collector's, if there are four at least.
 //!
-//! When no zone is to be had: a zone in which everything is dead is reset; else the file goes to the open zone whose lifetime is nearest,
+//! When no zone is to be had: a zone in which everything is dead is reset, or written on if most of it is unwritten; else the file goes to the open zone whose lifetime is nearest,
 //! whatever the policy says; else the writer waits while deletions are made durable and the collector works; else the medium is full.
 //! Nobody waits by asking again and again. For studies of policies that fail instead, what the policy refuses can be left refused.
 
 use super::allocate::{Choice, Room, Want, ZoneView};
 use super::failed;
 use super::figures::Written;
+use super::file::Cell;
 use super::format::{Edit, ZoneNote};
 use super::reset::{Dead, Space};
 use super::volume::{Condition, Slot, State, Volume};
@@ -40,8 +41,8 @@ impl State {
         self.count(|slot| slot.condition != Condition::Reserved)
     }
 
-    pub(super) fn space(&self, reserve: u32) -> Space {
-        Space { empty: self.empty_zones(), zones: self.file_zones(), reserve }
+    pub(super) fn space(&self) -> Space {
+        Space { empty: self.empty_zones(), zones: self.file_zones() }
     }
 
     /// Zones that may be written, for a policy.
@@ -59,6 +60,7 @@ impl State {
                 writers: slot.writers,
                 touched: slot.touched,
                 death: slot.death,
+                life: slot.life,
                 tenants: if tenants { slot.tenants.keys().filter_map(of).collect() } else { Vec::new() },
             }
         })
@@ -88,7 +90,7 @@ impl State {
         if spare { empty.min_by_key(wear) } else { empty.min() }
     }
 
-    /// The dead zone to reset, of those that hold an active place if so wanted: the one of which least is unwritten.
+    /// The dead zone to use again, of those that hold an active place if so wanted: the one of which least is unwritten.
     fn next_dead(&self, active: bool) -> Option<u32> {
         let dead = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && (!active || slot.condition != Condition::Full));
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
@@ -102,7 +104,7 @@ impl State {
         slot.writers += 1;
         self.due.retain(|due| *due != zone);
         if first {
-            slot.death = want.death as f64;
+            (slot.death, slot.life) = (want.death as f64, want.life as f64);
             self.log(&Edit::Zone { zone, note: ZoneNote { lifetime: want.lifetime, level: want.level, ..note } });
         }
     }
@@ -140,13 +142,16 @@ impl Volume {
                         return Ok(self.settle(&mut state, zone, want));
                     }
                     if let Some(zone) = state.next_dead(false) {
-                        self.reset_zones(&mut state, &[zone]);
+                        if self.revive(&mut state, zone) {
+                            return Ok(self.settle(&mut state, zone, want));
+                        }
                         continue;
                     }
                 }
                 Choice::Finish(zone) if room.empty > 0 => {
                     match state.next_dead(true) {
-                        Some(dead) => self.reset_zones(&mut state, &[dead]),
+                        Some(dead) if self.revive(&mut state, dead) => return Ok(self.settle(&mut state, dead, want)),
+                        Some(_) => {}
                         None => self.finish_zone(&mut state, zone),
                     }
                     continue;
@@ -167,6 +172,15 @@ impl Volume {
                 return Err(no_space("append"));
             }
         }
+    }
+
+    /// True if the dead zone can be written on as it is, because less than half of it is written; else it is reset.
+    fn revive(&self, state: &mut MutexGuard<'_, State>, zone: u32) -> bool {
+        let spacious = state.zones.get(zone as usize).is_some_and(|slot| slot.room() * 2 > slot.capacity);
+        if !spacious {
+            self.reset_zones(state, &[zone]);
+        }
+        spacious
     }
 
     fn settle(&self, state: &mut State, zone: u32, want: &Want<'_>) -> u32 {
@@ -213,7 +227,7 @@ impl Volume {
     }
 
     /// `written` bytes of a file went into a zone, whose write pointer is now at `end`. `cause`: `None` for the collector.
-    pub(super) fn wrote(&self, zone: u32, file: FileId, death: u64, cause: Option<Cause>, written: Written, end: u64) {
+    pub(super) fn wrote(&self, zone: u32, cell: &Cell, cause: Option<Cause>, written: Written, end: u64) {
         let mut state = self.state.lock();
         let total = written.total();
         let zone_size = self.device.geometry().zone_size as f64;
@@ -230,7 +244,7 @@ impl Volume {
         }
         let clock = state.clock;
         if let Some(slot) = state.zones.get_mut(zone as usize) {
-            slot.add(file, total, death);
+            slot.add(cell.id, total, &cell.about);
             slot.touched = clock;
             slot.written = slot.written.max(end);
             if slot.written == slot.capacity {
@@ -258,7 +272,7 @@ impl Volume {
     /// If all in the zone is dead and the policy says so, it will be reset.
     pub(super) fn consider(&self, state: &mut State, zone: u32) {
         let Some(slot) = state.zones.get(zone as usize).filter(|slot| slot.is_dead()) else { return };
-        let space = state.space(self.options.reserve);
+        let space = state.space();
         let lifetime = state.catalog.zones.get(zone as usize).map_or(0, |note| note.lifetime);
         let written = if slot.condition == Condition::Open { slot.written } else { slot.capacity };
         let dead = Dead { lifetime, capacity: slot.capacity, written };
@@ -309,7 +323,7 @@ impl Volume {
                 continue;
             }
             let unwritten = if slot.condition == Condition::Full { 0 } else { slot.capacity - slot.written };
-            (slot.condition, slot.written, slot.death) = (Condition::Empty, 0, 0.0);
+            (slot.condition, slot.written) = (Condition::Empty, 0);
             state.figures.resets += 1;
             state.figures.reset_unwritten += unwritten;
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();

@@ -59,7 +59,7 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
             _ => zone.written,
         };
         let (tenants, capacity) = (BTreeMap::new(), zone.capacity);
-        Slot { condition, capacity, written, tenants, valid: 0, writers: 0, busy: false, stuck: false, touched: 0, death: 0.0 }
+        Slot { condition, capacity, written, tenants, valid: 0, writers: 0, busy: false, stuck: false, touched: 0, death: 0.0, life: 0.0 }
     };
     Ok((0u32..).zip(found).map(slot).collect())
 }
@@ -106,7 +106,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
         for (id, about, file) in files {
             for (zone, bytes) in file.occupied {
                 if let Some(slot) = state.zones.get_mut(zone as usize) {
-                    slot.add(id, bytes, about.death);
+                    slot.add(id, bytes, &about);
                     slot.touched = now;
                 }
             }

@@ -12,9 +12,13 @@ pub enum Reset {
     Lazy,
     /// The fuller it is, the earlier: once no more than the occupied share of the volume is unwritten of it.
     Far,
-    /// Ours: once it is full, or when few zones are empty.
+    /// Ours: once hardly anything of it is unwritten. What is left is written on before an empty zone is begun (by the allocation of that
+    /// name), or when no other is to be had (by any).
     Sinter,
 }
+
+/// One byte in so many is hardly anything.
+const HARDLY: u64 = 64;
 
 /// A zone in which everything is dead. Lengths are bytes.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +38,6 @@ pub struct Space {
     pub empty: u32,
     /// Zones for files, all of them.
     pub zones: u32,
-    /// Empty zones that are kept for the collector.
-    pub reserve: u32,
 }
 
 impl Reset {
@@ -62,14 +64,13 @@ impl Reset {
     pub fn is_due(self, zone: Dead, space: Space) -> bool {
         let unwritten = zone.capacity.saturating_sub(zone.written);
         let taken = space.zones.saturating_sub(space.empty);
-        let few = space.empty <= space.reserve.saturating_add(space.zones / 32).max(1);
         match self {
             _ if unwritten == 0 => true,
             Reset::Eager => true,
             Reset::Lzr => zone.lifetime != 2,
             Reset::Lazy => false,
             Reset::Far => u128::from(unwritten) * u128::from(space.zones) <= u128::from(zone.capacity) * u128::from(taken),
-            Reset::Sinter => few,
+            Reset::Sinter => unwritten <= zone.capacity / HARDLY,
         }
     }
 }
@@ -81,14 +82,14 @@ mod tests {
     #[test]
     fn each_policy_has_its_own_moment() {
         let half = Dead { lifetime: 4, capacity: 1000, written: 500 };
-        let (roomy, tight) = (Space { empty: 90, zones: 100, reserve: 2 }, Space { empty: 4, zones: 100, reserve: 2 });
+        let (roomy, tight) = (Space { empty: 90, zones: 100 }, Space { empty: 4, zones: 100 });
         let table: [(Reset, [bool; 5]); 5] = [
             // half written and roomy, the same and tight, a log's and roomy, a log's and tight, full
             (Reset::Eager, [true, true, true, true, true]),
             (Reset::Lzr, [true, true, false, false, true]),
             (Reset::Lazy, [false, false, false, false, true]),
             (Reset::Far, [false, true, false, true, true]),
-            (Reset::Sinter, [false, true, false, true, true]),
+            (Reset::Sinter, [false, false, false, false, true]),
         ];
         let log = Dead { lifetime: 2, ..half };
         for (policy, due) in table {
@@ -96,6 +97,7 @@ mod tests {
             assert_eq!(found.map(|(zone, space)| policy.is_due(zone, space)), due, "{}", policy.name());
             assert_eq!(Reset::from_name(policy.name()), Some(policy));
         }
+        assert!(Reset::Sinter.is_due(Dead { written: 990, ..half }, roomy) && !Reset::Lazy.is_due(Dead { written: 990, ..half }, tight));
         assert_eq!(Reset::from_name("never"), None);
     }
 }

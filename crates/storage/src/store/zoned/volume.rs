@@ -16,9 +16,9 @@
 //! * The collector flushes its copies before the edit that points to them, and that edit before the space of the originals counts as dead.
 
 use super::catalog::Catalog;
-use super::file::Cell;
 use super::figures::Figures;
-use super::format::{Edit, Place, VolumeId};
+use super::file::Cell;
+use super::format::{About, Edit, Place, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
 use super::{Options, failed};
@@ -70,6 +70,8 @@ pub(super) struct Slot {
     pub(super) touched: u64,
     /// When its tenants die, on average over their bytes.
     pub(super) death: f64,
+    /// How long they live, on average over their bytes.
+    pub(super) life: f64,
 }
 
 impl Slot {
@@ -83,11 +85,13 @@ impl Slot {
     }
 
     /// `bytes` of a file were written here, or found here.
-    pub(super) fn add(&mut self, file: FileId, bytes: u64, death: u64) {
+    pub(super) fn add(&mut self, file: FileId, bytes: u64, about: &About) {
         *self.tenants.entry(file).or_default() += bytes;
         self.valid += bytes;
         if self.valid > 0 {
-            self.death += (death as f64 - self.death) * (bytes as f64 / self.valid as f64);
+            let share = bytes as f64 / self.valid as f64;
+            self.death += (about.death as f64 - self.death) * share;
+            self.life += (about.death.saturating_sub(about.born) as f64 - self.life) * share;
         }
     }
 
@@ -283,7 +287,7 @@ impl Volume {
         journal: Journal,
     ) -> Result<Self> {
         let snapshot_limit = journal.snapshot_limit()?;
-        let reserve = options.reserve.min(state.space(0).zones / 8);
+        let reserve = options.reserve.min(state.space().zones / 8);
         let options = Options { reserve, ..options };
         let heads = state.zones.iter().map(|slot| Mutex::new(slot.written)).collect();
         let block = u64::from(device.geometry().block);

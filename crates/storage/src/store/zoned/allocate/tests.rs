@@ -56,11 +56,8 @@ fn zenfs_takes_the_closest_longer_life_and_equal_only_without_a_token() {
 
     let busy = ZoneView { writers: 1, ..zone(3, 5, 3, 20) };
     let dead = ZoneView { valid: 0, ..zone(5, 5, 3, 20) };
-    let cases = [
-        (table(4, 2), ROOMY, Open),
-        (table(5, 3), NO_TOKEN, Finish(5)),
-        (Want { moving: true, ..table(5, 3) }, ROOMY, Choice::Nothing),
-    ];
+    let cases =
+        [(table(4, 2), ROOMY, Open), (table(5, 3), NO_TOKEN, Finish(5)), (Want { moving: true, ..table(5, 3) }, ROOMY, Choice::Nothing)];
     check(Allocation::Zenfs { tokens: true }, &cases, &[busy, dead]);
 }
 
@@ -142,25 +139,26 @@ fn xfs_falls_back_step_by_step() {
 
 #[test]
 fn sinter_fills_zones_with_what_dies_together() {
-    let dying = |number: u32, death: f64| ZoneView { death, ..zone(number, 4, 2, 10) };
-    let zones = [dying(1, 1100.0), dying(2, 2000.0), dying(3, 9000.0)];
+    let living = |number: u32, level: u8, life: f64| ZoneView { life, death: 1000.0 + life, ..zone(number, 4, level, 10) };
+    let zones = [living(1, 2, 100.0), living(2, 2, 3000.0), living(3, 3, 9000.0)];
     use Choice::{Finish, Nothing, Open, Use};
-    let dies = |death: u64| Want { now: 1000, death, ..table(4, 2) };
-    let few = Room { token: true, empty: 5, zones: 100 };
+    let lives = |level: u8, life: u64| Want { now: 1000, death: 1000 + life, life, ..table(4, level) };
     let cases = [
-        (dies(1110), ROOMY, Use(1)),
-        (dies(2200), ROOMY, Use(2)),
-        (dies(3500), ROOMY, Open),
-        // With few empty zones it is less choosy, and in the end takes what comes nearest.
-        (dies(3500), few, Use(2)),
-        (dies(5000), NO_TOKEN, Use(2)),
-        (dies(100_000), NO_EMPTY, Use(3)),
+        (lives(2, 110), ROOMY, Use(1)),
+        (lives(2, 1000), ROOMY, Use(2)),
+        // Of that level, but living much longer; and of another level.
+        (lives(2, 50_000), ROOMY, Open),
+        (lives(1, 110), ROOMY, Open),
+        // If there is nothing else, what dies nearest.
+        (lives(2, 50_000), NO_TOKEN, Use(3)),
+        (lives(1, 110), NO_EMPTY, Use(1)),
+        (Want { moving: true, ..lives(3, 8000) }, ROOMY, Use(3)),
         (log(), ROOMY, Open),
         (log(), NO_TOKEN, Finish(1)),
     ];
     check(Allocation::Sinter, &cases, &zones);
     // What is dead is filled up before an empty zone is begun, by anything.
-    let dead = [ZoneView { valid: 0, ..dying(7, 0.0) }, dying(1, 1100.0)];
-    check(Allocation::Sinter, &[(dies(3500), ROOMY, Use(7)), (log(), ROOMY, Use(7)), (dies(1100), ROOMY, Use(1))], &dead);
-    check(Allocation::Sinter, &[(dies(3500), NO_EMPTY, Nothing)], &[]);
+    let dead = [ZoneView { valid: 0, ..living(7, 3, 1.0) }, living(1, 2, 100.0)];
+    check(Allocation::Sinter, &[(lives(4, 9), ROOMY, Use(7)), (log(), ROOMY, Use(7)), (lives(2, 100), ROOMY, Use(1))], &dead);
+    check(Allocation::Sinter, &[(lives(2, 100), NO_EMPTY, Nothing)], &[]);
 }
