@@ -7,6 +7,7 @@ use sinter_storage::store::zoned::{Allocation, Options, Reset, ZonedStore};
 use sinter_storage::store::{Appender, CrashMode, FileId, FileKind, Store};
 use sinter_storage::zoned::{Call, Emulator};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What a file may be found to be.
@@ -193,45 +194,58 @@ fn crash_again(image: &Arc<Emulator>, options: Options, seed: u64) {
     }
 }
 
+/// One crash state: opened, judged, and now and then written on or crashed again.
+fn judge_image(crashed: &Arc<Emulator>, model: &Model, options: Options, number: u64) {
+    let copy = number.is_multiple_of(16).then(|| Arc::new(crashed.clone_image().unwrap()));
+    let store = open(crashed, options);
+    judge(&store, model);
+    if number % 16 == 1 {
+        go_on(crashed, &store, options);
+    }
+    if let Some(copy) = copy {
+        crash_again(&copy, options, number);
+    }
+}
+
 /// Crash states judged.
 fn ring(seed: u64, steps: u32, options: Options) -> u64 {
     let mut world = World::new(seed, options);
-    let states = Arc::new(Mutex::new(0u64));
-    let (drive, model, count) = (world.drive.clone(), world.model.clone(), states.clone());
+    // A failure is kept and told at the end: a panic inside a call of the drive would meet the next one while it unwinds.
+    let progress: Arc<Mutex<(u64, Option<String>)>> = Arc::default();
+    let (drive, model, told) = (world.drive.clone(), world.model.clone(), progress.clone());
     world.drive.set_hook(Some(Arc::new(move |call: &Call| {
-        if !call.mutates() {
+        if !call.mutates() || told.lock().1.is_some() {
             return None;
         }
         let model = model.lock().clone();
         for draw in 0..4 {
-            let number = *count.lock();
-            *count.lock() += 1;
+            let number = told.lock().0;
+            told.lock().0 += 1;
             let mode = match draw {
                 0 => CrashMode::DropUnsynced,
                 1 => CrashMode::KeepAll,
                 _ => CrashMode::Random(seed << 32 | number),
             };
             let crashed = Arc::new(drive.crash_with(mode).unwrap());
-            let copy = number.is_multiple_of(16).then(|| Arc::new(crashed.clone_image().unwrap()));
-            let store = open(&crashed, options);
-            judge(&store, &model);
-            if number % 16 == 1 {
-                go_on(&crashed, &store, options);
-            }
-            if let Some(copy) = copy {
-                crash_again(&copy, options, number);
+            if catch_unwind(AssertUnwindSafe(|| judge_image(&crashed, &model, options, number))).is_err() {
+                told.lock().1 = Some(format!("seed {seed}, state {number}, {mode:?}, before {call:?}"));
+                break;
             }
         }
         None
     })));
     for _ in 0..steps {
         world.step(options);
+        if progress.lock().1.is_some() {
+            break;
+        }
     }
+    world.drive.set_hook(None);
+    let (states, failure) = progress.lock().clone();
+    assert_eq!(failure, None);
     let figures = world.store().figures();
     assert_eq!(figures.failed_zones, 0, "the drive refused a write");
-    world.drive.set_hook(None);
     judge(world.store(), &world.model.lock());
-    let states = *states.lock();
     println!("seed {seed}: {states} crash states, {figures:?}");
     states
 }
