@@ -3,9 +3,10 @@
 //! Active places: the drive has so many; two are for the metadata, which needs both while it changes regions. Of the others tables leave
 //! two, one for logs and one for the collector, and logs leave the collector's, if there are four at least.
 //!
-//! When no zone is to be had: a zone in which everything is dead is reset, or written on if most of it is unwritten; else the file goes to the open zone whose lifetime is nearest,
-//! whatever the policy says; else the writer waits while deletions are made durable and the collector works; else the medium is full.
-//! Nobody waits by asking again and again. For studies of policies that fail instead, what the policy refuses can be left refused.
+//! When no zone is to be had: one in which everything is dead is reset, or written on if most of it is unwritten; else the file goes to
+//! the open zone whose lifetime is nearest, whatever the policy says; else the writer waits while deletions are made durable and the
+//! collector works; else the medium is full. Nobody waits by asking again and again. For studies of policies that fail instead, what the
+//! policy refuses can be left refused.
 
 use super::allocate::{Choice, Room, Want, ZoneView};
 use super::failed;
