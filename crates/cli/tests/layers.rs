@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// Path of a file or folder below `crates` without its ending, and its rank: ten times the number in the architecture, to leave room.
 /// The longest entry that fits a file counts, so that files inherit the rank of their folder.
 const RANKS: &[(&str, u32)] = &[
+    ("storage/src/random", 10),
     ("storage/src/store/mod", 10),
     ("storage/src/store/error", 10),
     ("storage/src/store/hint", 10),
@@ -20,6 +21,11 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/meter", 20),
     ("storage/src/store/throttle", 20),
     ("storage/src/store/tiers", 20),
+    ("storage/src/store/zoned", 20),
+    ("storage/src/zoned/mod", 10),
+    ("storage/src/zoned/memory", 10),
+    ("storage/src/zoned/sys", 10),
+    ("storage/src/zoned", 20),
     ("storage/src/lib", 20),
     ("engine/src/key", 30),
     ("engine/src/coding", 30),

@@ -1,9 +1,11 @@
-//! What every store has to do, run over the directory, the memory and each of them below all wrappers.
+//! What every store has to do, run over the directory, the memory, zones and each of them below all wrappers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{
     Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, Shared, Store, Temperature, Throttle, Tiers,
 };
+use sinter_storage::zoned::{Emulator, Geometry};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,13 @@ fn hint() -> Hint {
 /// Tables lie in the second store.
 fn tiered() -> Tiers {
     Tiers::new(Arc::new(MemoryStore::new()), [(Temperature::Warm, Arc::new(MemoryStore::new()) as Arc<dyn Store>)]).unwrap()
+}
+
+/// The smallest drive that holds what these tests write.
+fn zoned() -> ZonedStore {
+    let geometry = Geometry { block: 512, zones: 64, zone_size: 256 << 10, max_open: Some(14), max_active: Some(14), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, 200 << 10).unwrap());
+    ZonedStore::format(drive, VolumeId([1; 16]), Options::default()).unwrap()
 }
 
 fn wrapped(store: Arc<dyn Store>) -> Arc<dyn Store> {
@@ -30,6 +39,8 @@ fn over_all(test: impl Fn(&str, &dyn Store, &dyn Store)) {
     test("memory", &MemoryStore::new(), &MemoryStore::new());
     test("tiers", &tiered(), &tiered());
     test("wrapped dir", &*wrapped(dir(2)), &*wrapped(dir(3)));
+    test("zoned", &zoned(), &zoned());
+    test("wrapped zoned", &*wrapped(Arc::new(zoned())), &*wrapped(Arc::new(zoned())));
     test("wrapped memory", &*wrapped(Arc::new(MemoryStore::new())), &*wrapped(Arc::new(MemoryStore::new())));
 }
 

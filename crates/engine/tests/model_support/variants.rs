@@ -11,6 +11,8 @@ pub enum Place {
     /// With a cold tier.
     Tiers,
     Directory,
+    /// An emulated zoned drive.
+    Zones,
 }
 
 /// One way to run the operations.
@@ -143,6 +145,7 @@ const EDITS: &[(&str, Edit)] = &[
         v.db.use_direct_io_for_flush_and_compaction = true;
         v.family.write_buffer_size = 256 << 10;
     }),
+    ("zones", |v| v.place = Place::Zones),
 ];
 
 /// Tables older than some minutes move to the cold tier as they are.

@@ -3,7 +3,9 @@
 use super::operations::{HELD, Operation, SLOTS, Scope, Step, Write};
 use super::variants::{Place, Variant, changed};
 use super::{Text, operator, shown};
+use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{DirStore, MemoryStore, Store, Temperature};
+use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::compaction::check_shape;
@@ -23,7 +25,27 @@ enum Medium {
     /// With a cold tier.
     Tiers(Arc<MemoryStore>, Arc<MemoryStore>),
     Directory(tempfile::TempDir),
+    /// Opened anew with the database.
+    Zones(Arc<Emulator>),
 }
+
+/// Sixteen megabytes in zones so small that every table lies in several.
+fn drive() -> Arc<Emulator> {
+    let geometry = Geometry { block: 512, zones: 256, zone_size: 64 << 10, max_open: Some(14), max_active: Some(14), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, 60 << 10).unwrap());
+    ZonedStore::format(drive.clone(), VolumeId(*b"a model's volume"), STEPPED).unwrap();
+    drive
+}
+
+const STEPPED: Options = Options {
+    allocation: Allocation::Sinter,
+    reset: Reset::Sinter,
+    collection: Collection::Greedy,
+    reserve: 2,
+    pace: 1.0,
+    fallback: true,
+    background: false,
+};
 
 impl Medium {
     fn new(place: Place) -> Self {
@@ -31,6 +53,7 @@ impl Medium {
             Place::Memory => Medium::Memory(Arc::new(MemoryStore::new())),
             Place::Tiers => Medium::Tiers(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())),
             Place::Directory => Medium::Directory(tempfile::tempdir().unwrap()),
+            Place::Zones => Medium::Zones(drive()),
         }
     }
 
@@ -45,6 +68,7 @@ impl Medium {
         match self {
             Medium::Memory(store) | Medium::Tiers(store, _) => store.clone(),
             Medium::Directory(directory) => Arc::new(DirStore::open(directory.path(), true).unwrap()),
+            Medium::Zones(drive) => Arc::new(ZonedStore::open(drive.clone(), STEPPED).unwrap()),
         }
     }
 }

@@ -15,3 +15,4 @@ mod random;
 mod runner;
 mod tiers;
 mod workloads;
+mod zones;

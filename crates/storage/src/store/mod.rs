@@ -19,6 +19,7 @@ mod meter;
 mod sys;
 mod throttle;
 mod tiers;
+pub mod zoned;
 
 pub use behind::behind;
 pub use dir::{DirStore, Relation, relation};

@@ -1,6 +1,7 @@
 //! What a power cut may do to one file and one name, and a seeded driver that picks among it.
 
 use super::content::FileState;
+use crate::random::Xorshift;
 use crate::store::FileId;
 use std::ops::Range;
 
@@ -97,30 +98,6 @@ impl Fate for Uniform {
 
     fn tail(&mut self, unsynced: &Unsynced<'_>) -> Tail {
         Tail::prefix(if self.keep { unsynced.length() } else { 0 })
-    }
-}
-
-/// Marsaglia's xorshift64*, seeded through splitmix64 so that neighbouring seeds differ.
-struct Xorshift(u64);
-
-impl Xorshift {
-    fn new(seed: u64) -> Self {
-        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Xorshift((z ^ (z >> 31)) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `bound`, which is not 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
     }
 }
 

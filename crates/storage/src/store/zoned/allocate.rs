@@ -1,0 +1,300 @@
+//! Which zone a file is written into: policies by name, each a pure function from what is known of the open zones and of the file to a
+//! choice. What happens when a choice cannot be had is the same for all (`place`).
+
+use super::format::KeyRange;
+
+/// The policies.
+///
+/// A zone's lifetime is that of the first file written into it since its reset. The numbers are the kernel's: 0 nothing known, 2 short
+/// (logs), 3 medium, 4 long, 5 extreme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Allocation {
+    /// As ZenFS: the zone whose lifetime is the closest above the file's and that nobody writes; else a new one, taken in the order of
+    /// their numbers.
+    Zenfs {
+        /// With ZenFS's rule for active zones: if no more may become active, a zone of equal lifetime is good enough; without, the
+        /// cheapest is finished, as if the limit were none of its business.
+        tokens: bool,
+    },
+    /// Weakly by lifetime: a zone of equal lifetime, else as ZenFS.
+    Wla,
+    /// Strongly by lifetime: a zone of equal lifetime, else a new one.
+    Sla,
+    /// A zone of the same level, else a new one.
+    PerLevel,
+    /// A zone with files of overlapping keys in adjacent levels, which die in the same compaction; else a new one.
+    Caza,
+    /// As XFS: equal lifetimes share if they are short or medium, then a new zone, then long and extreme share, then the zone that was
+    /// not written for longest.
+    Xfs,
+    /// Ours: a zone of the same level whose files are expected to live as long as this one.
+    Sinter,
+}
+
+impl Allocation {
+    /// Every policy.
+    pub const ALL: [Allocation; 8] = [
+        Allocation::Zenfs { tokens: true },
+        Allocation::Zenfs { tokens: false },
+        Allocation::Wla,
+        Allocation::Sla,
+        Allocation::PerLevel,
+        Allocation::Caza,
+        Allocation::Xfs,
+        Allocation::Sinter,
+    ];
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Allocation::Zenfs { tokens: true } => "zenfs",
+            Allocation::Zenfs { tokens: false } => "zenfs-without-tokens",
+            Allocation::Wla => "wla",
+            Allocation::Sla => "sla",
+            Allocation::PerLevel => "per-level",
+            Allocation::Caza => "caza",
+            Allocation::Xfs => "xfs",
+            Allocation::Sinter => "sinter",
+        }
+    }
+
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Allocation::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The next empty zone is the least worn one, not the first.
+    pub(super) fn spares_wear(self) -> bool {
+        !matches!(self, Allocation::Zenfs { .. })
+    }
+
+    /// Looks at the files in a zone.
+    pub(super) fn wants_tenants(self) -> bool {
+        self == Allocation::Caza
+    }
+}
+
+/// A zone that may be written.
+#[derive(Debug, Clone, Default)]
+pub struct ZoneView<'a> {
+    /// Its number.
+    pub zone: u32,
+    /// Of the first file since its reset.
+    pub lifetime: u8,
+    /// Of the same.
+    pub level: u8,
+    /// Bytes that can still be written.
+    pub room: u64,
+    /// Bytes of living files; 0: all in it is dead.
+    pub valid: u64,
+    /// Files being written into it.
+    pub writers: u32,
+    /// The clock at the last write.
+    pub touched: u64,
+    /// When its files die, on average over their bytes.
+    pub death: f64,
+    /// How long they live, on average over their bytes.
+    pub life: f64,
+    /// Levels and keys of its files, if the policy looks at them.
+    pub tenants: Vec<(u8, Option<&'a KeyRange>)>,
+}
+
+impl ZoneView<'_> {
+    /// Nothing in it lives and nobody writes it: it may take anything.
+    fn is_free(&self) -> bool {
+        self.valid == 0 && self.writers == 0
+    }
+}
+
+/// A file, or a piece of one, that needs a zone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Want<'a> {
+    /// As in the hint.
+    pub lifetime: u8,
+    /// As in the hint.
+    pub level: u8,
+    /// A log or a manifest.
+    pub log: bool,
+    /// The collector moves it.
+    pub moving: bool,
+    /// The clock.
+    pub now: u64,
+    /// What the clock will show when it dies.
+    pub death: u64,
+    /// How long it lives, from its creation on.
+    pub life: u64,
+    /// Its keys, where known.
+    pub keys: Option<&'a KeyRange>,
+}
+
+/// What else there is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room {
+    /// One more zone may become active.
+    pub token: bool,
+    /// Zones that are empty, or could be after a reset.
+    pub empty: u32,
+    /// Zones for files, all of them.
+    pub zones: u32,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Write into that zone.
+    Use(u32),
+    /// Take an empty zone.
+    Open,
+    /// Finish that zone, so that another may become active, and ask again.
+    Finish(u32),
+    /// There is no zone that the policy would take.
+    Nothing,
+}
+
+const NOT_GOOD: u32 = 100;
+const COULD_BE_WORSE: u32 = 50;
+
+/// ZenFS's distance from a file's lifetime to a zone's.
+fn distance(zone: u8, file: u8) -> u32 {
+    match (zone, file) {
+        (zone, file @ (0 | 1)) if zone == file => 0,
+        (_, 0 | 1) => NOT_GOOD,
+        (zone, file) if zone > file => u32::from(zone - file),
+        (zone, file) if zone == file => COULD_BE_WORSE,
+        _ => NOT_GOOD,
+    }
+}
+
+/// The zone that ZenFS likes best, and how well: among equals the last.
+fn best_match<'z>(lifetime: u8, zones: impl Iterator<Item = &'z ZoneView<'z>>) -> Option<(u32, u32)> {
+    let mut best = None;
+    for view in zones {
+        let distance = distance(view.lifetime, lifetime);
+        if best.is_none_or(|(_, least)| distance <= least) {
+            best = Some((view.zone, distance));
+        }
+    }
+    best
+}
+
+/// The zone that wastes the least when it is finished.
+fn cheapest(zones: &[ZoneView<'_>]) -> Choice {
+    let idle = zones.iter().filter(|view| view.writers == 0);
+    idle.min_by_key(|view| view.room).map_or(Choice::Nothing, |view| Choice::Finish(view.zone))
+}
+
+fn open_or_finish(zones: &[ZoneView<'_>], room: Room) -> Choice {
+    if room.token { Choice::Open } else { cheapest(zones) }
+}
+
+fn equal<'z>(want: &Want<'_>, zones: &'z [ZoneView<'z>]) -> Option<&'z ZoneView<'z>> {
+    zones.iter().filter(|view| view.lifetime == want.lifetime).max_by_key(|view| (view.writers == 0, view.zone))
+}
+
+impl Allocation {
+    /// The choice for `want`. `zones` can all be written; those that somebody resets or finishes are not among them.
+    pub fn choose(self, want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+        match self {
+            Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
+            Allocation::Sinter => sinter(want, zones, room),
+            _ if want.moving => moving(want, zones, room),
+            Allocation::Wla => match equal(want, zones) {
+                Some(view) => Choice::Use(view.zone),
+                None => zenfs(want, zones, room, true),
+            },
+            Allocation::Sla => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
+            Allocation::PerLevel => {
+                let same = |view: &&ZoneView<'_>| view.level == want.level && (view.lifetime <= 2) == (want.lifetime <= 2);
+                let same = zones.iter().filter(same).filter(|view| want.lifetime > 2 || view.lifetime == want.lifetime);
+                same.max_by_key(|view| view.writers == 0).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone))
+            }
+            Allocation::Caza => caza(want, zones, room),
+            Allocation::Xfs => xfs(want, zones, room),
+        }
+    }
+}
+
+/// Collected data goes to its like, else to a zone of its own, else anywhere.
+fn moving(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+    let least = || zones.iter().min_by_key(|view| view.lifetime.abs_diff(want.lifetime));
+    match equal(want, zones) {
+        Some(view) => Choice::Use(view.zone),
+        None if room.token && room.empty > 0 => Choice::Open,
+        None => least().map_or(Choice::Nothing, |view| Choice::Use(view.zone)),
+    }
+}
+
+/// What is dead ZenFS sees as neither used nor empty, so it is not among the zones that match.
+fn zenfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room, tokens: bool) -> Choice {
+    let best = best_match(want.lifetime, zones.iter().filter(|view| view.valid > 0 && view.writers == 0));
+    match best {
+        // Moves go to a zone that is there, however bad a match.
+        Some((zone, _)) if want.moving => Choice::Use(zone),
+        None if want.moving => Choice::Nothing,
+        Some((zone, distance)) if distance < COULD_BE_WORSE => Choice::Use(zone),
+        _ if room.token => Choice::Open,
+        Some((zone, COULD_BE_WORSE)) if tokens => Choice::Use(zone),
+        _ => cheapest(zones),
+    }
+}
+
+fn overlap(a: &KeyRange, b: &KeyRange) -> bool {
+    a.0 <= b.1 && b.0 <= a.1
+}
+
+fn caza(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+    let dies_with = |(level, keys): &&(u8, Option<&KeyRange>)| {
+        level.abs_diff(want.level) == 1 && want.keys.zip(*keys).is_some_and(|(ours, theirs)| overlap(ours, theirs))
+    };
+    let together = |view: &ZoneView<'_>| view.tenants.iter().filter(dies_with).count();
+    let tables = zones.iter().filter(|view| view.lifetime > 2 && !want.log);
+    match tables.map(|view| (together(view), view.zone)).max() {
+        Some((1.., zone)) => Choice::Use(zone),
+        _ if want.log => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
+        _ if room.token && room.empty > 0 => Choice::Open,
+        _ => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
+    }
+}
+
+fn xfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+    let good = |view: &&ZoneView<'_>| view.lifetime == want.lifetime && want.lifetime <= 3;
+    if let Some(view) = zones.iter().filter(good).max_by_key(|view| view.touched) {
+        return Choice::Use(view.zone);
+    }
+    if room.token && room.empty > 0 {
+        return Choice::Open;
+    }
+    let fair = zones.iter().filter(|view| view.lifetime >= 4 && want.lifetime >= 4).min_by_key(|view| view.touched);
+    let any = || zones.iter().min_by_key(|view| view.touched);
+    fair.or_else(any).map_or(Choice::Nothing, |view| Choice::Use(view.zone))
+}
+
+/// Lives of files of one group differ at most by this factor.
+const ALIKE: f64 = 4.0;
+
+/// A zone of the same level whose files live about as long: written one after the other, they die one after the other. (Compactions go
+/// through the keys of a level in order, so its tables die in the order in which they came, unless some keys are hotter than others, which
+/// is what the lives tell apart.) Of several the one that dies next to it. Else a zone in which everything is dead: to fill it up costs no
+/// reset and no active place. Else an empty one; else, of all zones with tables, the one that dies next to it.
+fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+    let fresh = || match zones.iter().filter(|view| view.is_free()).max_by_key(|view| view.room) {
+        Some(free) => Some(Choice::Use(free.zone)),
+        None => (room.token && room.empty > 0).then_some(Choice::Open),
+    };
+    if want.log {
+        let same = equal(want, zones).map(|view| Choice::Use(view.zone));
+        return same.or_else(fresh).unwrap_or_else(|| cheapest(zones));
+    }
+    let apart = |view: &ZoneView<'_>| (view.death - want.death as f64).abs();
+    let nearest = |group: &dyn Fn(&ZoneView<'_>) -> bool| {
+        let tables = zones.iter().filter(|view| view.lifetime > 2 && !view.is_free() && group(view));
+        tables.min_by(|a, b| apart(a).total_cmp(&apart(b))).map(|view| Choice::Use(view.zone))
+    };
+    let (life, unknown) = (want.life as f64, want.life == 0);
+    let alike = |view: &ZoneView<'_>| unknown || view.life <= life * ALIKE && life <= view.life * ALIKE;
+    let same = nearest(&|view| view.level == want.level && alike(view));
+    same.or_else(fresh).or_else(|| nearest(&|_| true)).unwrap_or_else(|| cheapest(zones))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! The one writer of a file: holds back what does not fill a block, and writes into the zones it is given.
+//!
+//! Tables go to zones as they are. A sync pads the last block; what follows begins in the next one. Nothing is ever rewritten.
+//! Logs and manifests go as frames, each with a head that says which bytes of which file follow, so that a sync costs one write and one
+//! flush, and no metadata: that is written only when the file comes to another zone.
+//!
+//! A zone may be written by several files at once. Each takes its turn at the zone's write pointer for one write.
+
+use super::allocate::Want;
+use super::figures::Written;
+use super::file::Cell;
+use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt};
+use super::volume::Volume;
+use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes of a log that are held back at most: with its head it fills whole blocks of any size up to 64 KiB.
+const LOG_HELD_BACK: usize = (64 << 10) - HEAD;
+
+/// Zones in which the same write may fail before the file is given up.
+const ATTEMPTS: u32 = 3;
+
+pub(super) struct ZonedAppender {
+    volume: Arc<Volume>,
+    cell: Arc<Cell>,
+    cause: Cause,
+    /// The zone that it is a writer of.
+    zone: Option<u32>,
+    framed: bool,
+    failed: bool,
+    /// Bytes known to be durable.
+    synced: u64,
+    /// Of a log: the zones it came to and what it filled there; the last one to be continued.
+    ranges: Vec<Range>,
+    /// The metadata does not know where the file lies, as far as it has to.
+    moved: bool,
+    /// A frame or a padded end, built here.
+    buffer: Vec<u8>,
+}
+
+/// One write that went well.
+struct Placed {
+    zone: u32,
+    /// Where the first byte of data lies.
+    at: u64,
+    written: Written,
+    /// The write pointer behind it.
+    end: u64,
+}
+
+impl ZonedAppender {
+    pub(super) fn new(volume: Arc<Volume>, cell: Arc<Cell>, cause: Cause) -> Self {
+        let framed = Cell::framed(cell.id);
+        let (ranges, buffer) = (Vec::new(), Vec::new());
+        ZonedAppender { volume, cell, cause, zone: None, framed, failed: false, synced: 0, ranges, moved: true, buffer }
+    }
+
+    fn want(&self) -> Want<'_> {
+        let about = &self.cell.about;
+        let now = self.volume.state.lock().clock;
+        Want {
+            lifetime: about.lifetime,
+            level: about.level,
+            log: self.framed,
+            moving: false,
+            now,
+            death: about.death,
+            life: about.death.saturating_sub(about.born),
+            keys: about.keys.as_ref(),
+        }
+    }
+
+    /// The zone to write to.
+    fn zone(&mut self) -> Result<u32> {
+        if let Some(zone) = self.zone {
+            return Ok(zone);
+        }
+        // A quarter of a region stays for the edits that give space back.
+        if self.volume.state.lock().catalog.snapshot_bytes() > self.volume.snapshot_limit / 4 * 3 {
+            return Err(super::place::no_space("append"));
+        }
+        let zone = self.volume.acquire(&self.want())?;
+        self.zone = Some(zone);
+        if self.framed {
+            let at = self.volume.heads.get(zone as usize).map_or(0, |head| *head.lock());
+            self.ranges.push(Range { zone, at, len: OPEN });
+            self.note(false);
+        }
+        Ok(zone)
+    }
+
+    /// Puts what is known of the file's place behind the edits that wait for the log.
+    fn note(&mut self, sealed: bool) {
+        let place = {
+            let content = self.cell.content.read();
+            let ranges = if self.framed { self.ranges.clone() } else { content.ranges() };
+            Place { sealed, length: content.written, ranges }
+        };
+        self.volume.state.lock().lies(self.cell.id, place);
+        self.moved = true;
+    }
+
+    fn leave_zone(&mut self) {
+        let Some(zone) = self.zone.take() else { return };
+        if let Some(last) = self.ranges.last_mut().filter(|last| last.len == OPEN) {
+            let end = self.volume.heads.get(zone as usize).map_or(0, |head| *head.lock());
+            last.len = end.saturating_sub(last.at);
+        }
+        self.volume.leave(zone);
+    }
+
+    /// Writes what is held back: all of it, or as much as fills blocks.
+    fn write_out(&mut self, all: bool) -> Result<()> {
+        let mut attempts = 0;
+        loop {
+            let held = self.cell.content.read().held.len();
+            let due = if all || self.framed { held } else { held - held % self.volume.block as usize };
+            if due == 0 {
+                return Ok(());
+            }
+            let zone = self.zone()?;
+            match self.write(zone, due) {
+                Ok(None) => self.leave_zone(),
+                Ok(Some(placed)) => self.placed(&placed),
+                Err(error) => {
+                    // The zone has ended; what is held back is still here, and goes to another one.
+                    attempts += 1;
+                    self.volume.end_zone(zone);
+                    self.leave_zone();
+                    if attempts == ATTEMPTS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes up to `due` bytes of those held back. `None`: the zone is full.
+    fn write(&mut self, zone: u32, due: usize) -> Result<Option<Placed>> {
+        let volume = Arc::clone(&self.volume);
+        let block = volume.block;
+        let (capacity, salt) = {
+            let state = volume.state.lock();
+            let capacity = state.zones.get(zone as usize).map_or(0, |slot| slot.capacity);
+            let resets = state.catalog.zones.get(zone as usize).map_or(0, |note| note.resets);
+            (capacity, Salt::new(volume.id, zone, resets))
+        };
+        let Some(head) = volume.heads.get(zone as usize) else { return Ok(None) };
+        let content = self.cell.content.read();
+        let mut head = head.lock();
+        let at = *head;
+        let room = usize::try_from(capacity.saturating_sub(at)).unwrap_or(usize::MAX);
+        let framing = if self.framed { HEAD } else { 0 };
+        if room < block as usize {
+            return Ok(None);
+        }
+        let data = due.min(room - framing);
+        let bytes = &content.held[..data];
+        let whole = ((framing + data) as u64).next_multiple_of(block);
+        let out = if self.framed {
+            // At most 64 KiB.
+            let frame = DataHead { file: self.cell.id, offset: content.written, synced: self.synced, length: data as u32 };
+            frame.frame(salt, at, bytes, block as usize, &mut self.buffer);
+            &self.buffer[..]
+        } else if data as u64 == whole {
+            bytes
+        } else {
+            self.buffer.clear();
+            self.buffer.extend_from_slice(bytes);
+            self.buffer.resize(whole as usize, 0);
+            &self.buffer[..]
+        };
+        volume.device.write(zone, at, out).map_err(|e| super::failed("append", e))?;
+        *head += whole;
+        let written = Written { data: data as u64, framing: framing as u64, padding: whole - (framing + data) as u64 };
+        Ok(Some(Placed { zone, at: at + framing as u64, written, end: *head }))
+    }
+
+    fn placed(&mut self, placed: &Placed) {
+        self.volume.wrote(placed.zone, &self.cell, Some(self.cause), placed.written, placed.end);
+        let mut content = self.cell.content.write();
+        content.push(placed.zone, placed.at, placed.written.data);
+        content.held.drain(..placed.written.data as usize);
+        self.moved |= !self.framed;
+    }
+
+    fn attempt(&mut self, operation: &'static str, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.failed {
+            return Err(StoreError::dead(operation, self.cell.id));
+        }
+        run(self).map_err(|error| {
+            self.failed = true;
+            StoreError { operation, file: Some(self.cell.id), ..error }
+        })
+    }
+
+    fn take_in(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let limit = if self.framed { LOG_HELD_BACK } else { HELD_BACK };
+        while !bytes.is_empty() {
+            let full = {
+                let mut content = self.cell.content.write();
+                let (now, later) = bytes.split_at(bytes.len().min(limit.saturating_sub(content.held.len())));
+                content.held.extend_from_slice(now);
+                bytes = later;
+                content.held.len() >= limit
+            };
+            if full {
+                self.write_out(false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A table's place is put into the metadata and both are flushed at once. A log's frames speak for themselves; only the zones they
+    /// begin in have to be known.
+    fn make_durable(&mut self, seal: bool) -> Result<()> {
+        self.write_out(true)?;
+        if !self.framed && (seal || self.moved) {
+            self.note(seal);
+        }
+        // Asked after the edit was put: a creation that went to the log before has not taken it along. One that has not gone yet will,
+        // and until then the name is not durable either.
+        if self.moved && self.cell.announced.load(Ordering::Acquire) {
+            self.volume.commit()?;
+            self.moved = false;
+        }
+        self.volume.flush()?;
+        self.synced = self.cell.content.read().len();
+        if seal {
+            self.leave_zone();
+        }
+        if seal && self.framed {
+            // Only now: who reads that the log is so long takes what is missing for damage. If a crash comes before this is in the
+            // metadata, the frames say it.
+            self.note(true);
+        }
+        Ok(())
+    }
+}
+
+impl Appender for ZonedAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.attempt("append", |file| file.take_in(bytes))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.attempt("sync", |file| file.make_durable(false))
+    }
+
+    fn len(&self) -> u64 {
+        self.cell.content.read().len()
+    }
+
+    fn seal(mut self: Box<Self>) -> Result<()> {
+        self.attempt("seal", |file| file.make_durable(true))
+    }
+}
+
+impl Drop for ZonedAppender {
+    /// What is held back goes to the drive, so that closing the volume loses no more than closing a file would.
+    fn drop(&mut self) {
+        let named = self.volume.state.lock().names.contains_key(&self.cell.id);
+        if named && !self.failed {
+            // Nobody is left to tell of an error, and nobody was told that these bytes are durable.
+            drop(self.write_out(true));
+        }
+        self.leave_zone();
+    }
+}

@@ -1,0 +1,332 @@
+//! The collector: empties zones that hold more dead than living bytes, when space demands it. Which zone comes next is a pure function;
+//! the rest moves the files.
+//!
+//! Copies are flushed before the metadata points to them, and that is flushed before the originals count as dead. A crash before the
+//! first flush is fine because nothing points to the copies; one before the second is fine because either place holds the bytes.
+//!
+//! Only sealed tables are moved. A zone with a log in it waits until the log is gone.
+
+use super::allocate::Want;
+use super::failed;
+use super::figures::Written;
+use super::file::{Cell, Content, Piece, read};
+use super::format::Place;
+use super::volume::{Condition, Slot, State, Volume};
+use crate::store::{FileId, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Bytes that are copied at once.
+const COPY: usize = 1 << 20;
+
+/// A zone is worth emptying if at least this part of it is dead: one in so many bytes.
+const WORTH: u64 = 32;
+
+/// Zones in which the same copy may fail before it is given up.
+const ATTEMPTS: u32 = 3;
+
+/// Which zone is emptied first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Collection {
+    /// The one with the fewest living bytes.
+    Greedy,
+    /// The one with the most to gain for what it costs, and unchanged for longest.
+    CostBenefit,
+    /// The one with the most to gain for what it costs, whose living bytes will live on for longest: what dies soon is not worth moving.
+    Lifetime,
+}
+
+/// A zone that can be emptied. Lengths are bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Victim {
+    /// Its number.
+    pub zone: u32,
+    /// What a reset would give.
+    pub capacity: u64,
+    /// What would have to be moved, not 0.
+    pub valid: u64,
+    /// Bytes that the host has written since the zone was written last.
+    pub age: u64,
+    /// Bytes that the host will have written when what lives in it is dead, on average.
+    pub left: u64,
+}
+
+impl Collection {
+    /// Every rule.
+    pub const ALL: [Collection; 3] = [Collection::Greedy, Collection::CostBenefit, Collection::Lifetime];
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collection::Greedy => "greedy",
+            Collection::CostBenefit => "cost-benefit",
+            Collection::Lifetime => "lifetime",
+        }
+    }
+
+    /// The rule of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Collection::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
+    /// The zone to empty; `None` if none is worth it.
+    pub fn victim(self, zones: &[Victim]) -> Option<u32> {
+        let gain = |zone: &Victim| (zone.capacity - zone.valid.min(zone.capacity)) as f64 / zone.valid.max(1) as f64;
+        let score = |zone: &Victim| match self {
+            Collection::Greedy => -(zone.valid as f64),
+            Collection::CostBenefit => gain(zone) * (zone.age.max(1) as f64),
+            Collection::Lifetime => gain(zone) * (zone.left.max(1) as f64),
+        };
+        let worth = zones.iter().filter(|zone| zone.capacity.saturating_sub(zone.valid) >= zone.capacity / WORTH);
+        worth.max_by(|a, b| score(a).total_cmp(&score(b)).then(b.zone.cmp(&a.zone))).map(|zone| zone.zone)
+    }
+}
+
+/// A file on its way: where its pieces will be.
+struct Moved {
+    cell: Arc<Cell>,
+    pieces: Vec<Piece>,
+}
+
+/// Where copies go.
+struct Target<'a> {
+    volume: &'a Volume,
+    zone: Option<u32>,
+}
+
+impl Drop for Target<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl State {
+    fn victims(&self) -> Vec<Victim> {
+        let movable = |id: &FileId| !Cell::framed(*id) && self.names.get(id).is_some_and(|cell| self.is_sealed(cell));
+        let free = |slot: &Slot| slot.writers == 0 && !slot.busy && !slot.stuck && slot.valid > 0;
+        let used = |slot: &Slot| matches!(slot.condition, Condition::Open | Condition::Full | Condition::Ended);
+        let zones = (0u32..).zip(&self.zones).filter(|(_, slot)| used(slot) && free(slot));
+        zones
+            .filter(|(_, slot)| slot.tenants.keys().all(movable))
+            .map(|(zone, slot)| Victim {
+                zone,
+                // Of one that is not full only what was written can be gained.
+                capacity: if slot.condition == Condition::Open { slot.written } else { slot.capacity },
+                valid: slot.valid,
+                age: self.clock.saturating_sub(slot.touched),
+                left: (slot.death as u64).saturating_sub(self.clock),
+            })
+            .collect()
+    }
+
+    fn is_sealed(&self, cell: &Cell) -> bool {
+        self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
+    }
+
+    /// A writer waits, or space is short and the collector has not moved its share yet; and it has not tried in vain since anything
+    /// changed.
+    pub(super) fn wants_collection(&self, reserve: u32) -> bool {
+        let space = self.space();
+        let low = reserve.saturating_add((space.zones / 32).max(1));
+        self.idle != Some(self.epoch) && (self.waiting > 0 || space.empty <= low && self.credit > 0.0)
+    }
+}
+
+impl Volume {
+    /// Empties one zone; false if there is none worth it, or nowhere to put what lives in it.
+    pub(super) fn collect(&self) -> Result<bool> {
+        self.check_alive("collect")?;
+        let (zone, cells) = {
+            let mut state = self.state.lock();
+            let Some(zone) = self.options.collection.victim(&state.victims()) else { return Ok(false) };
+            let Some(slot) = state.zones.get_mut(zone as usize) else { return Ok(false) };
+            slot.busy = true;
+            let tenants: Vec<FileId> = slot.tenants.keys().copied().collect();
+            let cells: Vec<Arc<Cell>> = tenants.iter().filter_map(|id| state.names.get(id).cloned()).collect();
+            (zone, cells)
+        };
+        let outcome = self.empty_zone(zone, &cells);
+        let mut state = self.state.lock();
+        if let Some(slot) = state.zones.get_mut(zone as usize) {
+            slot.busy = false;
+            // Where it found no room it may find some later.
+            slot.stuck = outcome.as_ref().is_err_and(|error| !error.is_no_space());
+        }
+        if outcome.is_ok() {
+            state.figures.collected += 1;
+            state.due.push(zone);
+            state.stir();
+        }
+        drop(state);
+        // After all else: the last holder of a file that was deleted meanwhile gives its space back.
+        drop(cells);
+        self.reset_due();
+        self.check_alive("collect")?;
+        Ok(outcome.is_ok())
+    }
+
+    fn empty_zone(&self, zone: u32, cells: &[Arc<Cell>]) -> Result<()> {
+        let mut target = Target { volume: self, zone: None };
+        let mut moved = Vec::new();
+        let copied = cells.iter().try_for_each(|cell| {
+            moved.push(Moved { cell: Arc::clone(cell), pieces: Vec::new() });
+            match moved.last_mut() {
+                Some(moved) => target.copy(zone, moved),
+                None => Ok(()),
+            }
+        });
+        let copied = copied.and_then(|()| self.flush());
+        if let Err(error) = copied {
+            moved.iter().for_each(|moved| self.recount(&moved.cell, &moved.pieces));
+            return Err(error);
+        }
+        for Moved { cell, pieces } in &moved {
+            // Waits for readers of the old place; those that come later read the new one.
+            let mut content = cell.content.write();
+            let old = std::mem::replace(&mut content.pieces, pieces.clone());
+            let place = Place { sealed: true, length: content.written, ranges: content.ranges() };
+            drop(content);
+            self.state.lock().lies(cell.id, place);
+            // The old place stays counted until the metadata is durable, because the zone is busy.
+            self.recount(cell, &old);
+        }
+        self.commit_durably()
+    }
+
+    /// Counts anew what lies where of a file that also lay, in part, at `old`.
+    fn recount(&self, cell: &Cell, old: &[Piece]) {
+        let content = cell.content.read();
+        let mut zones: BTreeSet<u32> = content.zones().into_iter().collect();
+        zones.extend(old.iter().map(|piece| piece.zone));
+        let mut state = self.state.lock();
+        for zone in zones {
+            let here = content.pieces.iter().filter(|piece| piece.zone == zone);
+            let bytes = here.map(|piece| piece.len.next_multiple_of(self.block)).sum();
+            if let Some(slot) = state.zones.get_mut(zone as usize) {
+                slot.set(cell.id, bytes);
+            }
+        }
+    }
+
+    /// Resets what is due and collects while space is short.
+    pub(super) fn tidy(&self) -> Result<()> {
+        self.reset_due();
+        while self.state.lock().wants_collection(self.options.reserve) {
+            if !self.collect()? {
+                let mut state = self.state.lock();
+                state.idle = Some(state.epoch);
+                drop(state);
+                self.room.notify_all();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Target<'_> {
+    fn leave(&mut self) {
+        if let Some(zone) = self.zone.take() {
+            self.volume.leave(zone);
+        }
+    }
+
+    /// Writes what a file has in `zone` elsewhere.
+    fn copy(&mut self, zone: u32, moved: &mut Moved) -> Result<()> {
+        let pieces = moved.cell.content.read().pieces.clone();
+        let mut fresh = Content::default();
+        let mut buffer = Vec::new();
+        for piece in pieces {
+            if piece.zone != zone {
+                fresh.push(piece.zone, piece.at, piece.len);
+                continue;
+            }
+            let mut done = 0;
+            while done < piece.len {
+                let part = usize::try_from(piece.len - done).unwrap_or(COPY).min(COPY);
+                let block = self.volume.block as usize;
+                buffer.resize(part.next_multiple_of(block), 0);
+                read(self.volume, zone, piece.at + done, &mut buffer)?;
+                if let Some(padding) = buffer.get_mut(part..) {
+                    padding.fill(0);
+                }
+                let placed = self.write(&moved.cell, &buffer, part as u64, &mut fresh);
+                moved.pieces.clone_from(&fresh.pieces);
+                placed?;
+                done += part as u64;
+            }
+        }
+        moved.pieces = fresh.pieces;
+        Ok(())
+    }
+
+    /// Writes whole blocks, of which `data` bytes belong to the file.
+    fn write(&mut self, cell: &Cell, mut blocks: &[u8], mut data: u64, fresh: &mut Content) -> Result<()> {
+        let volume = self.volume;
+        let mut attempts = 0;
+        while !blocks.is_empty() {
+            let zone = self.zone(cell)?;
+            let Some(head) = volume.heads.get(zone as usize) else { return Err(super::place::no_space("collect")) };
+            let capacity = volume.state.lock().zones.get(zone as usize).map_or(0, |slot| slot.capacity);
+            let mut head = head.lock();
+            let at = *head;
+            let (now, later) = blocks.split_at(blocks.len().min(usize::try_from(capacity.saturating_sub(at)).unwrap_or(usize::MAX)));
+            if now.is_empty() {
+                drop(head);
+                self.leave();
+                continue;
+            }
+            if let Err(error) = volume.device.write(zone, at, now) {
+                drop(head);
+                attempts += 1;
+                volume.end_zone(zone);
+                self.leave();
+                if attempts == ATTEMPTS {
+                    return Err(failed("collect", error));
+                }
+                continue;
+            }
+            *head += now.len() as u64;
+            let end = *head;
+            drop(head);
+            let bytes = data.min(now.len() as u64);
+            let written = Written { data: bytes, framing: 0, padding: now.len() as u64 - bytes };
+            volume.wrote(zone, cell, None, written, end);
+            fresh.push(zone, at, bytes);
+            (blocks, data) = (later, data - bytes);
+        }
+        Ok(())
+    }
+
+    fn zone(&mut self, cell: &Cell) -> Result<u32> {
+        if let Some(zone) = self.zone {
+            return Ok(zone);
+        }
+        let about = &cell.about;
+        let now = self.volume.state.lock().clock;
+        let (lifetime, level, keys) = (about.lifetime, about.level, about.keys.as_ref());
+        // What outlived its expectation is taken to live as long again.
+        let death = about.death.max(now + now.saturating_sub(about.born));
+        let life = death.saturating_sub(about.born);
+        let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life, keys })?;
+        self.zone = Some(zone);
+        Ok(zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_its_own_victim() {
+        let zone = |zone, valid, age, left| Victim { zone, capacity: 1000, valid, age, left };
+        // Nearly empty and fresh; half empty, old, about to die; half empty, of middle age, to live on; nothing to gain.
+        let zones = [zone(1, 100, 10, 500), zone(2, 500, 900, 2), zone(3, 500, 500, 90_000), zone(4, 990, 90_000, 90_000)];
+        let table = [(Collection::Greedy, 1), (Collection::CostBenefit, 2), (Collection::Lifetime, 3)];
+        for (rule, victim) in table {
+            assert_eq!(rule.victim(&zones), Some(victim), "{}", rule.name());
+            assert_eq!(rule.victim(&zones[3..]), None, "{}: nothing to gain", rule.name());
+            assert_eq!(Collection::from_name(rule.name()), Some(rule));
+        }
+    }
+}

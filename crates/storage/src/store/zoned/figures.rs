@@ -1,0 +1,68 @@
+//! What a volume did since it was opened, for the ledger.
+
+use super::journal::JournalFigures;
+use crate::store::Cause;
+use std::collections::BTreeMap;
+
+/// Bytes that went to zones, all of them whole blocks: data, framing and padding together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of files.
+    pub data: u64,
+    /// Heads of frames.
+    pub framing: u64,
+    /// Ends of blocks that hold nothing.
+    pub padding: u64,
+}
+
+impl Written {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.data + self.framing + self.padding
+    }
+
+    pub(super) fn add(&mut self, other: Written) {
+        self.data += other.data;
+        self.framing += other.framing;
+        self.padding += other.padding;
+    }
+}
+
+/// Counters of one opening of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// What the host wrote, by the cause in the hint.
+    pub host: BTreeMap<Cause, Written>,
+    /// What the collector wrote again.
+    pub moved: Written,
+    /// Zones that the collector emptied.
+    pub collected: u64,
+    /// Resets of zones of files.
+    pub resets: u64,
+    /// Capacity that had not been written when its zone was reset, bytes.
+    pub reset_unwritten: u64,
+    /// Zones finished early.
+    pub finishes: u64,
+    /// Capacity lost by that, bytes: the drive writes it.
+    pub finish_padding: u64,
+    /// Zones in which a write failed.
+    pub failed_zones: u64,
+    /// How often a writer had to wait for room.
+    pub waits: u64,
+    /// How often a file went where its policy would not have put it, because there was nothing else.
+    pub fallbacks: u64,
+    /// The metadata log.
+    pub journal: JournalFigures,
+}
+
+impl Figures {
+    /// Everything that was written to zones of files by the host's wish, bytes.
+    pub fn host_total(&self) -> u64 {
+        self.host.values().map(Written::total).sum()
+    }
+
+    /// Everything that was written to the drive, bytes, without what it pads by itself.
+    pub fn device_total(&self) -> u64 {
+        self.host_total() + self.moved.total() + self.journal.bytes
+    }
+}

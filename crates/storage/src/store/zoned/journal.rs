@@ -1,0 +1,357 @@
+//! The metadata log: two regions of a few zones each, of which one counts. A region starts with a snapshot, and frames of edits follow.
+//!
+//! When a region is full, the other one is written: emptied, given a snapshot, flushed; only then is the first one emptied. A crash
+//! before the flush is fine because the old region is still whole and nothing that rests on the new one has been acknowledged; a crash
+//! after it is fine because of two whole regions that with the higher generation counts. That the snapshot fits is known before the other
+//! region is touched.
+//!
+//! A frame says how much of its region was known to be durable when it was written. A reader that meets damage looks for such a word
+//! behind it: damage below is an error, damage above is the end that a crash left, and is cut.
+
+use super::catalog::Catalog;
+use super::format::{HEAD, Kind, MetadataHead, VolumeId};
+use super::{corrupt, failed};
+use crate::store::{Result, StoreError};
+use crate::zoned::{Zone, ZoneState, ZonedDevice};
+use std::io;
+use std::sync::Arc;
+
+/// Where the metadata lies.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    /// The first zone of region 0; that of region 1 follows behind it.
+    pub(super) first: u32,
+    /// Zones per region.
+    pub(super) zones: u32,
+}
+
+/// A region has at least so many blocks.
+const BLOCKS_LEAST: u64 = 32;
+
+impl Layout {
+    /// A function of the drive's shape alone, so that the metadata is found without any.
+    pub(super) fn new(geometry: &crate::zoned::Geometry) -> Self {
+        let zones = u64::from(geometry.zones);
+        let bytes = (zones * 256 + zones.saturating_mul(geometry.zone_size) / 4096).max(BLOCKS_LEAST * u64::from(geometry.block));
+        let per_region = bytes.div_ceil(geometry.zone_size.max(1)).max(1);
+        Layout { first: geometry.conventional, zones: u32::try_from(per_region).unwrap_or(u32::MAX) }
+    }
+
+    /// The first zone for files.
+    pub(super) fn data(&self) -> u32 {
+        self.first.saturating_add(self.zones.saturating_mul(2))
+    }
+
+    fn region(&self, region: u32) -> std::ops::Range<u32> {
+        let first = self.first + region * self.zones;
+        first..first + self.zones
+    }
+}
+
+/// What the metadata log has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JournalFigures {
+    /// Bytes of frames, padding among them.
+    pub bytes: u64,
+    /// Bytes of padding.
+    pub padding: u64,
+    /// Frames of edits.
+    pub frames: u64,
+    /// Snapshots, each into the other region.
+    pub snapshots: u64,
+    /// Zones emptied.
+    pub resets: u64,
+    /// How full they were when that happened, bytes all together.
+    pub reset_bytes: u64,
+}
+
+pub(super) struct Journal {
+    device: Arc<dyn ZonedDevice>,
+    layout: Layout,
+    volume: VolumeId,
+    /// The region that counts.
+    region: u32,
+    generation: u64,
+    /// Of the last frame.
+    sequence: u64,
+    /// Bytes of the region in use.
+    end: u64,
+    durable: u64,
+    pub(super) figures: JournalFigures,
+}
+
+/// A region's zones and how far they are written.
+struct Span {
+    zones: Vec<(u32, Zone)>,
+}
+
+impl Span {
+    fn of(device: &dyn ZonedDevice, layout: &Layout, region: u32) -> Result<Span> {
+        let range = layout.region(region);
+        let found = device.report(range.start, layout.zones).map_err(|e| failed("report", e))?;
+        Ok(Span { zones: range.zip(found).collect() })
+    }
+
+    fn capacity(&self) -> u64 {
+        self.zones.iter().map(|(_, zone)| zone.capacity).sum()
+    }
+
+    /// Bytes that can be read in one piece from the start.
+    fn written(&self) -> u64 {
+        let mut total = 0;
+        for (_, zone) in &self.zones {
+            match zone.state {
+                ZoneState::Offline => break,
+                ZoneState::ReadOnly => total += zone.capacity,
+                _ => total += zone.written,
+            }
+            if zone.state != ZoneState::ReadOnly && zone.written < zone.capacity {
+                break;
+            }
+        }
+        total
+    }
+
+    /// The pieces of `length` bytes from `at` on: zone, offset in it, length.
+    fn pieces(&self, at: u64, length: u64) -> Vec<(u32, u64, usize)> {
+        let (mut start, mut pieces) = (0, Vec::new());
+        for (number, zone) in &self.zones {
+            let (from, to) = (at.max(start), (at + length).min(start + zone.capacity));
+            if from < to {
+                pieces.push((*number, from - start, (to - from) as usize));
+            }
+            start += zone.capacity;
+        }
+        pieces
+    }
+
+    /// Whole blocks from `at` on.
+    fn read(&self, device: &dyn ZonedDevice, at: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let mut done = 0;
+        for (zone, from, part) in self.pieces(at, length as u64) {
+            device.read(zone, from, &mut bytes[done..done + part]).map_err(|e| failed("read metadata", e))?;
+            done += part;
+        }
+        Ok(bytes)
+    }
+
+    /// The frame at `at` if one is there, whole: head and payload.
+    fn frame(&self, device: &dyn ZonedDevice, region: u32, at: u64) -> Result<Option<(MetadataHead, Vec<u8>)>> {
+        let (block, written) = (u64::from(device.geometry().block), self.written());
+        if at + block > written {
+            return Ok(None);
+        }
+        let first = self.read(device, at, block as usize)?;
+        let Some(head) = MetadataHead::peek(&first).filter(|head| head.region == region) else { return Ok(None) };
+        let length = HEAD as u64 + u64::from(head.length);
+        if length.next_multiple_of(block) > written - at {
+            return Ok(None);
+        }
+        let mut bytes = self.read(device, at, length.next_multiple_of(block) as usize)?;
+        bytes.truncate(length as usize);
+        if !head.verify(at, &bytes) {
+            return Ok(None);
+        }
+        bytes.drain(..HEAD);
+        Ok(Some((head, bytes)))
+    }
+}
+
+/// What a region holds.
+pub(super) struct Found {
+    pub(super) volume: VolumeId,
+    pub(super) catalog: Catalog,
+    pub(super) journal: Journal,
+    /// The log does not end where the write pointers stand: it cannot be gone on with and needs a new snapshot.
+    pub(super) torn: bool,
+}
+
+impl Journal {
+    /// The region that counts; `None` if there is no volume on the drive. An error if there was one.
+    pub(super) fn open(device: &Arc<dyn ZonedDevice>, layout: &Layout) -> Result<Option<Found>> {
+        let mut best: Option<(u32, Span, MetadataHead, Vec<u8>)> = None;
+        let mut remains = false;
+        for region in 0..2 {
+            let span = Span::of(&**device, layout, region)?;
+            remains |= span.written() > 0;
+            let Some((head, payload)) = span.frame(&**device, region, 0)? else { continue };
+            let starts = head.kind == Kind::Snapshot && head.generation == head.sequence;
+            if starts && best.as_ref().is_none_or(|(_, _, other, _)| other.generation < head.generation) {
+                best = Some((region, span, head, payload));
+            }
+        }
+        match best {
+            Some((region, span, head, payload)) => Self::replay(device, layout, region, &span, &head, &payload).map(Some),
+            None if remains => Err(corrupt("neither region of the metadata holds a whole snapshot: no volume, or a damaged one")),
+            None => Ok(None),
+        }
+    }
+
+    fn replay(
+        device: &Arc<dyn ZonedDevice>,
+        layout: &Layout,
+        region: u32,
+        span: &Span,
+        first: &MetadataHead,
+        snapshot: &[u8],
+    ) -> Result<Found> {
+        let block = u64::from(device.geometry().block);
+        let step = |payload: usize| ((HEAD + payload) as u64).next_multiple_of(block);
+        let mut catalog = Catalog::read(snapshot, device.geometry(), layout.zones).map_err(corrupt)?;
+        let (mut end, mut sequence) = (step(snapshot.len()), first.sequence);
+        let follows = |head: &MetadataHead| head.volume == first.volume && head.generation == first.generation && head.kind == Kind::Edits;
+        while let Some((head, payload)) = span.frame(&**device, region, end)? {
+            if !follows(&head) || head.sequence != sequence + 1 {
+                break;
+            }
+            catalog.apply_all(&payload).map_err(corrupt)?;
+            sequence = head.sequence;
+            end += step(payload.len());
+        }
+        for at in (end + block..span.written()).step_by(block as usize) {
+            if let Some((head, _)) = span.frame(&**device, region, at)?
+                && follows(&head)
+                && head.durable > end
+            {
+                return Err(corrupt(&format!("metadata region {region} is damaged at byte {end}, which was durable")));
+            }
+        }
+        let (mut left, mut torn) = (end, false);
+        for (_, zone) in &span.zones {
+            let due = left.min(zone.capacity);
+            left -= due;
+            torn |= zone.written != due || matches!(zone.state, ZoneState::ReadOnly | ZoneState::Offline);
+        }
+        let journal = Journal {
+            device: Arc::clone(device),
+            layout: layout.clone(),
+            volume: first.volume,
+            region,
+            generation: first.generation,
+            sequence,
+            end,
+            durable: end,
+            figures: JournalFigures::default(),
+        };
+        Ok(Found { volume: first.volume, catalog, journal, torn })
+    }
+
+    /// The log of a new volume, whose first [`Journal::roll`] goes into region 0.
+    pub(super) fn new(device: &Arc<dyn ZonedDevice>, layout: &Layout, volume: VolumeId) -> Self {
+        let figures = JournalFigures::default();
+        let (device, layout) = (Arc::clone(device), layout.clone());
+        Journal { device, layout, volume, region: 1, generation: 0, sequence: 0, end: 0, durable: 0, figures }
+    }
+
+    /// Of the last frame.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Bytes of the region in use.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// A flush that began when the log ended at `end` of this generation has succeeded.
+    pub(super) fn flushed(&mut self, generation: u64, end: u64) {
+        if generation == self.generation {
+            self.durable = self.durable.max(end);
+        }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The largest snapshot that fits the smaller region, bytes.
+    pub(super) fn snapshot_limit(&self) -> Result<usize> {
+        let mut least = u64::MAX;
+        for region in 0..2 {
+            least = least.min(Span::of(&*self.device, &self.layout, region)?.capacity());
+        }
+        Ok(usize::try_from(least).unwrap_or(usize::MAX).saturating_sub(HEAD))
+    }
+
+    fn head(&self, kind: Kind, payload: &[u8]) -> Result<MetadataHead> {
+        let length = u32::try_from(payload.len()).map_err(|_| corrupt("metadata longer than 4 GiB"))?;
+        let (volume, region, generation) = (self.volume, self.region, self.generation);
+        Ok(MetadataHead { volume, region, kind, generation, sequence: self.sequence + 1, durable: self.durable, length })
+    }
+
+    /// Appends a frame of edits. False, and nothing is written, if the region has no room for it.
+    pub(super) fn append(&mut self, edits: &[u8]) -> Result<bool> {
+        let block = self.device.geometry().block as usize;
+        let span = Span::of(&*self.device, &self.layout, self.region)?;
+        let frame = self.head(Kind::Edits, edits)?.frame(self.end, edits, block);
+        if self.end + frame.len() as u64 > span.capacity() {
+            return Ok(false);
+        }
+        self.write(&span, self.end, &frame)?;
+        self.end += frame.len() as u64;
+        self.sequence += 1;
+        self.figures.frames += 1;
+        self.figures.padding += (frame.len() - HEAD - edits.len()) as u64;
+        Ok(true)
+    }
+
+    fn write(&mut self, span: &Span, at: u64, frame: &[u8]) -> Result<()> {
+        let mut done = 0;
+        for (zone, from, part) in span.pieces(at, frame.len() as u64) {
+            self.device.write(zone, from, &frame[done..done + part]).map_err(|e| failed("write metadata", e))?;
+            done += part;
+        }
+        self.figures.bytes += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Starts the other region with `snapshot`, durably, and empties this one. `StorageFull`, with nothing changed, if it does not fit.
+    pub(super) fn roll(&mut self, snapshot: &[u8]) -> Result<()> {
+        let block = self.device.geometry().block as usize;
+        let (from, to) = (self.region, 1 - self.region);
+        let span = Span::of(&*self.device, &self.layout, to)?;
+        if ((HEAD + snapshot.len()).next_multiple_of(block)) as u64 > span.capacity() {
+            let why = format!("the metadata ({} bytes) does not fit a region of {} bytes", snapshot.len(), span.capacity());
+            return Err(StoreError::store("write metadata", io::Error::new(io::ErrorKind::StorageFull, why)));
+        }
+        self.empty(&span)?;
+        let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
+        let frame = head.frame(0, snapshot, block);
+        self.write(&span, 0, &frame)?;
+        self.device.flush().map_err(|e| failed("flush", e))?;
+        (self.region, self.generation, self.sequence) = (to, head.generation, head.sequence);
+        (self.end, self.durable) = (frame.len() as u64, frame.len() as u64);
+        self.figures.snapshots += 1;
+        self.figures.padding += (frame.len() - HEAD - snapshot.len()) as u64;
+        // The new region counts already; what cannot be emptied now is met again at the next change of regions.
+        drop(Span::of(&*self.device, &self.layout, from).and_then(|old| self.empty(&old)));
+        Ok(())
+    }
+
+    fn empty(&mut self, span: &Span) -> Result<()> {
+        for (number, zone) in &span.zones {
+            if zone.state != ZoneState::Empty {
+                self.device.reset(*number).map_err(|e| failed("reset", e))?;
+                self.figures.resets += 1;
+                self.figures.reset_bytes += zone.written;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the region that does not count, in case a crash undid that.
+    pub(super) fn empty_other(&mut self) -> Result<()> {
+        let old = Span::of(&*self.device, &self.layout, 1 - self.region)?;
+        self.empty(&old)
+    }
+
+    /// Empties both regions, durably: the first step of formatting.
+    pub(super) fn erase(&mut self) -> Result<()> {
+        for region in 0..2 {
+            let span = Span::of(&*self.device, &self.layout, region)?;
+            self.empty(&span)?;
+        }
+        self.device.flush().map_err(|e| failed("flush", e))
+    }
+}

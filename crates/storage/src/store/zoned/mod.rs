@@ -1,0 +1,277 @@
+//! A store on a zoned drive: files and metadata together, with no other file system. `docs/zones.md` has the idea, `docs/format.md` the
+//! bytes.
+//!
+//! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),
+//! `volume` (what is shared, and the order in which things become durable), `file` and `appender` (reading and writing), `place` (how a
+//! zone is found; `allocate` and `reset` are the policies), `collect`, `recover`, `check`.
+
+mod allocate;
+mod appender;
+mod catalog;
+mod check;
+mod collect;
+mod figures;
+mod file;
+mod format;
+mod journal;
+mod lives;
+mod place;
+mod recover;
+mod reset;
+mod volume;
+
+pub use allocate::{Allocation, Choice, Room, Want, ZoneView};
+pub use check::{ZoneEntry, ZoneMap};
+pub use collect::{Collection, Victim};
+pub use figures::{Figures, Written};
+pub use format::{KeyRange, VolumeId};
+pub use journal::JournalFigures;
+pub use reset::{Dead, Reset, Space};
+pub use volume::Condition;
+
+use super::{Appender, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
+use crate::zoned::{ZoneError, ZonedDevice};
+use appender::ZonedAppender;
+use file::{Cell, Content, Reader};
+use format::{About, KEY_PREFIX};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use volume::Volume;
+
+/// How a volume is run. None of it is kept on the drive: it may be another one each time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Which zone a file is written into.
+    pub allocation: Allocation,
+    /// When a dead zone is reset.
+    pub reset: Reset,
+    /// Which zone the collector empties first.
+    pub collection: Collection,
+    /// Empty zones that only the collector may take; at most an eighth of all are kept.
+    pub reserve: u32,
+    /// Bytes that the collector may move per byte that the host writes, while nobody waits for it.
+    pub pace: f64,
+    /// A file that its policy finds no zone for takes another one, or waits for the collector. False: it fails, as with ZenFS.
+    pub fallback: bool,
+    /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
+    pub background: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            allocation: Allocation::Sinter,
+            reset: Reset::Sinter,
+            collection: Collection::Greedy,
+            reserve: 2,
+            pace: 1.0,
+            fallback: true,
+            background: true,
+        }
+    }
+}
+
+/// An error of the drive as one of the store.
+fn failed(operation: &'static str, error: ZoneError) -> StoreError {
+    let kind = error.source.as_ref().map_or(io::ErrorKind::Other, io::Error::kind);
+    StoreError::store(operation, io::Error::new(kind, error))
+}
+
+fn corrupt(why: &str) -> StoreError {
+    StoreError::store("open", io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// The kernel's number of a lifetime; of tables of which nothing is known that of young ones.
+fn lifetime(id: FileId, hint: &Hint) -> u8 {
+    match hint.lifetime {
+        Lifetime::Unknown if id.kind == FileKind::Table => 3,
+        Lifetime::Unknown => 0,
+        Lifetime::Short => 2,
+        Lifetime::Medium => 3,
+        Lifetime::Long => 4,
+        Lifetime::Extreme => 5,
+    }
+}
+
+/// The thread that resets and collects.
+struct Keeper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Works when there is something to do. After an error there is nothing: the volume takes no more changes.
+fn keep(volume: &Volume, stop: &AtomicBool) {
+    while volume.tidy().is_ok() {
+        let mut state = volume.state.lock();
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        if state.due.is_empty() && !state.wants_collection(volume.options.reserve) {
+            volume.work.wait(&mut state);
+        }
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}
+
+/// A volume on a zoned drive. Dropping it writes what the metadata log has not got yet and ends the thread; readers and appenders go on
+/// working.
+pub struct ZonedStore {
+    volume: Arc<Volume>,
+    keeper: Keeper,
+}
+
+impl ZonedStore {
+    /// Makes an empty volume on a drive and opens it; everything on the drive is lost. `id` is to be random. `Unsupported` if the drive
+    /// has too few zones, or lets too few be active.
+    pub fn format(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
+        Self::start(recover::format(&device, id, options)?)
+    }
+
+    /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged.
+    pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
+        Self::start(recover::open(&device, options)?)
+    }
+
+    fn start(volume: Arc<Volume>) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper { stop: Arc::clone(&stop), thread: None };
+        if volume.options.background {
+            let kept = Arc::clone(&volume);
+            let thread = Builder::new().name("sinterdb-zones".into()).spawn(move || keep(&kept, &stop));
+            keeper.thread = Some(thread.map_err(|e| StoreError::store("open", e))?);
+            volume.kept.store(true, Ordering::Release);
+        }
+        Ok(ZonedStore { volume, keeper })
+    }
+
+    /// The identity it was formatted with.
+    pub fn id(&self) -> VolumeId {
+        self.volume.id
+    }
+
+    /// What it did since it was opened.
+    pub fn figures(&self) -> Figures {
+        self.volume.figures()
+    }
+
+    /// All zones as they are now.
+    pub fn map(&self) -> Result<ZoneMap> {
+        self.volume.map()
+    }
+
+    /// Verifies the metadata, the frames of logs and what is counted in memory against the drive; one line per complaint. Nothing may be
+    /// written meanwhile. Bytes of tables have their own checksums, which the engine verifies.
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.volume.check()
+    }
+
+    /// Resets dead zones that are due, and collects if space is short: what the thread does, for a store without one.
+    pub fn tidy(&self) -> Result<()> {
+        self.volume.tidy()
+    }
+
+    /// Empties the zone that the collector's rule finds worth it most; false if there is none, or no room for what lives in it.
+    pub fn collect(&self) -> Result<bool> {
+        self.volume.collect()
+    }
+}
+
+impl fmt::Debug for ZonedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.volume.state.lock();
+        let files = state.catalog.files.iter().map(|(id, record)| format!("{id}: {:?}", record.place));
+        f.debug_set().entries(files).finish()
+    }
+}
+
+impl Drop for ZonedStore {
+    fn drop(&mut self) {
+        {
+            let _state = self.volume.state.lock();
+            self.keeper.stop.store(true, Ordering::Release);
+            self.volume.kept.store(false, Ordering::Release);
+        }
+        self.volume.wake();
+        if let Some(thread) = self.keeper.thread.take()
+            && let Err(panic) = thread.join()
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        // Names that nobody synced have no promise; closing loses them no more than closing a directory would.
+        drop(self.volume.commit_durably());
+    }
+}
+
+impl Store for ZonedStore {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
+        let error = |kind: io::ErrorKind| StoreError::file("create", id, kind.into());
+        self.volume.check_alive("create").map_err(|e| StoreError { file: Some(id), ..e })?;
+        let mut state = self.volume.state.lock();
+        if state.names.contains_key(&id) {
+            return Err(error(io::ErrorKind::AlreadyExists));
+        }
+        // Half of a region stays for edits, so that deletions always find room.
+        if state.catalog.snapshot_bytes() > self.volume.snapshot_limit / 2 {
+            let why = "the metadata takes half of its region";
+            return Err(StoreError::file("create", id, io::Error::new(io::ErrorKind::StorageFull, why)));
+        }
+        let cut = |key: &[u8]| key[..key.len().min(KEY_PREFIX)].to_vec();
+        let keys = hint.key_range.as_ref().map(|(smallest, largest)| (cut(smallest), cut(largest)));
+        let (born, level, family) = (state.clock, hint.level, hint.family);
+        let death = born.saturating_add(state.lives.expect(family, level, keys.as_ref()));
+        let about = About { lifetime: lifetime(id, hint), level, family, born, death, keys };
+        let cell = Cell::new(id, about, Content::default(), false, &self.volume);
+        state.enter(Arc::clone(&cell));
+        drop(state);
+        Ok(Box::new(ZonedAppender::new(Arc::clone(&self.volume), cell, hint.cause)))
+    }
+
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
+        let cell = self.volume.state.lock().names.get(&id).cloned();
+        let cell = cell.ok_or_else(|| StoreError::file("open", id, io::ErrorKind::NotFound.into()))?;
+        Ok(Arc::new(Reader { cell, volume: Arc::clone(&self.volume) }))
+    }
+
+    fn delete(&self, id: FileId) -> Result<()> {
+        let mut state = self.volume.state.lock();
+        let cell = state.names.get(&id).cloned();
+        state.leave(cell.ok_or_else(|| StoreError::file("delete", id, io::ErrorKind::NotFound.into()))?);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<(FileId, u64)>> {
+        let cells: Vec<Arc<Cell>> = self.volume.state.lock().names.values().cloned().collect();
+        Ok(cells.iter().map(|cell| (cell.id, cell.content.read().len())).collect())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        let named = |e: StoreError| StoreError { operation: "sync names", ..e };
+        self.volume.commit_durably().map_err(named)?;
+        if !self.volume.options.background {
+            self.volume.tidy().map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Dead bytes count as free: the collector can get at them.
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        let state = self.volume.state.lock();
+        let usable = |slot: &&volume::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
+        let (mut free, mut largest) = (0u64, 0u64);
+        for slot in state.zones.iter().filter(usable) {
+            free += slot.capacity.saturating_sub(slot.valid);
+            largest = largest.max(slot.capacity);
+        }
+        Ok(Some(free.saturating_sub(u64::from(self.volume.options.reserve) * largest)))
+    }
+
+    fn lock(&self) -> Result<Box<dyn StoreLock>> {
+        self.volume.device.lock()
+    }
+}

@@ -1,0 +1,349 @@
+//! Where the next bytes go: asks the policy, and does what has to be done before its choice can be had.
+//!
+//! Active places: the drive has so many; two are for the metadata, which needs both while it changes regions. Of the others tables leave
+//! two, one for logs and one for the collector, and logs leave the collector's, if there are four at least.
+//!
+//! When no zone is to be had: one in which everything is dead is reset, or written on if most of it is unwritten; else the file goes to
+//! the open zone whose lifetime is nearest, whatever the policy says; else the writer waits while deletions are made durable and the
+//! collector works; else the medium is full. Nobody waits by asking again and again. For studies of policies that fail instead, what the
+//! policy refuses can be left refused.
+
+use super::allocate::{Choice, Room, Want, ZoneView};
+use super::failed;
+use super::figures::Written;
+use super::file::Cell;
+use super::format::{Edit, ZoneNote};
+use super::reset::{Dead, Space};
+use super::volume::{Condition, Slot, State, Volume};
+use crate::store::{Cause, FileId, Result, StoreError};
+use parking_lot::MutexGuard;
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// Active places that the metadata needs.
+pub(super) const METADATA_PLACES: u32 = 2;
+
+/// What a wait for room came to.
+enum Wait {
+    Changed,
+    Hopeless,
+}
+
+impl State {
+    pub(super) fn empty_zones(&self) -> u32 {
+        self.count(|slot| slot.condition == Condition::Empty && !slot.busy)
+    }
+
+    fn count(&self, is: impl Fn(&Slot) -> bool) -> u32 {
+        self.zones.iter().filter(|slot| is(slot)).count() as u32
+    }
+
+    fn file_zones(&self) -> u32 {
+        self.count(|slot| slot.condition != Condition::Reserved)
+    }
+
+    pub(super) fn space(&self) -> Space {
+        Space { empty: self.empty_zones(), zones: self.file_zones() }
+    }
+
+    /// Zones that may be written, for a policy.
+    pub(super) fn views(&self, tenants: bool) -> Vec<ZoneView<'_>> {
+        let open = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.condition == Condition::Open && !slot.busy && slot.room() > 0);
+        open.map(|(zone, slot)| {
+            let note = self.catalog.zones.get(zone as usize).copied().unwrap_or_default();
+            let of = |id: &FileId| self.names.get(id).map(|cell| (cell.about.level, cell.keys()));
+            ZoneView {
+                zone,
+                lifetime: note.lifetime,
+                level: note.level,
+                room: slot.room(),
+                valid: slot.valid,
+                writers: slot.writers,
+                touched: slot.touched,
+                death: slot.death,
+                life: slot.life,
+                tenants: if tenants { slot.tenants.keys().filter_map(of).collect() } else { Vec::new() },
+            }
+        })
+        .collect()
+    }
+
+    fn room(&self, want: &Want<'_>, max_active: Option<u32>, reserve: u32) -> Room {
+        let active = self.count(|slot| matches!(slot.condition, Condition::Open | Condition::Ended));
+        let token = max_active.is_none_or(|limit| {
+            let places = limit.saturating_sub(METADATA_PLACES).max(1);
+            let kept = match (want.moving, want.log) {
+                _ if places < 4 => 0,
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => 2,
+            };
+            active < places - kept
+        });
+        let empty = self.empty_zones().saturating_sub(if want.moving { 0 } else { reserve });
+        Room { token, empty: empty + self.count(Slot::is_dead), zones: self.file_zones() }
+    }
+
+    /// The empty zone to take: the least worn, or the first.
+    fn next_empty(&self, spare: bool) -> Option<u32> {
+        let empty = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.condition == Condition::Empty && !slot.busy).map(|(zone, _)| zone);
+        let wear = |zone: &u32| self.catalog.zones.get(*zone as usize).map_or(0, |note| note.resets);
+        if spare { empty.min_by_key(wear) } else { empty.min() }
+    }
+
+    /// The dead zone to use again, of those that hold an active place if so wanted: the one of which least is unwritten.
+    fn next_dead(&self, active: bool) -> Option<u32> {
+        let dead = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && (!active || slot.condition != Condition::Full));
+        dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
+    }
+
+    /// One more file is written into the zone.
+    fn settle(&mut self, zone: u32, want: &Want<'_>) {
+        let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else { return };
+        let first = slot.condition == Condition::Empty || slot.valid == 0 && slot.writers == 0;
+        slot.condition = Condition::Open;
+        slot.writers += 1;
+        self.due.retain(|due| *due != zone);
+        if first {
+            (slot.death, slot.life) = (want.death as f64, want.life as f64);
+            self.log(&Edit::Zone { zone, note: ZoneNote { lifetime: want.lifetime, level: want.level, ..note } });
+        }
+    }
+}
+
+/// The open zone to fall back to: of the nearest lifetime, logs and tables apart if that can be, the one not written for longest.
+fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<u32> {
+    let apart = |view: &ZoneView<'_>| ((view.lifetime <= 2) != (want.lifetime <= 2), view.lifetime.abs_diff(want.lifetime), view.touched);
+    zones.iter().min_by_key(|view| apart(view)).map(|view| view.zone)
+}
+
+pub(super) fn no_space(operation: &'static str) -> StoreError {
+    let why = "no zone can be written, and none can be emptied";
+    StoreError::store(operation, io::Error::new(io::ErrorKind::StorageFull, why))
+}
+
+impl Volume {
+    /// A zone to write to, in which the caller counts as a writer until [`Volume::leave`].
+    pub(super) fn acquire(&self, want: &Want<'_>) -> Result<u32> {
+        let policy = self.options.allocation;
+        let reserve = self.options.reserve;
+        let mut state = self.state.lock();
+        loop {
+            self.check_alive("append")?;
+            let views = state.views(policy.wants_tenants());
+            let room = state.room(want, self.device.geometry().max_active, reserve);
+            let choice = policy.choose(want, &views, room);
+            let fallback = closest(want, &views);
+            drop(views);
+            match choice {
+                Choice::Use(zone) => return Ok(self.settle(&mut state, zone, want)),
+                Choice::Open if room.token => {
+                    let plenty = state.empty_zones() > if want.moving { 0 } else { reserve };
+                    if let Some(zone) = state.next_empty(policy.spares_wear()).filter(|_| plenty) {
+                        return Ok(self.settle(&mut state, zone, want));
+                    }
+                    if let Some(zone) = state.next_dead(false) {
+                        if self.revive(&mut state, zone) {
+                            return Ok(self.settle(&mut state, zone, want));
+                        }
+                        continue;
+                    }
+                }
+                Choice::Finish(zone) if room.empty > 0 => {
+                    match state.next_dead(true) {
+                        Some(dead) if self.revive(&mut state, dead) => return Ok(self.settle(&mut state, dead, want)),
+                        Some(_) => {}
+                        None => self.finish_zone(&mut state, zone),
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(zone) = fallback.filter(|_| self.options.fallback || want.moving) {
+                state.figures.fallbacks += 1;
+                return Ok(self.settle(&mut state, zone, want));
+            }
+            if want.moving && room.token && self.options.fallback {
+                // The reserve is for this, also where the policy moves nothing to new zones.
+                if let Some(zone) = state.next_empty(policy.spares_wear()) {
+                    return Ok(self.settle(&mut state, zone, want));
+                }
+            }
+            if want.moving || matches!(self.wait_for_room(&mut state)?, Wait::Hopeless) {
+                return Err(no_space("append"));
+            }
+        }
+    }
+
+    /// True if the dead zone can be written on as it is, because less than half of it is written; else it is reset.
+    fn revive(&self, state: &mut MutexGuard<'_, State>, zone: u32) -> bool {
+        let spacious = state.zones.get(zone as usize).is_some_and(|slot| slot.room() * 2 > slot.capacity);
+        if !spacious {
+            self.reset_zones(state, &[zone]);
+        }
+        spacious
+    }
+
+    fn settle(&self, state: &mut State, zone: u32, want: &Want<'_>) -> u32 {
+        state.settle(zone, want);
+        self.work.notify_one();
+        zone
+    }
+
+    /// Lets deletions become durable and the collector work.
+    fn wait_for_room(&self, state: &mut MutexGuard<'_, State>) -> Result<Wait> {
+        state.figures.waits += 1;
+        let epoch = state.epoch;
+        if state.has_leaving() {
+            MutexGuard::unlocked(state, || self.commit_durably())?;
+            if state.epoch != epoch {
+                return Ok(Wait::Changed);
+            }
+        }
+        if !self.options.fallback {
+            return Ok(Wait::Hopeless);
+        }
+        if !self.kept.load(Ordering::Acquire) {
+            return Ok(if MutexGuard::unlocked(state, || self.collect())? { Wait::Changed } else { Wait::Hopeless });
+        }
+        state.waiting += 1;
+        self.work.notify_all();
+        while state.epoch == epoch && state.idle != Some(epoch) && self.kept.load(Ordering::Acquire) && self.check_alive("append").is_ok() {
+            self.room.wait(state);
+        }
+        state.waiting -= 1;
+        Ok(if state.epoch == epoch { Wait::Hopeless } else { Wait::Changed })
+    }
+
+    /// The caller does not write into the zone any more.
+    pub(super) fn leave(&self, zone: u32) {
+        let mut state = self.state.lock();
+        if let Some(slot) = state.zones.get_mut(zone as usize) {
+            slot.writers -= 1;
+        }
+        self.consider(&mut state, zone);
+        state.stir();
+        drop(state);
+        self.room.notify_all();
+    }
+
+    /// `written` bytes of a file went into a zone, whose write pointer is now at `end`. `cause`: `None` for the collector.
+    pub(super) fn wrote(&self, zone: u32, cell: &Cell, cause: Option<Cause>, written: Written, end: u64) {
+        let mut state = self.state.lock();
+        let total = written.total();
+        let zone_size = self.device.geometry().zone_size as f64;
+        match cause {
+            Some(cause) => {
+                state.clock += total;
+                state.credit = (state.credit + total as f64 * self.options.pace).min(zone_size);
+                state.figures.host.entry(cause).or_default().add(written);
+            }
+            None => {
+                state.credit = (state.credit - total as f64).max(-zone_size);
+                state.figures.moved.add(written);
+            }
+        }
+        let clock = state.clock;
+        if let Some(slot) = state.zones.get_mut(zone as usize) {
+            slot.add(cell.id, total, &cell.about);
+            slot.touched = clock;
+            slot.written = slot.written.max(end);
+            if slot.written == slot.capacity {
+                slot.condition = Condition::Full;
+            }
+        }
+    }
+
+    /// A write into the zone failed: it is not written any more.
+    pub(super) fn end_zone(&self, zone: u32) {
+        let mut state = self.state.lock();
+        match state.zones.get_mut(zone as usize) {
+            Some(slot) if slot.condition == Condition::Open && !slot.busy => slot.busy = true,
+            // Another of its writers was here.
+            _ => return,
+        }
+        state.figures.failed_zones += 1;
+        let finished = MutexGuard::unlocked(&mut state, || self.device.finish(zone));
+        if let Some(slot) = state.zones.get_mut(zone as usize) {
+            slot.busy = false;
+            slot.condition = if finished.is_ok() { Condition::Full } else { Condition::Ended };
+        }
+    }
+
+    /// If all in the zone is dead and the policy says so, it will be reset.
+    pub(super) fn consider(&self, state: &mut State, zone: u32) {
+        let Some(slot) = state.zones.get(zone as usize).filter(|slot| slot.is_dead()) else { return };
+        let space = state.space();
+        let lifetime = state.catalog.zones.get(zone as usize).map_or(0, |note| note.lifetime);
+        let written = if slot.condition == Condition::Open { slot.written } else { slot.capacity };
+        let dead = Dead { lifetime, capacity: slot.capacity, written };
+        if self.options.reset.is_due(dead, space) && !state.due.contains(&zone) {
+            state.due.push(zone);
+        }
+    }
+
+    /// Resets what is due; dead zones that were left are asked about again, since space may have become short.
+    pub(super) fn reset_due(&self) {
+        let mut state = self.state.lock();
+        for zone in 0..state.zones.len() as u32 {
+            self.consider(&mut state, zone);
+        }
+        let due = std::mem::take(&mut state.due);
+        if !due.is_empty() {
+            self.reset_zones(&mut state, &due);
+        }
+    }
+
+    /// Resets those of the zones that are dead, unless what is known to be dead may come back with the metadata.
+    fn reset_zones(&self, state: &mut MutexGuard<'_, State>, zones: &[u32]) {
+        if self.check_alive("reset").is_err() {
+            return;
+        }
+        let mut taken: Vec<u32> = Vec::new();
+        for &zone in zones {
+            if let Some(slot) = state.zones.get_mut(zone as usize).filter(|slot| slot.is_dead()) {
+                slot.busy = true;
+                taken.push(zone);
+            }
+        }
+        let outcomes: Vec<(u32, bool)> = MutexGuard::unlocked(state, || {
+            let reset = |zone: u32| {
+                let done = self.device.reset(zone).is_ok();
+                if let Some(head) = self.heads.get(zone as usize).filter(|_| done) {
+                    *head.lock() = 0;
+                }
+                (zone, done)
+            };
+            taken.into_iter().map(reset).collect()
+        });
+        for (zone, done) in outcomes {
+            let Some(slot) = state.zones.get_mut(zone as usize) else { continue };
+            slot.busy = false;
+            if !done {
+                slot.condition = Condition::ReadOnly;
+                continue;
+            }
+            let unwritten = if slot.condition == Condition::Full { 0 } else { slot.capacity - slot.written };
+            (slot.condition, slot.written) = (Condition::Empty, 0);
+            state.figures.resets += 1;
+            state.figures.reset_unwritten += unwritten;
+            let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
+            state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
+        }
+        state.stir();
+        self.room.notify_all();
+    }
+
+    fn finish_zone(&self, state: &mut MutexGuard<'_, State>, zone: u32) {
+        let Some(slot) = state.zones.get_mut(zone as usize) else { return };
+        slot.busy = true;
+        let outcome = MutexGuard::unlocked(state, || self.device.finish(zone).map_err(|e| failed("finish", e)));
+        let Some(slot) = state.zones.get_mut(zone as usize) else { return };
+        slot.busy = false;
+        let padding = slot.capacity - slot.written;
+        slot.condition = if outcome.is_ok() { Condition::Full } else { Condition::Ended };
+        state.figures.finishes += 1;
+        state.figures.finish_padding += padding;
+        self.consider(state, zone);
+    }
+}

@@ -1,0 +1,291 @@
+//! Making and opening a volume.
+//!
+//! To open one is to read its metadata and ask the drive where its write pointers are. What the metadata says of a table beyond a write
+//! pointer was never acknowledged and is cut. Logs that were being written are read from where the metadata says that they began, frame
+//! by frame. If anything was cut or a log was open, a new snapshot says so before anything else is written: a crash before it is whole is
+//! fine because the same metadata leads to the same cuts again.
+
+use super::catalog::{Catalog, Record};
+use super::file::{Cell, Content, HOLE};
+use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId};
+use super::journal::{Journal, Layout};
+use super::place::METADATA_PLACES;
+use super::volume::{Condition, Slot, State, Volume};
+use super::{Options, corrupt, failed};
+use crate::store::{FileId, Result, StoreError};
+use crate::zoned::{Geometry, ZoneState, ZonedDevice};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes that are read at once while logs are looked for.
+const WINDOW: usize = 1 << 20;
+
+/// A volume needs so many zones beside its metadata.
+const ZONES_LEAST: u32 = 3;
+
+fn unfit(why: String) -> StoreError {
+    StoreError::store("open", io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
+/// Whether a volume can live on such a drive.
+fn layout(geometry: &Geometry) -> Result<Layout> {
+    let layout = Layout::new(geometry);
+    if layout.data().saturating_add(ZONES_LEAST) > geometry.zones {
+        let why = format!("{} zones are too few: {} are for metadata, and files need {ZONES_LEAST}", geometry.zones, layout.data());
+        return Err(unfit(why));
+    }
+    if let Some(limit) = geometry.max_active.filter(|limit| *limit <= METADATA_PLACES) {
+        return Err(unfit(format!("only {limit} zones may be active; the metadata needs {METADATA_PLACES} and files one")));
+    }
+    Ok(layout)
+}
+
+/// The zones as the drive reports them.
+fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
+    let found = device.report(0, device.geometry().zones).map_err(|e| failed("report", e))?;
+    let slot = |(number, zone): (u32, crate::zoned::Zone)| {
+        let condition = match zone.state {
+            _ if number < layout.data() => Condition::Reserved,
+            ZoneState::Empty => Condition::Empty,
+            ZoneState::Full => Condition::Full,
+            ZoneState::ReadOnly => Condition::ReadOnly,
+            ZoneState::Offline => Condition::Offline,
+            ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen | ZoneState::Closed => Condition::Open,
+        };
+        let written = match condition {
+            Condition::Full | Condition::ReadOnly => zone.capacity,
+            Condition::Offline => 0,
+            _ => zone.written,
+        };
+        let (tenants, capacity) = (BTreeMap::new(), zone.capacity);
+        Slot { condition, capacity, written, tenants, valid: 0, writers: 0, busy: false, stuck: false, touched: 0, death: 0.0, life: 0.0 }
+    };
+    Ok((0u32..).zip(found).map(slot).collect())
+}
+
+/// Makes an empty volume; everything on the drive is lost.
+pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
+    let layout = layout(device.geometry())?;
+    let mut journal = Journal::new(device, &layout, id);
+    // First and durably: metadata never points to zones that are emptied below.
+    journal.erase()?;
+    for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
+        if matches!(slot.condition, Condition::Open | Condition::Full) {
+            device.reset(number).map_err(|e| failed("reset", e))?;
+        }
+    }
+    device.flush().map_err(|e| failed("flush", e))?;
+    let catalog = Catalog::new(device.geometry().zones);
+    journal.roll(&catalog.snapshot(device.geometry(), layout.zones))?;
+    let state = State::new(catalog, slots(&**device, &layout)?);
+    Ok(Arc::new(Volume::new(Arc::clone(device), id, layout, options, state, journal)?))
+}
+
+/// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if it is damaged.
+pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Arc<Volume>> {
+    let layout = layout(device.geometry())?;
+    let Some(mut found) = Journal::open(device, &layout)? else {
+        return Err(StoreError::store("open", io::Error::new(io::ErrorKind::NotFound, "there is no volume on this drive")));
+    };
+    let slots = slots(&**device, &layout)?;
+    let finder = Finder { device: &**device, volume: found.volume, catalog: &found.catalog, slots: &slots };
+    let mut files = Vec::new();
+    for (&id, record) in &found.catalog.files {
+        files.push((id, record.about.clone(), if Cell::framed(id) { finder.log(id, record)? } else { finder.table(id, record)? }));
+    }
+    if !found.torn {
+        found.journal.empty_other()?;
+    }
+    let state = State::new(found.catalog, slots);
+    let volume = Arc::new(Volume::new(Arc::clone(device), found.volume, layout, options, state, found.journal)?);
+    let mut changed = found.torn;
+    {
+        let mut state = volume.state.lock();
+        let now = state.clock;
+        for (id, about, file) in files {
+            for (zone, bytes) in file.occupied {
+                if let Some(slot) = state.zones.get_mut(zone as usize) {
+                    slot.add(id, bytes, &about);
+                    slot.touched = now;
+                }
+            }
+            if let Some(place) = file.place {
+                state.lies(id, place);
+                changed = true;
+            }
+            state.names.insert(id, Cell::new(id, about, file.content, true, &volume));
+        }
+    }
+    if changed {
+        volume.checkpoint()?;
+    }
+    volume.reset_due();
+    Ok(volume)
+}
+
+/// A file as found.
+struct File {
+    content: Content,
+    /// Bytes by zone, whole blocks.
+    occupied: BTreeMap<u32, u64>,
+    /// What the metadata is to say of it, if not what it says.
+    place: Option<Place>,
+}
+
+/// A frame of a log as found.
+struct Frame {
+    head: DataHead,
+    zone: u32,
+    at: u64,
+}
+
+pub(super) struct Finder<'a> {
+    pub(super) device: &'a dyn ZonedDevice,
+    pub(super) volume: VolumeId,
+    pub(super) catalog: &'a Catalog,
+    pub(super) slots: &'a [Slot],
+}
+
+impl Finder<'_> {
+    fn block(&self) -> u64 {
+        u64::from(self.device.geometry().block)
+    }
+
+    fn slot(&self, id: FileId, range: &Range) -> Result<&Slot> {
+        let slot = self.slots.get(range.zone as usize).filter(|slot| slot.condition != Condition::Reserved);
+        let fits = |slot: &&Slot| range.at.is_multiple_of(self.block()) && range.at <= slot.capacity;
+        slot.filter(fits).ok_or_else(|| corrupt(&format!("{id} lies at byte {} of zone {}, where no file can lie", range.at, range.zone)))
+    }
+
+    fn table(&self, id: FileId, record: &Record) -> Result<File> {
+        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None };
+        for range in &record.place.ranges {
+            if range.zone == HOLE {
+                file.content.push(HOLE, 0, range.len);
+                continue;
+            }
+            let slot = self.slot(id, range)?;
+            if slot.condition == Condition::Offline {
+                file.content.push(HOLE, 0, range.len);
+                continue;
+            }
+            let there = range.len.min(slot.written.saturating_sub(range.at));
+            if there > 0 {
+                file.content.push(range.zone, range.at, there);
+                *file.occupied.entry(range.zone).or_default() += there.next_multiple_of(self.block());
+            }
+            if there < range.len {
+                break;
+            }
+        }
+        let ranges = file.content.ranges();
+        let known: u64 = record.place.ranges.iter().map(|range| range.len).fold(0, u64::saturating_add);
+        if file.content.written < known {
+            file.place = Some(Place { sealed: true, length: file.content.written, ranges });
+        }
+        Ok(file)
+    }
+
+    /// Bytes of a log that can be read.
+    pub(super) fn log_length(&self, id: FileId, record: &Record) -> Result<u64> {
+        let file = self.log(id, record)?;
+        let holes = file.content.pieces.iter().filter(|piece| piece.zone == HOLE).map(|piece| piece.len);
+        Ok(file.content.written - holes.sum::<u64>())
+    }
+
+    fn log(&self, id: FileId, record: &Record) -> Result<File> {
+        let mut frames = Vec::new();
+        for range in &record.place.ranges {
+            self.frames(id, range, &mut frames)?;
+        }
+        frames.sort_by_key(|frame| (frame.head.offset, std::cmp::Reverse(frame.head.length)));
+        let sealed = record.place.sealed;
+        let durable = frames.iter().map(|frame| frame.head.synced).max().unwrap_or(0).max(if sealed { record.place.length } else { 0 });
+        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None };
+        let content = &mut file.content;
+        let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+        for frame in &frames {
+            let (offset, length) = (frame.head.offset, u64::from(frame.head.length));
+            if offset > content.written {
+                if durable <= content.written {
+                    break;
+                }
+                content.push(HOLE, 0, offset - content.written);
+            }
+            let known = content.written - offset;
+            if known >= length {
+                continue;
+            }
+            content.push(frame.zone, frame.at + HEAD as u64 + known, length - known);
+            let whole = (HEAD as u64 + length).next_multiple_of(self.block());
+            *file.occupied.entry(frame.zone).or_default() += whole;
+            let end = ends.entry(frame.zone).or_default();
+            *end = (*end).max(frame.at + whole);
+        }
+        if content.written < durable {
+            content.push(HOLE, 0, durable - content.written);
+        }
+        if !sealed {
+            let ranges = record.place.ranges.iter().filter_map(|range| {
+                let end = *ends.get(&range.zone)?;
+                let end = end.min(range.at.saturating_add(range.len));
+                (end > range.at).then_some(Range { len: end - range.at, ..*range })
+            });
+            file.place = Some(Place { sealed: true, length: content.written, ranges: ranges.collect() });
+        }
+        Ok(file)
+    }
+
+    /// The whole frames of a log in a range of a zone.
+    fn frames(&self, id: FileId, range: &Range, found: &mut Vec<Frame>) -> Result<()> {
+        let slot = self.slot(id, range)?;
+        let resets = self.catalog.zones.get(range.zone as usize).map_or(0, |note| note.resets);
+        let salt = Salt::new(self.volume, range.zone, resets);
+        let end = if range.len == OPEN { slot.written } else { range.at.saturating_add(range.len).min(slot.written) };
+        let mut at = range.at;
+        let mut window = Window { device: self.device, zone: range.zone, end, start: 0, bytes: Vec::new() };
+        while at < end {
+            let head = DataHead::decode(salt, at, window.bytes(at, HEAD)?);
+            let Some((head, check)) = head.filter(|(head, _)| HEAD as u64 + u64::from(head.length) <= end - at) else {
+                at += self.block();
+                continue;
+            };
+            let whole = (HEAD + head.length as usize).next_multiple_of(self.block() as usize);
+            let data = window.bytes(at, HEAD + head.length as usize)?.get(HEAD..HEAD + head.length as usize);
+            let good = data.is_some_and(|data| salt.checksum(at + HEAD as u64, data) == check);
+            if good && head.file == id {
+                found.push(Frame { head, zone: range.zone, at });
+            }
+            // The head was right, so the next frame is behind this one, whether the data is right or not.
+            at += whole as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a zone ahead.
+struct Window<'a> {
+    device: &'a dyn ZonedDevice,
+    zone: u32,
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// Bytes from `at` on, which is below the end: `length` of them, or fewer at the end.
+    fn bytes(&mut self, at: u64, length: usize) -> Result<&[u8]> {
+        let there = self.start + self.bytes.len() as u64;
+        if at < self.start || at + length as u64 > there && there < self.end || self.bytes.is_empty() {
+            let block = self.device.geometry().block as usize;
+            let wanted = length.next_multiple_of(block).max(WINDOW).min((self.end - at) as usize);
+            self.bytes.resize(wanted, 0);
+            self.start = at;
+            self.device.read(self.zone, at, &mut self.bytes).map_err(|e| failed("read", e))?;
+        }
+        let skip = (at - self.start) as usize;
+        let rest = self.bytes.get(skip..).unwrap_or_default();
+        Ok(&rest[..rest.len().min(length)])
+    }
+}

@@ -1,0 +1,262 @@
+//! An emulated drive in two files: a sparse one with the bytes of all zones, zone after zone, and beside it (`.zones` added to the name)
+//! one with their states.
+//!
+//! The second file, numbers little-endian, every checksum XXH3 with 64 bits:
+//!
+//! * at 0, the header, 48 bytes: `SINTZONE`; version 1, block, zones, conventional zones (u32 each); size of a zone (u64); limits of open
+//!   and of active zones (u32 each, all ones for none); checksum of these 40 bytes (u64);
+//! * at 512, 24 bytes: the boot of the machine at which the drive was opened last (16 bytes), checksum;
+//! * at 4096 + 64 z, zone z: its state, whether it is known to be full after a power cut (u8 each), two zero bytes, resets (u32); capacity,
+//!   bytes written, bytes that are durable, the count at which it was opened, 16 zero bytes (u64 each), checksum with z as its seed.
+//!
+//! 1. A record is written in place whenever its zone changes. It lies within one sector, so that it is the old one or the new one.
+//! 2. When a process dies, the kernel has all that was written: both files are right. When the machine dies, bytes that were not flushed
+//!    may be gone although a record counts them; the boot differs then, and the drive opens with what is durable. A drive may lose that.
+//! 3. A flush syncs the bytes, then raises the durable counts, then syncs those.
+//! 4. A reset syncs its record before the bytes go, since a record must never count bytes that are gone.
+
+use super::rules::Record;
+use crate::zoned::{Geometry, ZoneState, sys};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+const MAGIC: &[u8; 8] = b"SINTZONE";
+const VERSION: u32 = 1;
+const HEADER: usize = 48;
+const BOOT_AT: u64 = 512;
+const RECORDS_AT: u64 = 4096;
+const RECORD: usize = 64;
+
+/// Identifies a boot of the machine.
+pub(super) type Boot = [u8; 16];
+
+/// What the drive can be sure to find of a zone after the machine lost its power.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Durable {
+    pub(super) data: u64,
+    pub(super) full: bool,
+}
+
+/// Both files of a drive, held for one process.
+#[derive(Debug)]
+pub(super) struct Image {
+    bytes: File,
+    states: File,
+    zone_size: u64,
+}
+
+/// A drive as it was found: its files, its shape and its zones.
+pub(super) type Opened = (Image, Geometry, Vec<(Record, Durable)>);
+
+fn invalid(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
+
+fn states_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".zones");
+    PathBuf::from(name)
+}
+
+/// This boot, as Linux tells it.
+pub(super) fn this_boot() -> io::Result<Boot> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let digits: Vec<u8> = text.bytes().filter_map(|byte| char::from(byte).to_digit(16)).map(|digit| digit as u8).collect();
+    let mut boot = Boot::default();
+    for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    Ok(boot)
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(std::fs::TryLockError::Error(e)) => Err(e),
+    }
+}
+
+impl Image {
+    /// Makes both files, which must not exist. The header comes last: without it there is no drive.
+    pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
+        let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let bytes = create(path)?;
+        bytes.set_len(geometry.bytes())?;
+        let states = create(&states_path(path))?;
+        lock(&states)?;
+        let image = Image { bytes, states, zone_size: geometry.zone_size };
+        for (zone, record) in (0..).zip(records) {
+            image.write_record(zone, record, Durable::default())?;
+        }
+        image.write_boot(&this_boot()?)?;
+        image.states.sync_all()?;
+        image.states.write_all_at(&header(geometry), 0)?;
+        image.states.sync_all()?;
+        image.bytes.sync_all()?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()?;
+        Ok(image)
+    }
+
+    /// Opens a drive. If the machine was started since (`boot` is another), it is left with what was durable.
+    pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
+        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+        let states = open(&states_path(path))?;
+        lock(&states)?;
+        let mut bytes = [0; HEADER];
+        states.read_exact_at(&mut bytes, 0)?;
+        let geometry = parse_header(&bytes)?;
+        let image = Image { bytes: open(path)?, states, zone_size: geometry.zone_size };
+        if image.bytes.metadata()?.len() < geometry.bytes() {
+            return Err(invalid("the file with the bytes is too short"));
+        }
+        let power_cut = image.read_boot()? != *boot;
+        let mut zones = Vec::new();
+        for zone in 0..geometry.zones {
+            let mut bytes = [0; RECORD];
+            image.states.read_exact_at(&mut bytes, record_at(zone))?;
+            let (record, durable) =
+                parse_record(&bytes, zone, &geometry).ok_or_else(|| invalid(format!("the record of zone {zone} is damaged")))?;
+            let record = if power_cut { after_power_cut(record, durable) } else { record.after_power_cycle() };
+            image.write_record(zone, &record, durable)?;
+            zones.push((record, durable));
+        }
+        // Only now: what the records said before must not be taken for something that this boot wrote.
+        image.states.sync_data()?;
+        image.write_boot(boot)?;
+        image.states.sync_data()?;
+        Ok((image, geometry, zones))
+    }
+
+    pub(super) fn write_record(&self, zone: u32, record: &Record, durable: Durable) -> io::Result<()> {
+        self.states.write_all_at(&record_bytes(zone, record, durable), record_at(zone))
+    }
+
+    fn write_boot(&self, boot: &Boot) -> io::Result<()> {
+        self.states.write_all_at(&[&boot[..], &xxh3_64(boot).to_le_bytes()].concat(), BOOT_AT)
+    }
+
+    fn read_boot(&self) -> io::Result<Boot> {
+        let mut bytes = [0; 24];
+        self.states.read_exact_at(&mut bytes, BOOT_AT)?;
+        let boot: Boot = std::array::from_fn(|i| bytes[i]);
+        if u64_at(&bytes, 16) != xxh3_64(&boot) {
+            return Err(invalid("the boot at which the drive was opened last is damaged"));
+        }
+        Ok(boot)
+    }
+
+    pub(super) fn sync_states(&self) -> io::Result<()> {
+        self.states.sync_data()
+    }
+
+    pub(super) fn sync_bytes(&self) -> io::Result<()> {
+        self.bytes.sync_data()
+    }
+
+    pub(super) fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.write_all_at(bytes, u64::from(zone) * self.zone_size + at)
+    }
+
+    pub(super) fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.bytes.read_exact_at(buffer, u64::from(zone) * self.zone_size + at)
+    }
+
+    /// Gives the zone's room back to the file system. Where that cannot be done the old bytes stay, behind the write pointer.
+    pub(super) fn discard(&self, zone: u32) {
+        sys::punch_hole(&self.bytes, u64::from(zone) * self.zone_size, self.zone_size);
+    }
+}
+
+fn after_power_cut(record: Record, durable: Durable) -> Record {
+    if matches!(record.state, ZoneState::ReadOnly | ZoneState::Offline) {
+        return record;
+    }
+    let state = match durable {
+        Durable { full: true, .. } => ZoneState::Full,
+        Durable { data: 0, .. } => ZoneState::Empty,
+        _ => ZoneState::Closed,
+    };
+    Record { state, data: durable.data, ..record }
+}
+
+fn header(geometry: &Geometry) -> [u8; HEADER] {
+    let limit = |limit: Option<u32>| limit.unwrap_or(u32::MAX).to_le_bytes();
+    let mut bytes = Vec::with_capacity(HEADER);
+    bytes.extend_from_slice(MAGIC);
+    for number in [VERSION, geometry.block, geometry.zones, geometry.conventional] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(&geometry.zone_size.to_le_bytes());
+    bytes.extend_from_slice(&limit(geometry.max_open));
+    bytes.extend_from_slice(&limit(geometry.max_active));
+    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+    std::array::from_fn(|i| bytes[i])
+}
+
+fn parse_header(bytes: &[u8; HEADER]) -> io::Result<Geometry> {
+    if &bytes[..8] != MAGIC {
+        return Err(invalid("not an emulated drive, or its making did not come to an end"));
+    }
+    if u64_at(bytes, 40) != xxh3_64(&bytes[..40]) {
+        return Err(invalid("the header is damaged"));
+    }
+    if u32_at(bytes, 8) != VERSION {
+        return Err(invalid(format!("version {} is not known", u32_at(bytes, 8))));
+    }
+    let limit = |at| Some(u32_at(bytes, at)).filter(|limit| *limit != u32::MAX);
+    Ok(Geometry {
+        block: u32_at(bytes, 12),
+        zones: u32_at(bytes, 16),
+        conventional: u32_at(bytes, 20),
+        zone_size: u64_at(bytes, 24),
+        max_open: limit(32),
+        max_active: limit(36),
+    })
+}
+
+fn record_at(zone: u32) -> u64 {
+    RECORDS_AT + u64::from(zone) * RECORD as u64
+}
+
+fn record_bytes(zone: u32, record: &Record, durable: Durable) -> [u8; RECORD] {
+    let state = ZoneState::ALL.iter().position(|state| *state == record.state).unwrap_or(0);
+    let mut bytes = [0; RECORD];
+    bytes[0] = state as u8;
+    bytes[1] = u8::from(durable.full);
+    bytes[4..8].copy_from_slice(&record.resets.to_le_bytes());
+    for (i, number) in [record.capacity, record.data, durable.data, record.opened].into_iter().enumerate() {
+        bytes[8 + 8 * i..16 + 8 * i].copy_from_slice(&number.to_le_bytes());
+    }
+    let checksum = xxh3_64_with_seed(&bytes[..56], u64::from(zone));
+    bytes[56..].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+fn parse_record(bytes: &[u8; RECORD], zone: u32, geometry: &Geometry) -> Option<(Record, Durable)> {
+    if u64_at(bytes, 56) != xxh3_64_with_seed(&bytes[..56], u64::from(zone)) {
+        return None;
+    }
+    let record = Record {
+        state: *ZoneState::ALL.get(usize::from(bytes[0]))?,
+        resets: u32_at(bytes, 4),
+        capacity: u64_at(bytes, 8),
+        data: u64_at(bytes, 16),
+        opened: u64_at(bytes, 32),
+    };
+    let durable = Durable { data: u64_at(bytes, 24), full: bytes[1] != 0 };
+    let possible = record.capacity <= geometry.zone_size && record.data <= record.capacity && durable.data <= record.capacity;
+    possible.then_some((record, durable))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}

@@ -1,0 +1,289 @@
+//! The seam to zoned drives: zones that are written in order, from their start to their capacity, and emptied as a whole.
+//!
+//! Words as in the NVMe Zoned Namespace command set. A zone is *open* while the drive holds resources to write it, and *active* from its
+//! first write (or its opening) until it is full or reset; a drive limits both numbers. What every implementation keeps:
+//!
+//! * bytes are durable only after [`ZonedDevice::flush`] returned `Ok`; of what was written since, a power cut leaves in each zone a
+//!   prefix, cut at any block; resets since then may be lost as well;
+//! * a write is at the write pointer or fails. A write that the drive failed may have ended the zone for writing: further ones then fail
+//!   with [`ZoneErrorKind::Io`], reads go on, and [`ZonedDevice::finish`] or [`ZonedDevice::reset`] may be tried. How much of the failed
+//!   write arrived is for [`ZonedDevice::report`] to say;
+//! * all calls may come from several threads at once; calls on one zone are served one after the other.
+//!
+//! | event | `Empty` | `ImplicitlyOpen` | `ExplicitlyOpen` | `Closed` | `Full` | `ReadOnly` | `Offline` |
+//! |---|---|---|---|---|---|---|---|
+//! | write, append | becomes `ImplicitlyOpen` | stays | stays | becomes `ImplicitlyOpen` | 1B9h | 1BAh | 1BBh |
+//! | open | `ExplicitlyOpen` | `ExplicitlyOpen` | stays | `ExplicitlyOpen` | 1BFh | 1BFh | 1BFh |
+//! | close | 1BFh | `Closed` | `Closed` | stays | 1BFh | 1BFh | 1BFh |
+//! | finish | `Full` | `Full` | `Full` | `Full` | stays | 1BFh | 1BFh |
+//! | reset | stays | `Empty` | `Empty` | `Empty` | `Empty` | 1BFh | 1BFh |
+//! | read | zeros | yes | yes | yes | yes | yes | 1BBh |
+//!
+//! A write that reaches the capacity makes the zone `Full`. A zone that becomes active takes a place among [`Geometry::max_active`], one
+//! that becomes open a place among [`Geometry::max_open`]. If no place is left to be open in, the drive closes the zone that was
+//! implicitly opened longest ago; if there is none, the call fails. Nothing makes room for an active zone.
+
+mod emulator;
+mod linux;
+mod memory;
+mod nvme;
+mod sys;
+
+pub use emulator::{Activity, Call, Emulator, Latency, Unflushed, ZoneFate, ZoneFault, ZoneHook};
+pub use linux::LinuxDevice;
+pub use nvme::NvmeDevice;
+pub use sys::ReportCall;
+
+use crate::store::StoreLock;
+use std::fmt;
+use std::io;
+
+/// The shape of a drive. Lengths are bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Geometry {
+    /// The unit of reads and writes: a power of two, 512 to 65,536.
+    pub block: u32,
+    /// How many zones there are.
+    pub zones: u32,
+    /// From one zone's start to the next; a multiple of the block. A zone's capacity may be less.
+    pub zone_size: u64,
+    /// Zones that may be open at once; `None` for no limit.
+    pub max_open: Option<u32>,
+    /// Zones that may be active at once, at least `max_open`; `None` for no limit.
+    pub max_active: Option<u32>,
+    /// The first zones that are written at random and have no write pointer, on drives with such. Nothing here writes them: they are
+    /// reported as [`ZoneState::ReadOnly`].
+    pub conventional: u32,
+}
+
+impl Geometry {
+    /// From the start of the first zone to the end of the last, in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.zones) * self.zone_size
+    }
+
+    /// Refuses `count` zones from `zone` if there are not that many.
+    fn check_zones(&self, operation: &'static str, zone: u32, count: u32) -> Result<()> {
+        match zone.checked_add(count) {
+            Some(end) if end <= self.zones => Ok(()),
+            _ => Err(ZoneError::refused(ZoneErrorKind::OutOfRange, operation, zone)),
+        }
+    }
+
+    /// Refuses what no state of the zone could permit: a zone that is not there, no bytes, or part of a block.
+    fn check_blocks(&self, operation: &'static str, zone: u32, at: u64, length: usize) -> Result<()> {
+        self.check_zones(operation, zone, 1)?;
+        let (block, length) = (u64::from(self.block), length as u64);
+        if length == 0 || !length.is_multiple_of(block) || !at.is_multiple_of(block) {
+            return Err(ZoneError::refused(ZoneErrorKind::InvalidField, operation, zone));
+        }
+        Ok(())
+    }
+}
+
+/// The state of a zone, by the names of the command set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZoneState {
+    /// Nothing is written.
+    Empty,
+    /// Opened by a write.
+    ImplicitlyOpen,
+    /// Opened by [`ZonedDevice::open`].
+    ExplicitlyOpen,
+    /// Partly written and not open.
+    Closed,
+    /// Written to its capacity, or finished.
+    Full,
+    /// Can be read and not written; a fault of the drive.
+    ReadOnly,
+    /// Lost; a fault of the drive.
+    Offline,
+}
+
+impl ZoneState {
+    /// Every state.
+    pub const ALL: [ZoneState; 7] = [
+        ZoneState::Empty,
+        ZoneState::ImplicitlyOpen,
+        ZoneState::ExplicitlyOpen,
+        ZoneState::Closed,
+        ZoneState::Full,
+        ZoneState::ReadOnly,
+        ZoneState::Offline,
+    ];
+
+    /// Counts towards [`Geometry::max_active`].
+    pub fn is_active(self) -> bool {
+        self.is_open() || self == ZoneState::Closed
+    }
+
+    /// Counts towards [`Geometry::max_open`].
+    pub fn is_open(self) -> bool {
+        matches!(self, ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen)
+    }
+}
+
+/// What a drive says of a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone {
+    /// Bytes that can be written, at most [`Geometry::zone_size`].
+    pub capacity: u64,
+    /// Bytes from the zone's start to its write pointer; the capacity if the zone is full; without meaning if it is read-only or offline.
+    pub written: u64,
+    /// Its state.
+    pub state: ZoneState,
+}
+
+/// Why a drive refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZoneErrorKind {
+    /// 1B8h Zone Boundary Error: the range passes the zone's capacity (a write) or its end (a read).
+    Boundary,
+    /// 1B9h Zone Is Full.
+    Full,
+    /// 1BAh Zone Is Read Only.
+    ReadOnly,
+    /// 1BBh Zone Is Offline.
+    Offline,
+    /// 1BCh Zone Invalid Write: not at the write pointer.
+    InvalidWrite,
+    /// 1BDh Too Many Active Zones.
+    TooManyActive,
+    /// 1BEh Too Many Open Zones.
+    TooManyOpen,
+    /// 1BFh Invalid Zone State Transition.
+    InvalidTransition,
+    /// 80h LBA Out of Range: there is no such zone.
+    OutOfRange,
+    /// 02h Invalid Field in Command: nothing to write, or not whole blocks.
+    InvalidField,
+    /// Anything else; the source says what. After a write or an append the zone is ended for writing.
+    Io,
+}
+
+impl ZoneErrorKind {
+    /// Every kind.
+    pub const ALL: [ZoneErrorKind; 11] = [
+        ZoneErrorKind::Boundary,
+        ZoneErrorKind::Full,
+        ZoneErrorKind::ReadOnly,
+        ZoneErrorKind::Offline,
+        ZoneErrorKind::InvalidWrite,
+        ZoneErrorKind::TooManyActive,
+        ZoneErrorKind::TooManyOpen,
+        ZoneErrorKind::InvalidTransition,
+        ZoneErrorKind::OutOfRange,
+        ZoneErrorKind::InvalidField,
+        ZoneErrorKind::Io,
+    ];
+
+    /// The status of NVMe: code type in bits 8 to 10, code below. `None` for [`ZoneErrorKind::Io`].
+    pub fn status(self) -> Option<u16> {
+        Some(match self {
+            ZoneErrorKind::Boundary => 0x1b8,
+            ZoneErrorKind::Full => 0x1b9,
+            ZoneErrorKind::ReadOnly => 0x1ba,
+            ZoneErrorKind::Offline => 0x1bb,
+            ZoneErrorKind::InvalidWrite => 0x1bc,
+            ZoneErrorKind::TooManyActive => 0x1bd,
+            ZoneErrorKind::TooManyOpen => 0x1be,
+            ZoneErrorKind::InvalidTransition => 0x1bf,
+            ZoneErrorKind::OutOfRange => 0x080,
+            ZoneErrorKind::InvalidField => 0x002,
+            ZoneErrorKind::Io => return None,
+        })
+    }
+
+    /// The kind with this NVMe status, if it is one of ours.
+    pub fn from_status(status: u16) -> Option<Self> {
+        ZoneErrorKind::ALL.into_iter().find(|kind| kind.status() == Some(status))
+    }
+}
+
+impl fmt::Display for ZoneErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ZoneErrorKind::Boundary => "the range passes the end of the zone",
+            ZoneErrorKind::Full => "the zone is full",
+            ZoneErrorKind::ReadOnly => "the zone is read-only",
+            ZoneErrorKind::Offline => "the zone is offline",
+            ZoneErrorKind::InvalidWrite => "not at the write pointer",
+            ZoneErrorKind::TooManyActive => "too many active zones",
+            ZoneErrorKind::TooManyOpen => "too many open zones",
+            ZoneErrorKind::InvalidTransition => "the zone's state does not allow it",
+            ZoneErrorKind::OutOfRange => "there is no such zone",
+            ZoneErrorKind::InvalidField => "not whole blocks",
+            ZoneErrorKind::Io => "input or output failed",
+        })
+    }
+}
+
+/// A refused or failed operation on a drive.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{operation}{}: {kind}{}",
+    zone.map(|z| format!(" zone {z}")).unwrap_or_default(),
+    source.as_ref().map(|e| format!(" ({e})")).unwrap_or_default()
+)]
+pub struct ZoneError {
+    /// Why.
+    pub kind: ZoneErrorKind,
+    /// On which zone; `None` if it was about the whole drive.
+    pub zone: Option<u32>,
+    /// What was tried, such as `write`.
+    pub operation: &'static str,
+    /// The system's reason, where it gave one.
+    pub source: Option<io::Error>,
+}
+
+impl ZoneError {
+    /// A refusal that needs no further reason.
+    pub fn refused(kind: ZoneErrorKind, operation: &'static str, zone: u32) -> Self {
+        ZoneError { kind, zone: Some(zone), operation, source: None }
+    }
+
+    /// A failure that the system reported.
+    pub fn io(operation: &'static str, zone: Option<u32>, source: io::Error) -> Self {
+        ZoneError { kind: ZoneErrorKind::Io, zone, operation, source: Some(source) }
+    }
+}
+
+/// The result of an operation on a drive.
+pub type Result<T> = std::result::Result<T, ZoneError>;
+
+/// A drive of zones. Offsets (`at`) are bytes from the start of the zone; buffers may lie anywhere in memory.
+pub trait ZonedDevice: Send + Sync + fmt::Debug {
+    /// The drive's shape, which does not change.
+    fn geometry(&self) -> &Geometry;
+
+    /// States of `count` zones from `first`. [`ZoneErrorKind::OutOfRange`] if there are not that many.
+    fn report(&self, first: u32, count: u32) -> Result<Vec<Zone>>;
+
+    /// Writes whole blocks at the write pointer of `zone`; `at` must be it. Not durable before [`ZonedDevice::flush`].
+    fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Writes whole blocks where the write pointer is and says where that was. A device without appends writes under a lock of the zone.
+    fn append(&self, zone: u32, bytes: &[u8]) -> Result<u64>;
+
+    /// Reads whole blocks of one zone, up to [`Geometry::zone_size`]; what is not written reads as zeros.
+    fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Empties a zone. A power cut before the next [`ZonedDevice::flush`] may undo it.
+    fn reset(&self, zone: u32) -> Result<()>;
+
+    /// Makes a zone full. Drives fill the rest of it, which takes as long as writing.
+    fn finish(&self, zone: u32) -> Result<()>;
+
+    /// Opens a zone explicitly: the drive does not close it by itself.
+    fn open(&self, zone: u32) -> Result<()>;
+
+    /// Closes a zone: it stays active and is no longer open.
+    fn close(&self, zone: u32) -> Result<()>;
+
+    /// Makes everything that returned before this call durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Takes the drive for one process, as [`crate::store::Store::lock`] does; [`crate::store::StoreError::is_locked`] if someone else has
+    /// it.
+    fn lock(&self) -> crate::store::Result<Box<dyn StoreLock>>;
+}

@@ -1,0 +1,144 @@
+//! Bits that rot: nothing wrong is ever shown for what was durable.
+
+use crate::support::*;
+use parking_lot::Mutex;
+use sinter_storage::store::zoned::ZonedStore;
+use sinter_storage::store::{FileId, Store, StoreLock};
+use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZonedDevice};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// A drive one byte of which reads wrong.
+#[derive(Debug)]
+struct Rot {
+    below: Arc<Emulator>,
+    /// Zone and offset.
+    at: Mutex<Option<(u32, u64)>>,
+}
+
+impl ZonedDevice for Rot {
+    fn geometry(&self) -> &Geometry {
+        self.below.geometry()
+    }
+
+    fn report(&self, first: u32, count: u32) -> Result<Vec<Zone>> {
+        self.below.report(first, count)
+    }
+
+    fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> Result<()> {
+        self.below.write(zone, at, bytes)
+    }
+
+    fn append(&self, zone: u32, bytes: &[u8]) -> Result<u64> {
+        self.below.append(zone, bytes)
+    }
+
+    fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> Result<()> {
+        self.below.read(zone, at, buffer)?;
+        if let Some((rotten, place)) = *self.at.lock()
+            && rotten == zone
+            && let Some(byte) = place.checked_sub(at).and_then(|skip| buffer.get_mut(skip as usize))
+        {
+            *byte ^= 1 << (place % 8);
+        }
+        Ok(())
+    }
+
+    fn reset(&self, zone: u32) -> Result<()> {
+        self.below.reset(zone)
+    }
+
+    fn finish(&self, zone: u32) -> Result<()> {
+        self.below.finish(zone)
+    }
+
+    fn open(&self, zone: u32) -> Result<()> {
+        self.below.open(zone)
+    }
+
+    fn close(&self, zone: u32) -> Result<()> {
+        self.below.close(zone)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.below.flush()
+    }
+
+    fn lock(&self) -> sinter_storage::store::Result<Box<dyn StoreLock>> {
+        self.below.lock()
+    }
+}
+
+/// A copy of the drive with a byte flipped.
+fn rotten(drive: &Emulator, zone: u32, at: u64) -> Arc<dyn ZonedDevice> {
+    Arc::new(Rot { below: Arc::new(drive.clone_image().unwrap()), at: Mutex::new(Some((zone, at))) })
+}
+
+#[test]
+fn damage_of_durable_metadata_is_an_error() {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    for number in 0..5 {
+        put(&store, FileId::table(number), &table_hint(1), 100);
+        store.sync_names().unwrap();
+    }
+    drop(store);
+    let end = drive.report(0, 1).unwrap()[0].written;
+    let last = end - 512;
+    let (mut refused, mut cut, mut harmless) = (0, 0, 0);
+    for at in 0..end {
+        match ZonedStore::open(rotten(&drive, 0, at), plain()) {
+            Err(error) => {
+                assert_eq!(error.source.kind(), ErrorKind::InvalidData, "{error}");
+                refused += 1;
+            }
+            Ok(store) => {
+                let files = store.list().unwrap().len();
+                assert!(files == 5 || files == 4 && at >= last, "byte {at}: {files} files");
+                if files == 5 { harmless += 1 } else { cut += 1 }
+            }
+        }
+    }
+    assert!(refused > 600 && cut > 50 && harmless > 500, "{refused} refused, {cut} cut, {harmless} in padding");
+}
+
+#[test]
+fn damage_of_a_log_is_an_error_or_its_end() {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    let mut open_log = log(&store, 1, b"open, first;");
+    let mut sealed = log(&store, 2, b"sealed, first;");
+    store.sync_names().unwrap();
+    for file in [&mut open_log, &mut sealed] {
+        for _ in 0..2 {
+            file.append(b" more of it;").unwrap();
+            file.sync().unwrap();
+        }
+    }
+    sealed.seal().unwrap();
+    store.sync_names().unwrap();
+    let whole = [get(&store, FileId::log(1)), get(&store, FileId::log(2))];
+    let map = store.map().unwrap();
+    let zone = map.zones.iter().find(|zone| !zone.files.is_empty()).unwrap();
+    std::mem::forget(open_log);
+    let (mut errors, mut cut) = (0, 0);
+    for at in 0..zone.written {
+        let store = ZonedStore::open(rotten(&drive, zone.zone, at), plain()).unwrap();
+        for (number, whole) in (1..).zip(&whole) {
+            let file = store.open(FileId::log(number)).unwrap();
+            let mut bytes = vec![0; file.len() as usize];
+            match file.read_at(0, &mut bytes) {
+                Ok(()) if bytes == *whole => {}
+                Ok(()) => {
+                    assert!(number == 1 && whole.starts_with(&bytes), "byte {at} of log {number}: {bytes:?}");
+                    cut += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.source.kind(), ErrorKind::InvalidData);
+                    errors += 1;
+                }
+            }
+        }
+    }
+    assert!(errors > 200 && cut > 50, "{errors} errors, {cut} ends");
+}

@@ -1,0 +1,8 @@
+//! The store on zones, over an emulated drive in memory. One binary, because linking is the dearest part of an integration test.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crash;
+mod damage;
+mod files;
+mod space;
+mod support;

@@ -1,0 +1,228 @@
+//! Full volumes, resets and the collector: space comes back, figures are those of the drive, and nobody waits for ever.
+
+use crate::support::*;
+use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, ZonedStore};
+use sinter_storage::store::{FileId, Store, StoreError};
+use sinter_storage::zoned::{Emulator, Geometry};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const SMALL: Geometry = Geometry { block: 512, zones: 40, zone_size: 64 << 10, max_open: Some(12), max_active: Some(12), conventional: 0 };
+
+fn try_put(store: &ZonedStore, id: FileId, level: u8, length: usize) -> Result<(), StoreError> {
+    let outcome = store.create(id, &table_hint(level)).and_then(|mut file| {
+        file.append(&pattern(id, length))?;
+        file.seal()
+    });
+    if outcome.is_err() {
+        drop(store.delete(id));
+    }
+    outcome
+}
+
+/// What the volume counted is what the drive counted.
+fn assert_counted(store: &ZonedStore, drive: &Emulator, before: &sinter_storage::zoned::Activity) {
+    let (figures, activity) = (store.figures(), drive.activity());
+    assert_eq!(figures.device_total(), activity.written - before.written, "{figures:?}");
+    assert_eq!(figures.resets + figures.journal.resets, activity.resets - before.resets);
+    assert_eq!((figures.finishes, figures.finish_padding), (activity.finishes - before.finishes, activity.padded - before.padded));
+    let unwritten = figures.reset_unwritten + figures.journal.resets * SMALL.zone_size - figures.journal.reset_bytes;
+    assert_eq!(unwritten, activity.unwritten_at_reset - before.unwritten_at_reset);
+}
+
+/// Files come and go while `share` percent of the capacity live, until `times` the capacity was written.
+fn churn(drive: &Arc<Emulator>, options: Options, share: u64, times: u64) -> Result<ZonedStore, StoreError> {
+    let store = format(drive, options);
+    // Made anew, so that counting starts after the formatting.
+    drop(store);
+    let before = drive.activity();
+    let store = open(drive, options);
+    let capacity = store.map().unwrap().capacity();
+    let mut random = Random::new(11);
+    let mut levels: [VecDeque<(FileId, usize)>; 4] = Default::default();
+    let (mut live, mut written, mut number) = (0, 0, 0);
+    while written < capacity * times {
+        number += 1;
+        let (level, length) = ([0, 1, 1, 2, 2, 2, 3, 3, 3, 3][random.below(10) as usize], 3000 + random.below(20_000) as usize);
+        let id = FileId::table(number);
+        try_put(&store, id, level as u8, length)?;
+        levels[level].push_back((id, length));
+        (live, written) = (live + length as u64, written + length as u64);
+        while live > capacity * share / 100 {
+            // The shallow ones die in order, of the deep ones any.
+            let from = [0, 0, 1, 1, 2, 3][random.below(6) as usize];
+            let any = if from == 3 { random.below(levels[3].len().max(1) as u64) as usize } else { 0 };
+            if let Some((id, length)) = levels[from].remove(any) {
+                store.delete(id).unwrap();
+                live -= length as u64;
+            }
+        }
+        store.sync_names().unwrap();
+    }
+    for (id, length) in levels.iter().flatten() {
+        assert_holds(&store, *id, *length);
+    }
+    assert_sound(&store);
+    assert_counted(&store, drive, &before);
+    assert_eq!(store.figures().failed_zones, 0);
+    Ok(store)
+}
+
+#[test]
+fn every_policy_lives_with_every_reset() {
+    for allocation in Allocation::ALL {
+        for reset in Reset::ALL {
+            let store = churn(&drive(&SMALL, SMALL.zone_size), stepped(allocation, reset), 60, 4);
+            let store = store.unwrap_or_else(|error| panic!("{} with {}: {error}", allocation.name(), reset.name()));
+            let (figures, map) = (store.figures(), store.map().unwrap());
+            println!(
+                "{} {}: {} moved, {} resets, {} unwritten, {} finishes, {} of {} zones",
+                allocation.name(),
+                reset.name(),
+                figures.moved.data,
+                figures.resets,
+                figures.reset_unwritten,
+                figures.finishes,
+                map.used(),
+                map.least()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_collector_keeps_a_crowded_volume_going() {
+    for collection in Collection::ALL {
+        let options = Options { collection, ..stepped(Allocation::Sinter, Reset::Sinter) };
+        let store = churn(&drive(&SMALL, SMALL.zone_size), options, 80, 4);
+        let store = store.unwrap_or_else(|error| panic!("{}: {error}", collection.name()));
+        assert!(store.figures().collected > 0, "{}: {:?}", collection.name(), store.figures());
+    }
+}
+
+#[test]
+fn unlimited_drives_and_other_shapes() {
+    for geometry in [
+        Geometry { max_open: None, max_active: None, ..SMALL },
+        Geometry { max_open: Some(4), max_active: Some(4), ..SMALL },
+        Geometry { max_open: Some(3), max_active: Some(3), ..SMALL },
+        Geometry { conventional: 3, ..SMALL },
+        Geometry { block: 4096, ..SMALL },
+    ] {
+        let store = churn(&drive(&geometry, geometry.zone_size), stepped(Allocation::Sinter, Reset::Lazy), 50, 2);
+        store.unwrap_or_else(|error| panic!("{geometry:?}: {error}"));
+    }
+}
+
+#[test]
+fn without_fallback_zenfs_fails_where_others_go_on() {
+    let unlimited = Geometry { max_open: None, max_active: None, ..SMALL };
+    let strict = Options { fallback: false, ..stepped(Allocation::Zenfs { tokens: true }, Reset::Eager) };
+    let error = churn(&drive(&unlimited, SMALL.zone_size), strict, 75, 4).unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    churn(&drive(&unlimited, SMALL.zone_size), stepped(Allocation::Zenfs { tokens: true }, Reset::Eager), 75, 4).unwrap();
+}
+
+/// Fills the volume: the files that found room.
+fn fill(store: &ZonedStore, from: u64) -> Vec<FileId> {
+    let mut files = Vec::new();
+    for number in from.. {
+        assert!(number < from + 10_000, "there is no end");
+        let id = FileId::table(number);
+        match try_put(store, id, 2, 10_000) {
+            Ok(()) => files.push(id),
+            Err(error) => {
+                assert!(error.is_no_space() && error.file == Some(id), "{error}");
+                break;
+            }
+        }
+        store.sync_names().unwrap();
+    }
+    files
+}
+
+#[test]
+fn a_full_volume_says_so_and_goes_on_when_there_is_room() {
+    for background in [false, true] {
+        let options = Options { background, ..stepped(Allocation::Sinter, Reset::Sinter) };
+        let drive = drive(&SMALL, SMALL.zone_size);
+        let store = format(&drive, options);
+        let files = fill(&store, 1);
+        let capacity = store.map().unwrap().capacity();
+        assert!(files.len() as u64 * 10_000 > capacity * 8 / 10, "only {} files fit {capacity} bytes", files.len());
+        files.iter().for_each(|id| assert_holds(&store, *id, 10_000));
+        // Every other one: no zone is dead, the collector has to work.
+        files.iter().step_by(2).for_each(|id| store.delete(*id).unwrap());
+        let more = fill(&store, 100_000);
+        assert!(more.len() * 3 > files.len(), "{} files after {} were deleted", more.len(), files.len() / 2);
+        assert!(store.figures().collected > 0);
+        let left: Vec<&FileId> = files.iter().skip(1).step_by(2).chain(&more).collect();
+        left.iter().for_each(|id| assert_holds(&store, **id, 10_000));
+        store.sync_names().unwrap();
+        drop(store);
+        let store = open(&drive, Options { background: false, ..options });
+        left.iter().for_each(|id| assert_holds(&store, **id, 10_000));
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn writers_and_the_thread_work_side_by_side() {
+    let drive = drive(&SMALL, SMALL.zone_size);
+    let store = format(&drive, Options { background: true, ..Options::default() });
+    let left: Vec<Vec<(FileId, usize)>> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3u64)
+            .map(|writer| {
+                let store = &store;
+                scope.spawn(move || {
+                    let mut random = Random::new(writer + 1);
+                    let mut mine = VecDeque::new();
+                    for number in 0..250 {
+                        let (id, length) = (FileId::table(writer << 32 | number), 500 + random.below(30_000) as usize);
+                        try_put(store, id, random.below(4) as u8, length).unwrap();
+                        mine.push_back((id, length));
+                        if mine.len() > 28 {
+                            let (id, length) = mine.remove(random.below(28) as usize).unwrap();
+                            assert_holds(store, id, length);
+                            store.delete(id).unwrap();
+                        }
+                        store.sync_names().unwrap();
+                    }
+                    mine.into_iter().collect()
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    left.iter().flatten().for_each(|(id, length)| assert_holds(&store, *id, *length));
+    drop(store);
+    let store = open(&drive, plain());
+    left.iter().flatten().for_each(|(id, length)| assert_holds(&store, *id, *length));
+    assert_sound(&store);
+}
+
+#[test]
+fn the_least_worn_zone_comes_next() {
+    let drive = drive(&SMALL, SMALL.zone_size);
+    let store = format(&drive, stepped(Allocation::Sla, Reset::Eager));
+    for number in 0..400 {
+        put(&store, FileId::table(number), &table_hint(1), 60 << 10);
+        store.sync_names().unwrap();
+        store.delete(FileId::table(number)).unwrap();
+        store.sync_names().unwrap();
+    }
+    let resets: Vec<u64> = store.map().unwrap().zones.iter().skip(2).map(|zone| zone.resets).collect();
+    let (least, most) = (resets.iter().min().unwrap(), resets.iter().max().unwrap());
+    assert!(*least > 5 && most - least <= 1, "{resets:?}");
+}
+
+#[test]
+fn lazily_reset_zones_are_filled_up_first() {
+    let measure = |reset| {
+        let store = churn(&drive(&SMALL, SMALL.zone_size), stepped(Allocation::Sinter, reset), 40, 5).unwrap();
+        let figures = store.figures();
+        figures.reset_unwritten as f64 / (figures.resets * SMALL.zone_size) as f64
+    };
+    let (eager, sinter) = (measure(Reset::Eager), measure(Reset::Sinter));
+    assert!(sinter < eager / 2.0, "{sinter} of the capacity is lost at resets, {eager} eagerly");
+}
