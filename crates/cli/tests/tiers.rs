@@ -29,7 +29,10 @@ fn a_tiered_database_is_made_shown_and_verified() {
     assert!(tiers[1]["tables"].as_u64().unwrap() > 0 && tiers[1]["read_us"]["reads"].as_u64().unwrap() > 0, "{json}");
     assert_eq!(tiers[1]["directory"].as_str(), at.join("slow").canonicalize().unwrap().to_str());
     assert_eq!((json["elsewhere"]["tables"].as_u64(), json["missing"].as_u64()), (Some(0), Some(0)));
+    let gets = &tiers[1]["gets"];
+    assert!((64..=6000).contains(&gets["answered"].as_u64().unwrap()) && gets["percent"].as_f64() == Some(100.0), "{json}");
     let text = prints(at, &["inspect", "db", "--tiers"]);
+    assert!(text.contains("  answered about ") && text.contains(" gets, 100.0 % of those that tables did, "), "{text}");
     assert!(text.starts_with("primary ") && text.contains("\ncold ") && text.contains("written as cold"), "{text}");
     assert!(text.contains("oldest write ") && text.contains("a read of 4096 bytes takes "), "{text}");
     assert!(prints(at, &["inspect", "db", "manifest"]).contains("tier        cold, known by "));

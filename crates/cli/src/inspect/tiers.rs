@@ -1,7 +1,7 @@
 //! `sinter inspect PATH tiers`: each directory of a database, the primary one first. What lies there and how old it is stands in the
-//! manifest; what a read costs is measured by reading a few blocks past the page cache. How often anything is read only the process knows
-//! that has the database open (the property `sinterdb.tiers`). Why data is above the last level or on it says each family's setting, or,
-//! where the engine chose the age, the newest table that it chose for.
+//! manifest; what a read costs is measured by reading a few blocks past the page cache. How hot it is knows the process that has the
+//! database open (the property `sinterdb.tiers`); what that noted last stands in the manifest, too. Why data is above the last level or on
+//! it says each family's setting, or, where the engine chose the age, the newest table that it chose for.
 
 use super::{Shown, Stores};
 use crate::store::escape_whole;
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
 use sinterdb::cache::Cache;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::manifest::{FamilyState, State, TableInfo};
+use sinterdb::manifest::{FamilyState, State, TableInfo, TierHeat};
+use sinterdb::placement::heat::SAMPLED;
 use sinterdb::settings::{FamilySettings, Preclude, format_seconds};
 use sinterdb::table::Table;
 use std::collections::BTreeMap;
@@ -140,6 +141,20 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     }
 }
 
+/// How hot the data of a store is.
+struct Heat {
+    noted: TierHeat,
+    /// Percent of the gets that tables answered.
+    share: f64,
+}
+
+/// `None`: nothing was noted. What another run of the database noted of another set of stores does not count.
+fn heat(state: &State, temperature: Temperature) -> Option<Heat> {
+    let noted = *state.heat.get(&temperature)?;
+    let all: f64 = state.heat.values().filter(|heat| heat.until == noted.until).map(|heat| heat.answered as f64).sum();
+    (all > 0.0).then(|| Heat { noted, share: 100.0 * noted.answered as f64 / all })
+}
+
 /// Shows all stores.
 pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     let now = SystemClock::default().unix_seconds();
@@ -155,7 +170,8 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
             contents.other_bytes += bytes;
         }
         let files: Vec<_> = here.iter().map(|placed| (placed.id(), placed.table.bytes)).collect();
-        let looked = Looked { temperature: *temperature, store: &**store, contents, cost: measure(&**store, &files), now };
+        let (cost, heat) = (measure(&**store, &files), heat(state, *temperature));
+        let looked = Looked { temperature: *temperature, store: &**store, contents, cost, heat, now };
         looked.text(&mut text);
         list.push(looked.json());
     }
@@ -198,12 +214,13 @@ struct Looked<'a> {
     store: &'a dyn Store,
     contents: Contents,
     cost: Option<Cost>,
+    heat: Option<Heat>,
     now: u64,
 }
 
 impl Looked<'_> {
     fn text(&self, text: &mut String) {
-        let Looked { temperature, store, contents, cost, now } = self;
+        let Looked { temperature, store, contents, cost, heat, now } = self;
         let mib = |bytes: u64| bytes as f64 / MIB;
         let place = store.directory().map(|path| format!(" {}", path.display())).unwrap_or_default();
         let free = store.free_bytes().ok().flatten().map(|free| format!(", {:.1} MB free", mib(free))).unwrap_or_default();
@@ -216,7 +233,16 @@ impl Looked<'_> {
             let _ = writeln!(text, "  {}", ages.join(", "));
             let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| format!("{} {n} tables, {:.1} MB", t.name(), mib(*bytes)));
             let _ = writeln!(text, "  written as {}", warmth.collect::<Vec<_>>().join("; "));
-            let _ = writeln!(text, "  reads: unknown from outside; the process that has it open tells them (property sinterdb.tiers)");
+            let _ = match heat {
+                Some(Heat { noted: TierHeat { answered, since, until, .. }, share }) => {
+                    let (seconds, ago) = (until.saturating_sub(*since), now.saturating_sub(*until));
+                    let each = *answered as f64 / mib(contents.bytes).max(f64::MIN_POSITIVE);
+                    let counted = format!("counted over {seconds} s until {ago} s ago, one in {SAMPLED}");
+                    let of_all = format!("{share:.1} % of those that tables did, {each:.1} for each MB");
+                    writeln!(text, "  answered about {answered} gets, {of_all} ({counted})")
+                }
+                None => writeln!(text, "  how often it is read was not noted yet; who has it open knows it (property sinterdb.tiers)"),
+            };
         }
         if let Some(Cost { reads, mean, most }) = cost {
             let _ =
@@ -225,14 +251,18 @@ impl Looked<'_> {
     }
 
     fn json(&self) -> Value {
-        let Looked { temperature, store, contents, cost, now } = self;
+        let Looked { temperature, store, contents, cost, heat, now } = self;
         let ages: Vec<Value> = contents.ages().into_iter().map(|(age, bytes)| json!({ "age": age, "bytes": bytes })).collect();
         let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| json!({ "temperature": t.name(), "tables": n, "bytes": bytes }));
         json!({
             "tier": name(*temperature), "directory": store.directory(), "tables": contents.tables, "bytes": contents.bytes,
             "other_files": contents.other_files, "other_bytes": contents.other_bytes, "free_bytes": store.free_bytes().ok().flatten(),
             "oldest_time": contents.oldest, "newest_time": contents.newest, "now": now, "by_age": ages,
-            "by_temperature": warmth.collect::<Vec<_>>(), "reads": null,
+            "by_temperature": warmth.collect::<Vec<_>>(),
+            "gets": heat.as_ref().map(|Heat { noted, share }| {
+                let TierHeat { answered, since, until, .. } = noted;
+                json!({ "answered": answered, "percent": share, "since": since, "until": until, "one_counted_in": SAMPLED })
+            }),
             "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "mean": c.mean, "most": c.most })),
         })
     }

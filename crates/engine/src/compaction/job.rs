@@ -25,8 +25,7 @@ use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
 use crate::operator::{CompactionFilter, MergeOperator};
-use crate::placement::held::Holding;
-use crate::placement::{Ages, Auto as Placement};
+use crate::placement::Auto as Placement;
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::FamilySettings;
@@ -86,7 +85,7 @@ pub struct Context<'a> {
     pub expired: Option<Cut>,
     /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
     pub zero_up_to: Option<Cut>,
-    /// Chooses the age that is kept from the last level, and is told what comes of it; `None`: the settings have it.
+    /// Chooses the age that is kept from the last level, and is told of what was replaced; `None`: the settings have it.
     pub placement: Option<Chosen<'a>>,
     /// When sequence numbers were written; empty if the family does not track time.
     pub times: Arc<TimeMap>,
@@ -160,7 +159,6 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         expected_bytes: plan.target_file_size.min(bytes_in),
         largest: hull(plan).map(|hull| hull.largest),
         times: times(infos()),
-        written: Mutex::default(),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -185,7 +183,6 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
                 let told = report.hot.iter_mut().map(|table| placing::keep(table, hot.old)).filter(|kept| !kept).count();
                 debug_assert_eq!(told, 0, "the router put up what is old");
             }
-            job.tell(plan);
             Ok(Outcome::Done(report))
         }
         outcome => outcome,
@@ -229,7 +226,6 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         expected_bytes: context.settings.write_buffer_size,
         largest: None,
         times,
-        written: Mutex::default(),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -329,8 +325,6 @@ struct Job<'a> {
     /// Largest key of all inputs, where known.
     largest: Option<Vec<u8>>,
     times: (u64, u64),
-    /// How old the bytes are that were written, if the context has a choice of placement.
-    written: Mutex<Ages>,
     /// Numbers of all outputs, finished or not.
     created: Mutex<Vec<u64>>,
     /// A piece failed: the others give up.
@@ -418,22 +412,6 @@ impl Job<'_> {
         Ok(Outcome::Done(report))
     }
 
-    /// The newest sequence number when it began.
-    fn newest(&self) -> Seq {
-        self.context.snapshots.last().copied().unwrap_or(0)
-    }
-
-    /// Tells who chose the placement what a merge into the last level made of bytes of which age.
-    fn tell(&self, plan: &Plan) {
-        let is_last = plan.output_level + 1 >= self.context.settings.num_levels;
-        let Some(chosen) = self.context.placement.as_ref().filter(|_| is_last) else { return };
-        let mut read = Ages::default();
-        for table in plan.tables().filter_map(|table| (self.context.table)(table.number).ok()) {
-            table.holding().add_to(&mut read, self.newest());
-        }
-        chosen.by.merged(&read, &self.written.lock());
-    }
-
     /// Removes what was written; what cannot be removed is found and removed when the database is opened next.
     fn delete_outputs(&self) {
         for &number in self.created.lock().iter() {
@@ -499,12 +477,11 @@ impl<'a> TableFactory for Factory<'a> {
         builder.set_times(context.clock.unix_seconds(), context.times.clone());
         let auto = context.auto.map(|auto| (&**auto, level));
         let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
-        let written = context.placement.as_ref().map(|chosen| {
-            builder.note_ages(self.job.newest());
+        if let Some(chosen) = &context.placement {
+            builder.draw_sample();
             builder.set_placed(chosen.why.clone());
-            (&self.job.written, self.job.newest())
-        });
-        Ok(Building { builder, times: self.job.times, temperature, written, auto, sampler })
+        }
+        Ok(Building { builder, times: self.job.times, temperature, auto, sampler })
     }
 }
 
@@ -522,8 +499,6 @@ struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
     temperature: Temperature,
-    /// Where the ages of its bytes are added up, and from which number on they count.
-    written: Option<(&'a Mutex<Ages>, Seq)>,
     /// Who is told of it, and the level.
     auto: Option<(&'a Auto, usize)>,
     sampler: Option<Sampler<'a>>,
@@ -546,11 +521,7 @@ impl TableSink for Building<'_> {
     }
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
-        let held = self.builder.held();
         let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
-        if let Some((written, now)) = self.written {
-            Holding { bytes: info.bytes, seqs: (info.min_seq, info.max_seq), held: &held }.add_to(&mut written.lock(), now);
-        }
         if let Some((auto, level)) = self.auto {
             auto.wrote(level, info.raw_bytes);
         }

@@ -4,10 +4,13 @@
 use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::ledger::{HistogramSummary, Latencies, LedgerSnapshot};
+use crate::manifest::TierHeat;
+use crate::placement::heat;
 use sinter_storage::store::{Cause, FileId, FileKind, Meter, MeterSnapshot, Store, Temperature, Tiers};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One store.
 struct Member {
@@ -15,6 +18,8 @@ struct Member {
     meter: Arc<Meter>,
     /// Of reads of one block of its tables.
     latencies: Arc<Latencies>,
+    /// Gets that its tables answered, about.
+    answered: AtomicU64,
 }
 
 /// The stores of a database.
@@ -25,17 +30,19 @@ pub(crate) struct Media {
     pub tiers: Option<Arc<Tiers>>,
     /// The primary one first.
     members: Vec<Member>,
+    /// When what happens in them began to be counted, unix seconds.
+    since: OnceLock<u64>,
 }
 
 impl Media {
     /// A primary store, and further ones for tables.
     pub fn new(primary: Arc<Meter>, tiers: Vec<(Temperature, Arc<Meter>)>) -> Result<Media> {
-        let member = |(temperature, meter)| Member { temperature, meter, latencies: Arc::default() };
+        let member = |(temperature, meter)| Member { temperature, meter, latencies: Arc::default(), answered: AtomicU64::default() };
         let below = || tiers.iter().map(|(temperature, meter)| (*temperature, Arc::clone(meter) as Arc<dyn Store>));
         let composed = if tiers.is_empty() { None } else { Some(Arc::new(Tiers::new(primary.clone(), below())?)) };
         let store = composed.clone().map_or_else(|| primary.clone() as Arc<dyn Store>, |tiers| tiers as Arc<dyn Store>);
         let members = std::iter::once((Temperature::Unknown, primary)).chain(tiers).map(member).collect();
-        Ok(Media { store, tiers: composed, members })
+        Ok(Media { store, tiers: composed, members, since: OnceLock::new() })
     }
 
     /// Where a file lies.
@@ -57,6 +64,26 @@ impl Media {
     pub fn latencies(&self, table: u64) -> Option<&Arc<Latencies>> {
         let place = self.place(FileId::table(table));
         self.members.iter().find(|member| member.temperature == place).map(|member| &member.latencies)
+    }
+
+    /// A get that is one of those that are counted was answered by a table. A database with one store need not know where that lies.
+    #[cold]
+    pub fn answered(&self, table: u64) {
+        let place = self.place(FileId::table(table));
+        if let Some(member) = self.members.iter().find(|member| self.tiers.is_some() && member.temperature == place) {
+            member.answered.fetch_add(heat::SAMPLED, Ordering::Relaxed);
+        }
+    }
+
+    /// How often tables of each store answered since this was asked first, for the manifest; nothing as long as none did.
+    pub fn heat(&self, now: u64) -> Vec<TierHeat> {
+        let since = *self.since.get_or_init(|| now);
+        let answered = |member: &Member| member.answered.load(Ordering::Relaxed);
+        if self.members.iter().all(|member| answered(member) == 0) {
+            return Vec::new();
+        }
+        let heat = |member: &Member| TierHeat { temperature: member.temperature, answered: answered(member), since, until: now };
+        self.members.iter().map(heat).collect()
     }
 
     /// What all stores together did.
@@ -97,6 +124,9 @@ pub struct TierStats {
     pub reads: u64,
     /// Their bytes.
     pub read_bytes: u64,
+    /// Gets that its tables answered, from the block cache or not: one in 64 is counted, and stands for as many. 0 in a database with one
+    /// store.
+    pub answered: u64,
     /// How long a read of one block takes, microseconds: the first of each table and one in 64. A database without threads times nothing.
     pub read_latency: HistogramSummary,
 }
@@ -108,6 +138,9 @@ impl TierStats {
         let _ = self.directory.iter().try_for_each(|path| write!(out, " ({})", path.display()));
         let free = self.free.map_or_else(String::new, |free| format!(", {free} free"));
         let _ = write!(out, ": {} files, {} bytes{free}; {} reads, {} bytes read", self.files, self.bytes, self.reads, self.read_bytes);
+        if self.answered > 0 {
+            let _ = write!(out, "; answered about {} gets", self.answered);
+        }
         let latency = &self.read_latency;
         if latency.count > 0 {
             let _ = write!(out, "; a read takes {:.1} us, p99 {:.1} us ({} timed)", latency.mean(), latency.p99, latency.count);
@@ -147,6 +180,7 @@ impl Inner {
                 written: ledger.on(member.temperature).by_cause(),
                 reads: meter.reads,
                 read_bytes: meter.read_bytes,
+                answered: member.answered.load(Ordering::Relaxed),
                 read_latency: member.latencies.summary(),
             }
         };

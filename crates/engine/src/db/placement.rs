@@ -48,7 +48,8 @@ impl Inner {
         let pause = PERIOD_NS + 1_000_000_000 * (tables.len() as u64 / TABLES_PER_SECOND);
         if self.inline() || core.placement.is_due(self.clock.monotonic_ns(), pause) {
             let (budget, unix_seconds) = (settings.fast_tier_budget, self.clock.unix_seconds());
-            core.placement.review(&Observed { now: self.visible(), budget, tables: &tables, unix_seconds });
+            let now = tables.iter().map(|table| table.seqs.1).max().unwrap_or(0);
+            core.placement.review(&Observed { now, budget, tables: &tables, unix_seconds });
         }
     }
 

@@ -23,6 +23,7 @@ impl Inner {
         self.check_writable()?;
         let mut edit = Edit { next_number: Some(self.peek_number()), ..edit.clone() };
         Self::take_samples_along(shared, &mut edit);
+        edit.tier_heat = self.media.heat(self.clock.unix_seconds());
         let next = shared.state.prepare(&edit).map_err(|what| Error::invalid(format!("an edit does not fit the tree: {what}")))?;
         let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));

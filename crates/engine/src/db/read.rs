@@ -102,6 +102,7 @@ impl Inner {
                     }
                     if heat::is_sampled(nth) {
                         core.placement.heat().read(answered, self.visible());
+                        self.media.answered(table.info().number);
                     }
                     return resolver.finish();
                 }

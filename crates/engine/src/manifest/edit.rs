@@ -31,6 +31,8 @@ const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
 const SETTLED: u8 = IGNORABLE | 0x14;
 /// The same. A reader that does not know it takes entries to be as old as their numbers, and merges in vain once.
 const TIMED: u8 = IGNORABLE | 0x15;
+/// For people: nothing follows from it.
+const TIER_HEAT: u8 = IGNORABLE | 0x16;
 
 /// A family that begins to exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,6 +69,19 @@ pub struct KnownTier {
     pub identity: u64,
 }
 
+/// How often data of a store was read, as it was when this was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierHeat {
+    /// Of which tables; [`Temperature::Unknown`]: the primary store's.
+    pub temperature: Temperature,
+    /// Gets that its tables answered, from one in [`crate::placement::heat::SAMPLED`] that is counted.
+    pub answered: u64,
+    /// From when on, unix seconds.
+    pub since: u64,
+    /// Until when, unix seconds.
+    pub until: u64,
+}
+
 /// One atomic change. Everything in it happens, in the order of the fields, or nothing does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
@@ -97,6 +112,8 @@ pub struct Edit {
     pub next_family: Option<u32>,
     /// When sequence numbers were written; ascending.
     pub time_samples: Vec<Sample>,
+    /// How often data of each store is read.
+    pub tier_heat: Vec<TierHeat>,
 }
 
 /// Appends one item; `scratch` is reused.
@@ -169,6 +186,12 @@ impl Edit {
         for (seq, seconds) in &self.time_samples {
             item(out, scratch, TIME_SAMPLE, |b| [*seq, *seconds].into_iter().for_each(|n| put_varint(b, n)));
         }
+        for TierHeat { temperature, answered, since, until } in &self.tier_heat {
+            item(out, scratch, TIER_HEAT, |b| {
+                b.push(*temperature as u8);
+                [*answered, *since, *until].into_iter().for_each(|n| put_varint(b, n));
+            });
+        }
     }
 
     /// Reads an edit; `None` if the bytes are not one, or one that this program does not fully understand.
@@ -204,6 +227,11 @@ impl Edit {
             LAST_SEQ => once(&mut self.last_seq, body.varint()?)?,
             NEXT_FAMILY => once(&mut self.next_family, id(body)?)?,
             TIME_SAMPLE => self.time_samples.push((body.varint()?, body.varint()?)),
+            TIER_HEAT => {
+                let temperature = Temperature::from_byte(body.u8()?)?;
+                let (answered, since, until) = (body.varint()?, body.varint()?, body.varint()?);
+                self.tier_heat.push(TierHeat { temperature, answered, since, until });
+            }
             SETTLED => {
                 let table = self.added(body.varint()?)?;
                 table.settled = body.varint()?;

@@ -10,7 +10,7 @@ mod tests;
 mod version;
 
 pub use apply::{Change, Place};
-pub use edit::{Edit, KnownTier, NewFamily, TableChange};
+pub use edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
 pub use log::{Loaded, ManifestLog, load};
 pub use state::{FamilyState, Prepared, State};
 pub use version::{KeyRange, LevelRuns, Run, TableInfo, Timed, Version};

@@ -1,7 +1,7 @@
 //! Everything that the manifest says, in memory: edits lead from one state to the next, and a state can be written as one edit.
 
 use super::apply::Change;
-use super::edit::{Edit, KnownTier, NewFamily, TableChange};
+use super::edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
 use super::{Place, Version};
 use crate::checksum::DbId;
 use crate::key::{MAX_SEQ, Seq};
@@ -50,6 +50,8 @@ pub struct State {
     pub next_family: u32,
     /// When sequence numbers were written.
     pub times: Arc<TimeMap>,
+    /// How often data of each store was read, as far as that was noted.
+    pub heat: BTreeMap<Temperature, TierHeat>,
     /// Ids of the families by name.
     pub(super) names: BTreeMap<String, u32>,
     /// The families by their flushed log: the first one says which log is the oldest that is needed.
@@ -79,6 +81,7 @@ impl State {
             last_seq: 0,
             next_family: 0,
             times: Arc::default(),
+            heat: BTreeMap::new(),
             names: BTreeMap::new(),
             by_log: BTreeSet::new(),
         }
@@ -132,6 +135,7 @@ impl State {
             logs: self.logs.clone(),
             log_lengths: self.log_lengths.clone(),
             times: self.times.clone(),
+            heat: self.heat.clone(),
             next_number: self.next_number,
             last_seq: self.last_seq,
             next_family: self.next_family,
@@ -144,6 +148,7 @@ impl State {
         next.last_seq = next.last_seq.max(edit.last_seq.unwrap_or(0));
         next.next_family = next.next_family.max(edit.next_family.unwrap_or(0));
         edit.time_samples.iter().for_each(|(seq, time)| next.note_time(*seq, *time));
+        next.heat.extend(edit.tier_heat.iter().map(|heat| (heat.temperature, *heat)));
         if next.last_seq > MAX_SEQ {
             return Err(format!("sequence number {} is larger than any", next.last_seq));
         }
@@ -283,6 +288,7 @@ impl State {
             last_seq: Some(self.last_seq),
             next_family: Some(self.next_family),
             time_samples: self.times.samples().to_vec(),
+            tier_heat: self.heat.values().copied().collect(),
             ..Edit::default()
         };
         for family in self.families.values() {

@@ -42,7 +42,11 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
     let id = ids[random.below(ids.len() as u64) as usize];
     let family = &state.families[&id];
     let tables: Vec<(usize, u64, u64)> = family.version.tables().map(|(level, run, t)| (level, run, t.number)).collect();
-    match random.below(11) {
+    match random.below(12) {
+        11 => {
+            let temperature = Temperature::ALL[random.below(6) as usize];
+            edit.tier_heat.push(TierHeat { temperature, answered: random.below(1 << 40), since: number, until: random.next() });
+        }
         10 => {
             let temperature = Temperature::ALL[1 + random.below(5) as usize];
             edit.tiers.push(KnownTier { temperature, number, identity: random.next() });

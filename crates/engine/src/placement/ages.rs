@@ -2,7 +2,6 @@
 //! not care about one that jumps, and it is what a merge compares. Buckets are a quarter of an octave wide, so that a share read from
 //! them is off by little and 57 octaves fit into two kilobytes.
 
-use crate::coding::{Decoder, put_varint};
 use crate::key::MAX_SEQ;
 
 /// Buckets per octave, as a power of two.
@@ -68,29 +67,14 @@ impl Ages {
         }
     }
 
-    /// Adds all that `other` has, made `shift` writes older and multiplied by `factor`.
-    pub fn add_aged(&mut self, other: &Ages, shift: u64, factor: f64) {
-        for (bucket, weight) in other.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-            if shift == 0 {
-                self.weights[bucket] += weight * factor;
-            } else {
-                self.spread(start(bucket) + shift as f64, start(bucket + 1) + shift as f64, weight * factor);
-            }
-        }
+    /// Adds all that `other` has.
+    pub fn add_all(&mut self, other: &Ages) {
+        self.weights.iter_mut().zip(other.weights.iter()).for_each(|(weight, other)| *weight += other);
     }
 
     /// Multiplies everything.
     pub fn scale(&mut self, factor: f64) {
         self.weights.iter_mut().for_each(|weight| *weight *= factor);
-    }
-
-    /// Multiplies each bucket by the share that `part` has of `whole` there, where `whole` has anything.
-    pub fn scale_by(&mut self, part: &Ages, whole: &Ages) {
-        for (weight, (part, whole)) in self.weights.iter_mut().zip(part.weights.iter().zip(whole.weights.iter())) {
-            if *whole > 0.0 {
-                *weight *= (part / whole).min(1.0);
-            }
-        }
     }
 
     /// Everything.
@@ -133,32 +117,6 @@ impl Ages {
             below += here;
         }
         u64::MAX
-    }
-
-    /// Appends the format: the number of buckets that hold something, and for each how many were skipped before it and its weight rounded
-    /// to a whole number, as varints.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let full = || self.weights.iter().enumerate().map(|(bucket, weight)| (bucket, weight.round() as u64)).filter(|(_, w)| *w > 0);
-        put_varint(out, full().count() as u64);
-        let mut next = 0;
-        for (bucket, weight) in full() {
-            put_varint(out, (bucket - next) as u64);
-            put_varint(out, weight);
-            next = bucket + 1;
-        }
-    }
-
-    /// Reads the format; `None` if it is damaged.
-    pub fn decode(from: &mut Decoder<'_>) -> Option<Ages> {
-        let mut ages = Ages::default();
-        let full = usize::try_from(from.varint()?).ok().filter(|full| *full <= BUCKETS)?;
-        let mut next = 0usize;
-        for _ in 0..full {
-            let bucket = next.checked_add(usize::try_from(from.varint()?).ok()?)?;
-            *ages.weights.get_mut(bucket)? = from.varint()? as f64;
-            next = bucket + 1;
-        }
-        Some(ages)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::ages::Ages;
 use super::choose::{Basis, Standing, Verdict, choose};
 use super::heat::Heat;
-use super::held::Holding;
+use super::sample::{Holding, alive};
 use crate::key::Seq;
 use crate::settings::TierBudget;
 use parking_lot::Mutex;
@@ -20,7 +20,8 @@ const SEEN: f64 = 2.0;
 /// What a review is told.
 #[derive(Debug)]
 pub struct Observed<'a> {
-    /// The newest sequence number.
+    /// The newest sequence number in the tables. What memtables hold is younger and has no bytes yet: counted from its end, an age would
+    /// hold less than it will once they are flushed.
     pub now: Seq,
     /// What may be kept.
     pub budget: TierBudget,
@@ -36,8 +37,6 @@ struct State {
     replaced: Ages,
     /// Bytes by age that would be left if everything were merged now.
     held: Ages,
-    /// Bytes by age that went into merges to the last level, and what came out.
-    merged: (Ages, Ages),
     reviewed: Seq,
     reviewed_ns: Option<u64>,
     standing: Standing,
@@ -84,8 +83,7 @@ impl Auto {
     pub fn review(&self, seen: &Observed<'_>) {
         let (reads, replaced) = self.heat.take();
         // Before the lock: who plans a job waits for it, and many tables take their time.
-        let mut held = Ages::default();
-        seen.tables.iter().for_each(|table| table.add_to(&mut held, seen.now));
+        let held = alive(seen.tables, seen.now);
         let mut state = self.state.lock();
         let state = &mut *state;
         let half_life = state.verdict.fits.min(seen.now).max(LEAST_HALF_LIFE);
@@ -93,12 +91,10 @@ impl Auto {
         state.reviewed = seen.now;
         for (counts, fresh) in [(&mut state.reads, reads), (&mut state.replaced, replaced)] {
             counts.scale(kept);
-            counts.add_aged(&fresh, 0, 1.0);
+            counts.add_all(&fresh);
             counts.scale((MOST_TOUCHES / counts.total().max(1.0)).min(1.0));
         }
         state.held = held;
-        let (before, after) = &state.merged;
-        state.held.scale_by(after, before);
         if state.held.total() < 1.0 {
             // Nothing to choose about. What was known of other data says nothing any more.
             state.verdict = Verdict::default();
@@ -110,16 +106,6 @@ impl Auto {
         if state.standing.hear(&state.verdict, &state.reads, &state.replaced, &state.held) {
             state.changes += u64::from(was_settled);
             state.since_unix = seen.unix_seconds;
-        }
-    }
-
-    /// A merge into the last level was made of bytes of the ages `before` and left those `after`: how much of what tables hold is alive.
-    pub fn merged(&self, before: &Ages, after: &Ages) {
-        let mut state = self.state.lock();
-        let (all_before, all_after) = &mut state.merged;
-        for (sums, ages) in [(all_before, before), (all_after, after)] {
-            sums.scale(0.5);
-            sums.add_aged(ages, 0, 1.0);
         }
     }
 
@@ -145,7 +131,7 @@ impl Auto {
         let _ = write!(out, "the budget allows {} ({:.1} %), {}; ", describe(fits, seconds), percent(allowed), size(allowed));
         let (what, counts) = match basis {
             Basis::Reads => ("reads", &state.reads),
-            Basis::Replaced => ("replaced versions, too few reads", &state.replaced),
+            Basis::Replaced => ("replaced versions", &state.replaced),
             Basis::Budget => return out + "too little is read and replaced to say more",
         };
         let share = 100.0 * counts.younger(age) / counts.total();

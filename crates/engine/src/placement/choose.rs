@@ -2,8 +2,9 @@
 //!
 //! 1. The budget says how far it may go: the largest age below which no more bytes lie than are allowed.
 //! 2. Touching says how far it needs to go: the smallest age that has all but 1/128 of what is touched below the first one. Older data is
-//!    rarely touched again, so it may as well lie where it is cheap. Reads decide if there are enough; without readers, versions that
-//!    were replaced do, because what is replaced while it is kept was never written to the slow tier; without either, the budget alone.
+//!    rarely touched again, so it may as well lie where it is cheap. Touched is what is read, and what is replaced: what is replaced while
+//!    it is kept is never written to the slow tier. Each of both counts if there is enough of it, and the larger age is the one; without
+//!    either the budget decides alone.
 //! 3. A choice stands until it is clearly wrong and was so several times in a row: over the budget by a twentieth, or short of a hundredth
 //!    of what is touched, or a third larger than it needs to be. What has sunk comes back up only by a merge, so it must not sink by
 //!    chance.
@@ -28,7 +29,7 @@ const PATIENCE: u32 = 3;
 pub enum Basis {
     /// Reads by age.
     Reads,
-    /// Too few reads: versions replaced, by age.
+    /// Versions replaced, by age: there are too few reads, or they ask for less.
     Replaced,
     /// Too few of both: the budget alone.
     #[default]
@@ -53,23 +54,17 @@ pub struct Verdict {
 /// Chooses, from reads and replaced versions by age, the bytes held by age, and how many of these are allowed.
 pub fn choose(reads: &Ages, replaced: &Ages, held: &Ages, allowed: f64) -> Verdict {
     let fits = held.reach(allowed);
-    let (basis, touches) = touches(reads, replaced);
-    let within = touches.map_or(0.0, |touches| touches.younger(fits));
-    let age = match touches {
-        Some(touches) => touches.least(within * (1.0 - RARE)).min(fits),
-        None => fits,
-    };
-    let share = |age| touches.map_or(0.0, |touches| touches.younger(age) / touches.total());
+    let needed = |touches: &Ages| touches.least(touches.younger(fits) * (1.0 - RARE)).min(fits);
+    let asked = touches(reads, replaced).map(|(basis, touches)| (needed(touches), basis, Some(touches)));
+    let (age, basis, decides) = asked.max_by_key(|(age, ..)| *age).unwrap_or((fits, Basis::Budget, None));
+    let share = |age| decides.map_or(0.0, |touches| touches.younger(age) / touches.total());
     let bytes = [held.younger(age), held.younger(fits), allowed, held.total()];
     Verdict { age, fits, basis, bytes, touched: [share(age), share(fits)] }
 }
 
-fn touches<'a>(reads: &'a Ages, replaced: &'a Ages) -> (Basis, Option<&'a Ages>) {
-    match (reads.total() >= LEAST_TOUCHES, replaced.total() >= LEAST_TOUCHES) {
-        (true, _) => (Basis::Reads, Some(reads)),
-        (false, true) => (Basis::Replaced, Some(replaced)),
-        (false, false) => (Basis::Budget, None),
-    }
+/// What is touched, as far as there is enough of it. Where both ask for the same, the last one has it.
+fn touches<'a>(reads: &'a Ages, replaced: &'a Ages) -> impl Iterator<Item = (Basis, &'a Ages)> {
+    [(Basis::Replaced, replaced), (Basis::Reads, reads)].into_iter().filter(|(_, touches)| touches.total() >= LEAST_TOUCHES)
 }
 
 /// The choice that stands, and how long another has been asked for.
@@ -98,7 +93,7 @@ impl Standing {
         };
         let [best, _, allowed, _] = verdict.bytes;
         let bytes = held.younger(chosen);
-        let short = touches(reads, replaced).1.is_some_and(|touches| touches.younger(chosen) < touches.younger(verdict.age) * SHORT);
+        let short = touches(reads, replaced).any(|(_, touches)| touches.younger(chosen) < touches.younger(verdict.age) * SHORT);
         // Without touches the budget itself is what the best choice has.
         let idle = verdict.basis == Basis::Budget && bytes < best / WASTE;
         let wrong = chosen != verdict.age && (bytes > allowed * OVER || bytes > best * WASTE || short || idle);

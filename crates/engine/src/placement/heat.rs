@@ -56,7 +56,7 @@ impl Heat {
 
     /// A compaction dropped so many versions by their ages when they were replaced.
     pub fn replaced(&self, ages: &Ages) {
-        self.replaced.lock().add_aged(ages, 0, 1.0);
+        self.replaced.lock().add_all(ages);
     }
 
     /// What was counted since the last call: reads, replaced versions.

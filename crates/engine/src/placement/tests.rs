@@ -4,7 +4,7 @@ mod model;
 
 use super::*;
 use crate::settings::TierBudget;
-use model::{Run, Tree, Zipf, random};
+use model::{Table, Tree, Zipf, random};
 
 const ALPHAS: [f64; 3] = [0.5, 0.9, 1.2];
 const KEYS: usize = 4000;
@@ -32,11 +32,9 @@ impl Ideal {
         self.latest.iter().filter(|seq| **seq > from && **seq > 0).count()
     }
 
-    fn held(&self) -> Vec<u8> {
-        let (mut held, mut bytes) = (Held::new(self.now), Vec::new());
-        self.latest.iter().filter(|seq| **seq > 0).for_each(|seq| held.add(*seq, 100));
-        held.encode(&mut bytes);
-        bytes
+    /// With samples of as many keys, however many there are.
+    fn tables(&self) -> Vec<Table> {
+        Table::all(&self.latest, self.latest.len() / 64)
     }
 }
 
@@ -82,9 +80,9 @@ fn ideal_auto(keys: usize, alpha: f64, budget: TierBudget) -> Outcome {
     auto.heat().watch(true);
     ideal(keys, alpha, |model, ages| {
         ages.iter().step_by(4).for_each(|age| auto.heat().read(model.now - age, model.now));
-        let held = model.held();
-        let table = held::Holding { bytes: model.live() as u64 * 100, seqs: (1, model.now), held: &held };
-        auto.review(&Observed { now: model.now, budget, tables: &[table], unix_seconds: 0 });
+        let tables = model.tables();
+        let tables: Vec<_> = tables.iter().map(Table::holding).collect();
+        auto.review(&Observed { now: model.now, budget, tables: &tables, unix_seconds: 0 });
         model.now - auto.borders(model.now).cold
     })
 }
@@ -136,16 +134,16 @@ fn tree(alpha: f64, flushes: u64, fixed: Option<u64>) -> Merged {
     let (mut reads, mut hits, mut merges, mut left, mut nth) = (0.0, 0.0, 0.0, 0.0, 0);
     for n in 1..=WRITES {
         if tree.write(zipf.draw(random(&mut seed))) {
-            let holdings: Vec<_> = tree.runs().map(Run::holding).collect();
-            auto.review(&Observed { now: tree.now, budget: TierBudget::Percent(25.0), tables: &holdings, unix_seconds: 0 });
-            let cold = fixed.map_or(auto.borders(tree.now).cold, |age| tree.now.saturating_sub(age));
-            if let Some((before, after)) = tree.compact(cold) {
-                auto.merged(&before, &after);
-                if n > WRITES / 2 {
-                    let (fast, all) = tree.bytes();
-                    merges += 1.0;
-                    left += fast as f64 / all as f64;
-                }
+            let chosen = || {
+                let holdings: Vec<_> = tree.tables().map(Table::holding).collect();
+                auto.review(&Observed { now: tree.now, budget: TierBudget::Percent(25.0), tables: &holdings, unix_seconds: 0 });
+                auto.borders(tree.now).cold
+            };
+            let cold = fixed.map_or_else(chosen, |age| tree.now.saturating_sub(age));
+            if tree.compact(cold) && n > WRITES / 2 {
+                let (fast, all) = tree.bytes();
+                merges += 1.0;
+                left += fast as f64 / all as f64;
             }
         }
         let Some((seq, fast)) = tree.read(zipf.draw(random(&mut seed))) else { continue };
@@ -182,8 +180,8 @@ fn what_was_known_of_data_that_is_gone_is_not_told_of() {
     let auto = Auto::default();
     auto.heat().watch(true);
     (1..=1000).for_each(|seq| auto.heat().read(seq, 1000));
-    let table = held::Holding { bytes: 1_000_000, seqs: (1, 1000), held: &[] };
-    let seen = |now, tables: &[held::Holding<'_>]| {
+    let table = Holding { bytes: 1_000_000, entries: 1000, seqs: (1, 1000), sample: &[] };
+    let seen = |now, tables: &[Holding<'_>]| {
         auto.review(&Observed { now, budget: TierBudget::Percent(25.0), tables, unix_seconds: 0 });
         auto.why(&|_| None)
     };
@@ -196,7 +194,7 @@ fn what_was_known_of_data_that_is_gone_is_not_told_of() {
 fn a_review_is_due_after_a_pause_and_until_something_is_chosen() {
     let auto = Auto::default();
     assert_eq!([0, 1, 2].map(|now| auto.is_due(now, 100)), [true; 3], "there was nothing to choose about");
-    let table = held::Holding { bytes: 1000, seqs: (1, 1000), held: &[] };
+    let table = Holding { bytes: 1000, entries: 1000, seqs: (1, 1000), sample: &[] };
     auto.review(&Observed { now: 1000, budget: TierBudget::Percent(25.0), tables: &[table], unix_seconds: 0 });
     assert_eq!([3, 101, 102, 103, 202].map(|now| auto.is_due(now, 100)), [false, false, true, false, true]);
 }

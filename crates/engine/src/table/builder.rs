@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo, Timed};
-use crate::placement::Held;
+use crate::placement::Drawing;
 use crate::range_del::RangeTombstones;
 use crate::times::TimeMap;
 use sinter_storage::store::{Appender, FileId};
@@ -76,8 +76,8 @@ pub struct TableBuilder {
     /// When numbers were written, those of other tables too.
     times: Arc<TimeMap>,
     ages: Ages,
-    /// How old its bytes are, if somebody wants to know.
-    held: Option<Held>,
+    /// The sample of its keys, if somebody wants one.
+    sample: Option<Drawing>,
 }
 
 /// What tells how old the entries are.
@@ -189,7 +189,7 @@ impl TableBuilder {
             },
             times: Arc::default(),
             ages: Ages { seqs: (Seq::MAX, 0), own: None, timed: 0 },
-            held: None,
+            sample: None,
         }
     }
 
@@ -222,8 +222,8 @@ impl TableBuilder {
             return Err(Error::invalid("a table's entries must be added in order"));
         }
         self.count(key, trailer, value, (original_seq, own_time))?;
-        if !same_key && self.options.bloom_bits_per_key > 0.0 {
-            self.hashes.push(hash(key));
+        if !same_key {
+            self.note_key(key, trailer, original_seq);
         }
         if starts_block {
             if self.properties.entries == 1 {
@@ -238,6 +238,24 @@ impl TableBuilder {
             self.finish_block()?;
         }
         Ok(())
+    }
+
+    /// The newest version of a key.
+    #[inline]
+    fn note_key(&mut self, key: &[u8], trailer: u64, original_seq: Seq) {
+        let is_filtered = self.options.bloom_bits_per_key > 0.0;
+        if !is_filtered && self.sample.is_none() {
+            return;
+        }
+        let hash = hash(key);
+        if is_filtered {
+            self.hashes.push(hash);
+        }
+        if let Some(sample) = &mut self.sample {
+            // As old as anything, once it has lost its number.
+            let seq = if key::seq_of(trailer) == 0 { 0 } else { original_seq };
+            sample.add(hash, seq, key::kind_of(trailer) == Some(Kind::Delete));
+        }
     }
 
     /// Checks an entry by itself and counts it.
@@ -264,11 +282,6 @@ impl TableBuilder {
             Some(time) => self.ages.timed(time),
             None => self.ages.numbered(original_seq),
         }
-        if let Some(held) = &mut self.held {
-            // As old as anything, once it has lost its number.
-            let seq = if key::seq_of(trailer) == 0 { 0 } else { original_seq };
-            held.add(seq, (key.len() + value.len()) as u64);
-        }
         if key::seq_of(trailer) == 0 {
             p.zeroed_seq = p.zeroed_seq.max(Some(original_seq));
         }
@@ -286,18 +299,9 @@ impl TableBuilder {
         self.times = times;
     }
 
-    /// Makes it note how old its bytes are ([`TableProperties::held`]); `newest` is the newest sequence number there is.
-    pub fn note_ages(&mut self, newest: Seq) {
-        self.held = Some(Held::new(newest));
-    }
-
-    /// How old the bytes are that were added so far, if it notes that, in the format of the property.
-    pub fn held(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if let Some(held) = &self.held {
-            held.encode(&mut bytes);
-        }
-        bytes
+    /// Makes it draw a sample of its keys ([`TableProperties::sample`]).
+    pub fn draw_sample(&mut self) {
+        self.sample = Some(Drawing::default());
     }
 
     /// Notes why its entries are on this level, in one line for people ([`TableProperties::placed`]).
@@ -436,9 +440,8 @@ impl TableBuilder {
 
     /// What is known only at the end.
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
-        let held = self.held();
         let p = &mut self.properties;
-        p.held = held;
+        p.sample = self.sample.as_ref().map(Drawing::encode).unwrap_or_default();
         if !self.hashes.is_empty() {
             p.filter_millibits = (self.options.bloom_bits_per_key * 1000.0).round() as u64;
         }

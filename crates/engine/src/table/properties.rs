@@ -6,7 +6,7 @@ use crate::codec::Codec;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo};
-use crate::placement::Held;
+use crate::placement::sample;
 use crate::times::TimeMap;
 
 /// What a table says about itself. Stored in the file.
@@ -56,8 +56,8 @@ pub struct TableProperties {
     pub filter_millibits: u64,
     /// Why the engine chose the codec, in one line for people; empty if it did not choose.
     pub chosen: String,
-    /// How old its bytes were when it was written ([`Held`]); empty if nobody asked.
-    pub held: Vec<u8>,
+    /// A sample of its keys ([`crate::placement::Drawing`]); empty if nobody asked.
+    pub sample: Vec<u8>,
     /// Why the engine put its entries on this level, in one line for people; empty if it did not choose.
     pub placed: String,
 }
@@ -71,8 +71,9 @@ const LARGEST: u64 = 102;
 const CHOSEN: u64 = 103;
 const TIMES: u64 = 104;
 const ZEROED_SEQ: u64 = 19;
-const HELD: u64 = 110;
+// 110 was something else once.
 const PLACED: u64 = 111;
+const SAMPLE: u64 = 112;
 
 impl TableProperties {
     /// Who writes tables.
@@ -117,7 +118,7 @@ impl TableProperties {
         if !self.times.samples().is_empty() {
             self.times.encode(&mut map);
         }
-        let optional = [(CHOSEN, self.chosen.as_bytes()), (TIMES, &map), (HELD, &self.held), (PLACED, self.placed.as_bytes())];
+        let optional = [(CHOSEN, self.chosen.as_bytes()), (TIMES, &map), (PLACED, self.placed.as_bytes()), (SAMPLE, &self.sample)];
         for (tag, bytes) in texts.into_iter().chain(optional.into_iter().filter(|(_, bytes)| !bytes.is_empty())) {
             put_varint(out, tag);
             put_bytes(out, bytes);
@@ -135,10 +136,7 @@ impl TableProperties {
             match tag {
                 CREATED_BY => read.created_by = String::from_utf8(bytes.to_vec()).ok()?,
                 CHOSEN => read.chosen = String::from_utf8_lossy(bytes).into_owned(),
-                HELD => {
-                    Held::decode(bytes)?;
-                    read.held = bytes.to_vec();
-                }
+                SAMPLE => read.sample = Some(bytes).filter(|bytes| sample::is_sample(bytes))?.to_vec(),
                 PLACED => read.placed = String::from_utf8_lossy(bytes).into_owned(),
                 SMALLEST => read.range.smallest = bytes.to_vec(),
                 LARGEST => read.range.largest = bytes.to_vec(),
@@ -182,7 +180,7 @@ mod tests {
             created_by: TableProperties::creator(),
             codec: Codec::Zstd,
             chosen: "auto zstd: it is cold".into(),
-            held: vec![200, 1, 1, 5, 100],
+            sample: vec![9, 1, 5, 14],
             placed: "auto: it is old".into(),
             range: KeyRange { smallest: b"a".to_vec(), largest: b"zz".to_vec(), end_exclusive: true },
             zeroed_seq: Some(0),
@@ -205,9 +203,9 @@ mod tests {
             let _ = TableProperties::decode(&bytes[..n]);
         }
         assert_eq!(TableProperties::decode(&[]), None);
-        let hostile = TableProperties { format_version: FORMAT_VERSION.into(), held: vec![200, 1, 1, 250], ..Default::default() };
+        let hostile = TableProperties { format_version: FORMAT_VERSION.into(), sample: vec![9, 250, 1, 1], ..Default::default() };
         bytes.clear();
         hostile.encode(&mut bytes);
-        assert_eq!(TableProperties::decode(&bytes), None, "ages that cannot be");
+        assert_eq!(TableProperties::decode(&bytes), None, "a sample that cannot be");
     }
 }

@@ -20,7 +20,7 @@ use crate::filter::Filter;
 use crate::key::{Kind, Seq};
 use crate::ledger::Latencies;
 use crate::manifest::TableInfo;
-use crate::placement::held::Holding;
+use crate::placement::Holding;
 use crate::range_del::RangeTombstones;
 use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
@@ -327,10 +327,10 @@ impl Table {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
     }
 
-    /// What it says of how old its bytes are. What lost its number may be as old as anything.
+    /// What it says of how much of it is alive and how old. What lost its number may be as old as anything.
     pub fn holding(&self) -> Holding<'_> {
         let oldest = if self.zeroed_seq() > 0 { 0 } else { self.info.min_seq };
-        Holding { bytes: self.info.bytes, seqs: (oldest, self.info.max_seq), held: &self.properties.held }
+        Holding { bytes: self.info.bytes, entries: self.info.entries, seqs: (oldest, self.info.max_seq), sample: &self.properties.sample }
     }
 
     /// Forgets its blocks in the cache: the table was deleted.

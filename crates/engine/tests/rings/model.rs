@@ -1,7 +1,7 @@
 //! What a workload does, and what its history looks like from outside: one state after each batch and each change of families.
 
 use sinterdb::db::Durability;
-use sinterdb::settings::Style;
+use sinterdb::settings::{Preclude, Style};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ pub type State = BTreeMap<usize, Arc<Contents>>;
 #[derive(Debug, Clone)]
 pub enum Change {
     Put(Vec<u8>, Vec<u8>),
+    /// As if it had been written at another time, unix seconds.
+    PutAt(Vec<u8>, Vec<u8>, u64),
     Delete(Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
     DeleteRange(Vec<u8>, Vec<u8>),
@@ -49,8 +51,8 @@ pub enum Step {
     Release,
     /// So many seconds pass.
     Pass(u64),
-    /// Data younger than so many seconds stays above the last level.
-    Preclude(&'static str, u64),
+    /// What stays above the last level.
+    Preclude(&'static str, Preclude),
     /// So many seconds pass, and tables move to other tiers.
     Age(u64),
     /// The database is opened again with one tier more.
@@ -143,7 +145,7 @@ pub fn mark(stream: usize, index: usize) -> Change {
 
 fn apply(contents: &mut Contents, change: &Change, keys: &mut BTreeSet<Vec<u8>>) {
     match change {
-        Change::Put(key, value) => {
+        Change::Put(key, value) | Change::PutAt(key, value, _) => {
             keys.insert(key.clone());
             contents.insert(key.clone(), value.clone());
         }

@@ -11,7 +11,7 @@ use sinterdb::clock::ManualClock;
 use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
 use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
-use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
+use sinterdb::settings::{DbSettings, FamilySettings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -199,7 +199,7 @@ impl Runner {
                 self.clock.advance_seconds(*seconds);
                 Ok(())
             }
-            Step::Preclude(name, seconds) => self.change(name, |s| s.preclude_last_level_data_seconds = Preclude::Seconds(*seconds)),
+            Step::Preclude(name, preclude) => self.change(name, |settings| settings.preclude_last_level_data_seconds = *preclude),
             Step::Age(seconds) => {
                 self.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
@@ -246,6 +246,7 @@ impl Runner {
             let family = &self.families[name];
             match change {
                 Change::Put(key, value) => out.put_in(family, key, value),
+                Change::PutAt(key, value, time) => out.put_at_in(family, key, value, *time),
                 Change::Delete(key) => out.delete_in(family, key),
                 Change::Merge(key, operand) => out.merge_in(family, key, operand),
                 Change::DeleteRange(from, to) => out.delete_range_in(family, from, to),

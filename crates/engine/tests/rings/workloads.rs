@@ -3,6 +3,7 @@
 
 use crate::model::{Batch, Change, Step};
 use crate::random::Random;
+use sinter_storage::store::Temperature;
 use sinterdb::db::Durability::{self, Buffered, NoWal, Sync};
 use sinterdb::settings::{FamilySettings, Preclude, Style};
 
@@ -55,6 +56,8 @@ struct Script {
     value: u64,
     ranges: bool,
     merges: bool,
+    /// Some values have times of their own.
+    timed: bool,
 }
 
 impl Script {
@@ -73,6 +76,7 @@ impl Script {
             value: 300,
             ranges: false,
             merges: false,
+            timed: false,
         }
     }
 
@@ -92,8 +96,18 @@ impl Script {
             3..=6 if self.merges && family == "default" => Change::Merge(key, self.random.next().to_string().into_bytes()),
             _ => {
                 let length = self.random.below(self.value);
-                Change::Put(key, bytes(&mut self.random, length))
+                let value = bytes(&mut self.random, length);
+                if self.timed && self.random.one_in(2) { Change::PutAt(key, value, self.time()) } else { Change::Put(key, value) }
             }
+        }
+    }
+
+    /// Long ago, never, or about when a workload of data that grows old has come to: before it or behind.
+    fn time(&mut self) -> u64 {
+        match self.random.below(8) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => AGING_START + self.random.below(1000),
         }
     }
 
@@ -306,30 +320,67 @@ pub fn snapshots() -> Workload {
     script.done()
 }
 
-/// Old data sinks to the last level while new data comes, and while nothing comes.
-fn aging(name: &'static str, style: Style) -> Workload {
-    let mut script = Script::new(name, style);
+/// When data begins to grow old, unix seconds: a time of 0 is not known.
+const AGING_START: u64 = 1_000_000;
+
+/// Old data sinks to the last level while new data comes, and while nothing comes. `kept` is what is young, at first and later.
+fn aging(mut script: Script, kept: [Preclude; 2]) -> Workload {
     (script.merges, script.ranges) = (true, true);
-    script.settings.preclude_last_level_data_seconds = Preclude::Seconds(100);
-    script.then(Step::Pass(1_000_000));
+    script.settings.preclude_last_level_data_seconds = kept[0];
+    script.then(Step::Pass(AGING_START));
     for round in 0..5 {
         script.batches(18, 8).then(Step::Pass(40)).batches(12, 8).then(Step::Snapshot).then(Step::Pass(90));
         match round {
             1 => script.then(Step::Compact("default")),
             2 => script.then(Step::Reopen),
-            3 => script.then(Step::Preclude("default", 0)).batches(12, 8).then(Step::Preclude("default", 60)),
+            3 => script.then(Step::Preclude("default", Preclude::Seconds(0))).batches(12, 8).then(Step::Preclude("default", kept[1])),
             _ => script.batches(6, 8).then(Step::Release),
         };
     }
     script.then(Step::Pass(5000)).then(Step::Compact("default")).then(Step::Read).batches(4, 4).done()
 }
 
+/// Younger than so many seconds.
+const BY_HAND: [Preclude; 2] = [Preclude::Seconds(100), Preclude::Seconds(60)];
+
 pub fn aging_leveled() -> Workload {
-    aging("aging_leveled", Leveled)
+    aging(Script::new("aging_leveled", Leveled), BY_HAND)
 }
 
 pub fn aging_universal() -> Workload {
-    aging("aging_universal", Universal)
+    aging(Script::new("aging_universal", Universal), BY_HAND)
+}
+
+/// The same of values that go by times of their own, with the last level on a tier.
+fn aging_timed(name: &'static str, style: Style) -> Workload {
+    let mut script = Script::new(name, style);
+    script.timed = true;
+    last_level_on_tier(&mut script);
+    aging(script, BY_HAND)
+}
+
+pub fn aging_timed_leveled() -> Workload {
+    aging_timed("aging_timed_leveled", Leveled)
+}
+
+pub fn aging_timed_universal() -> Workload {
+    aging_timed("aging_timed_universal", Universal)
+}
+
+/// The same where the engine finds the age.
+pub fn aging_auto_leveled() -> Workload {
+    aging(Script::new("aging_auto_leveled", Leveled), [Preclude::Auto; 2])
+}
+
+pub fn aging_auto_universal() -> Workload {
+    let mut script = Script::new("aging_auto_universal", Universal);
+    last_level_on_tier(&mut script);
+    aging(script, [Preclude::Auto; 2])
+}
+
+fn last_level_on_tier(script: &mut Script) {
+    (script.tiers, script.attached) = (1, 1);
+    script.settings.last_level_temperature = Temperature::Cold;
 }
 
 /// Data grows cold: tables move as they are, and merges write to tiers.

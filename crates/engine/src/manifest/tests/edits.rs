@@ -34,6 +34,7 @@ fn full_edit() -> Edit {
         last_seq: Some(1 << 40),
         next_family: Some(4),
         time_samples: vec![(100, 1_700_000_000)],
+        tier_heat: vec![TierHeat { temperature: Temperature::Cold, answered: 640, since: 1_700_000_000, until: 1_700_000_100 }],
     }
 }
 
@@ -64,6 +65,7 @@ const GOLDEN: &str = concat!(
     "0b06808080808020",
     "0c0104",
     "8d066480e2cfaa06",
+    "960d04800580e2cfaa06e4e2cfaa06",
 );
 
 #[test]
@@ -130,7 +132,7 @@ fn damaged_edits_are_refused_without_a_panic() {
     let good = encoded(&full_edit());
     // An edit ends where its bytes end, so a cut at an item's end is an edit; the framed log's checksum is what finds that.
     let whole = (0..good.len()).filter(|len| Edit::decode(&good[..*len]).is_some()).count();
-    assert_eq!(whole, 15, "one per item");
+    assert_eq!(whole, 16, "one per item");
     for seed in 0..20_000 {
         let random = &mut Random(seed);
         let mut bytes = good.clone();

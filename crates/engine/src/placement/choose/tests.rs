@@ -52,9 +52,21 @@ fn replaced_versions_stand_in_for_reads() {
     let verdict = choose(&Ages::default(), &replaced, &even(), 2.5e8);
     assert_eq!(verdict.basis, Basis::Replaced);
     near(verdict.age, 20_000);
+    // Many reads of what is young do not silence them, nor they many reads of what is older.
     let verdict = choose(&reads, &replaced, &even(), 2.5e8);
+    assert_eq!(verdict.basis, Basis::Replaced);
+    near(verdict.age, 20_000);
+    let verdict = choose(&replaced, &reads, &even(), 2.5e8);
     assert_eq!(verdict.basis, Basis::Reads);
-    near(verdict.age, 100);
+    near(verdict.age, 20_000);
+    assert_eq!(choose(&replaced, &replaced, &even(), 2.5e8).basis, Basis::Reads);
+    // And a choice that has all of the one is wrong while it has too little of the other.
+    let mut standing = Standing::default();
+    let young = choose(&reads, &Ages::default(), &even(), 2.5e8);
+    assert!(standing.hear(&young, &reads, &Ages::default(), &even()));
+    let both = choose(&reads, &replaced, &even(), 2.5e8);
+    assert_eq!([(); 3].map(|()| standing.hear(&both, &reads, &replaced, &even())), [false, false, true]);
+    near(standing.age(), 20_000);
 }
 
 #[test]

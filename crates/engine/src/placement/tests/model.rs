@@ -1,7 +1,6 @@
 //! A tree of runs, each an array of the newest number of every key in it.
 
-use super::super::held::Holding;
-use super::super::{Ages, Held};
+use super::super::{Drawing, Holding};
 
 /// Writes that a memtable holds.
 const MEMTABLE: u64 = 1000;
@@ -38,32 +37,50 @@ impl Zipf {
     }
 }
 
-pub struct Run {
-    seqs: Vec<u64>,
-    held: Vec<u8>,
+/// A table of the keys that have a number.
+pub struct Table {
+    entries: u64,
+    sample: Vec<u8>,
 }
 
+impl Table {
+    /// Tables of `keys` keys each.
+    pub fn all(seqs: &[u64], keys: usize) -> Vec<Table> {
+        let numbered: Vec<(u64, u64)> = (0..).zip(seqs.iter().copied()).filter(|(_, seq)| *seq > 0).collect();
+        let made = |keys: &[(u64, u64)]| {
+            let mut drawing = Drawing::default();
+            keys.iter().for_each(|(key, seq)| drawing.add(random(&mut { *key }), *seq, false));
+            Table { entries: keys.len() as u64, sample: drawing.encode() }
+        };
+        numbered.chunks(keys).map(made).collect()
+    }
+
+    pub fn holding(&self) -> Holding<'_> {
+        Holding { bytes: self.entries * ENTRY, entries: self.entries, seqs: (0, 0), sample: &self.sample }
+    }
+}
+
+pub struct Run {
+    seqs: Vec<u64>,
+    tables: Vec<Table>,
+}
+
+/// Keys of a table, of which about half are sampled.
+const TABLE: usize = 250;
+
 impl Run {
-    fn new(seqs: Vec<u64>, now: u64) -> Self {
-        let mut held = Held::new(now);
-        seqs.iter().filter(|seq| **seq > 0).for_each(|seq| held.add(*seq, ENTRY));
-        let mut bytes = Vec::new();
-        held.encode(&mut bytes);
-        Run { seqs, held: bytes }
+    fn new(seqs: Vec<u64>) -> Self {
+        let tables = Table::all(&seqs, TABLE);
+        Run { seqs, tables }
     }
 
     fn bytes(&self) -> u64 {
         self.seqs.iter().filter(|seq| **seq > 0).count() as u64 * ENTRY
     }
 
-    pub fn holding(&self) -> Holding<'_> {
-        let seqs = || self.seqs.iter().copied().filter(|seq| *seq > 0);
-        Holding { bytes: self.bytes(), seqs: (seqs().min().unwrap_or(0), seqs().max().unwrap_or(0)), held: &self.held }
-    }
-
-    fn merge(runs: &[Run], now: u64) -> Run {
+    fn merge(runs: &[Run]) -> Run {
         let newest = |key: usize| runs.iter().map(|run| run.seqs[key]).max().unwrap_or(0);
-        Run::new((0..runs[0].seqs.len()).map(newest).collect(), now)
+        Run::new((0..runs[0].seqs.len()).map(newest).collect())
     }
 }
 
@@ -93,7 +110,7 @@ impl Tree {
         }
         self.mem_writes = 0;
         let keys = self.mem.len();
-        self.runs.insert(0, Run::new(std::mem::replace(&mut self.mem, vec![0; keys]), self.now));
+        self.runs.insert(0, Run::new(std::mem::replace(&mut self.mem, vec![0; keys])));
         true
     }
 
@@ -107,8 +124,8 @@ impl Tree {
         upper.map(|seq| (seq, true)).or_else(|| last().map(|seq| (seq, false)))
     }
 
-    pub fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().chain(&self.last)
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.runs.iter().chain(&self.last).flat_map(|run| &run.tables)
     }
 
     /// Bytes above the last level, and in all.
@@ -117,32 +134,24 @@ impl Tree {
         (fast, fast + self.last.as_ref().map_or(0, Run::bytes))
     }
 
-    /// Merges all newer runs into one, or everything, which parts at `cold`, if it is time for that: then how old the bytes were that went
-    /// in and came out.
-    pub fn compact(&mut self, cold: u64) -> Option<(Ages, Ages)> {
-        let ages = |runs: &[Run], now| {
-            let mut ages = Ages::default();
-            runs.iter().for_each(|run| run.holding().add_to(&mut ages, now));
-            ages
-        };
+    /// Merges runs of similar size, or everything, which parts at `cold`; true if it was time for that.
+    pub fn compact(&mut self, cold: u64) -> bool {
         if !(self.now / MEMTABLE).is_multiple_of(self.flushes) {
-            // As the universal style does: of similar size.
+            // As the universal style does.
             while self.runs.len() > 1 && self.runs[0].bytes() >= self.runs[1].bytes() {
                 let rest = self.runs.split_off(2);
-                let one = Run::merge(&std::mem::replace(&mut self.runs, rest), self.now);
+                let one = Run::merge(&std::mem::replace(&mut self.runs, rest));
                 self.runs.insert(0, one);
             }
-            return None;
+            return false;
         }
         let mut before = std::mem::take(&mut self.runs);
         before.extend(self.last.take());
-        let all = Run::merge(&before, self.now).seqs;
-        let part = |keep: &dyn Fn(u64) -> bool| Run::new(all.iter().map(|seq| if keep(*seq) { *seq } else { 0 }).collect(), self.now);
-        let after = [part(&|seq| seq > cold), part(&|seq| seq <= cold)];
-        let ages = (ages(&before, self.now), ages(&after, self.now));
-        let [hot, last] = after;
+        let all = Run::merge(&before).seqs;
+        let part = |keep: &dyn Fn(u64) -> bool| Run::new(all.iter().map(|seq| if keep(*seq) { *seq } else { 0 }).collect());
+        let [hot, last] = [part(&|seq| seq > cold), part(&|seq| seq <= cold)];
         self.runs.extend(Some(hot).filter(|run| run.bytes() > 0));
         self.last = Some(last);
-        Some(ages)
+        true
     }
 }
