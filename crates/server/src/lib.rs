@@ -6,7 +6,9 @@
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them
 //! * [`keyspace`]: keys and what they hold, on the engine
+//! * [`command`]: what the commands do, one file per family
 
+pub mod command;
 pub mod glob;
 pub mod keyspace;
 pub mod number;
