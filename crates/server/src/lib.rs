@@ -7,10 +7,12 @@
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them
 //! * [`keyspace`]: keys and what they hold, on the engine
 //! * [`command`]: what the commands do, one file per family
+//! * [`net`]: clients over TCP
 
 pub mod command;
 pub mod glob;
 pub mod keyspace;
+pub mod net;
 pub mod number;
 pub mod resp;
 #[cfg(test)]
