@@ -9,6 +9,7 @@ mod flags;
 mod inspect;
 mod report;
 mod run;
+mod serve;
 mod store;
 mod study;
 
@@ -26,6 +27,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve data to Redis clients.
+    Serve(serve::ServeFlags),
     /// Run db_bench's workloads, with db_bench's flags.
     Bench(Box<bench::BenchFlags>),
     /// Show what is in a database.
@@ -55,6 +58,7 @@ fn dispatch() -> Result<ExitCode, Ended> {
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
     };
     match cli.command {
+        Command::Serve(flags) => serve::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),

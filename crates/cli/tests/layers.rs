@@ -68,6 +68,15 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/compaction/job", 80),
     ("engine/src/db", 90),
     ("engine/src/lib", 90),
+    ("server/src/number", 100),
+    ("server/src/wide", 100),
+    ("server/src/glob", 100),
+    ("server/src/resp", 105),
+    ("server/src/keyspace", 110),
+    ("server/src/command", 120),
+    ("server/src/testing", 120),
+    ("server/src/net", 130),
+    ("server/src/lib", 130),
     ("lab/src/workload", 100),
     ("lab/src/target", 110),
     // Plain data that a result carries: what was run.
@@ -95,7 +104,8 @@ const ONLY: &[(&str, &[&str])] = &[
 ];
 
 /// Crates by the name under which code imports them.
-const CRATES: &[(&str, &str)] = &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_lab", "lab")];
+const CRATES: &[(&str, &str)] =
+    &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_server", "server"), ("sinter_lab", "lab")];
 
 /// A module: its crate's folder and its path inside.
 type Module = (String, Vec<String>);

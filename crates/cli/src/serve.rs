@@ -1,0 +1,92 @@
+//! `sinter serve`: a server that speaks Redis's protocol.
+
+use crate::ended::Ended;
+use clap::Args;
+use sinter_server::command::{Configuration, Fsync, Server};
+use sinter_server::keyspace::Keyspace;
+use sinter_server::net::Net;
+use sinter_storage::store::DirStore;
+use sinterdb::settings::{Budgets, Settings, parse_bytes};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Where to serve what. Ends cleanly at Ctrl-C or SIGTERM.
+#[derive(Debug, Args)]
+pub struct ServeFlags {
+    /// Address to listen on. Anything but a loopback address needs a password.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Port to listen on; 0: a free one, which is printed.
+    #[arg(long, default_value_t = 6379)]
+    port: u16,
+    /// Directory of the data, created if it is missing.
+    #[arg(long, default_value = "sinter-data")]
+    dir: PathBuf,
+    /// Password that clients have to give.
+    #[arg(long, default_value = "")]
+    requirepass: String,
+    /// When writes survive the machine: always (before the reply), everysec, no (when the system finds the time).
+    #[arg(long, default_value = "everysec", value_parser = fsync)]
+    appendfsync: Fsync,
+    /// Most clients at the same time.
+    #[arg(long, default_value_t = 10_000)]
+    maxclients: usize,
+    /// Memory for memtables and cache together, such as 512MB.
+    #[arg(long, value_parser = memory)]
+    memory: Option<u64>,
+}
+
+fn fsync(text: &str) -> Result<Fsync, String> {
+    Fsync::parse(text).ok_or_else(|| "one of always, everysec, no".into())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    parse_bytes(text)
+}
+
+fn failed(error: impl Into<anyhow::Error>) -> Ended {
+    Ended::Failed(error.into())
+}
+
+/// So many random bytes, from the system.
+fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An address that cannot be had, a directory that is none or holds something else; failures of the network and of the medium.
+pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
+    let budgets = Budgets { memory: flags.memory, ..Budgets::default() };
+    let settings = Settings::new(budgets);
+    settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
+    let store = DirStore::open(&flags.dir, true).map_err(|error| Ended::usage(format!("{}: {error}", flags.dir.display())))?;
+    let seed = u64::from_le_bytes(random()?);
+    let keyspace = Keyspace::open(Arc::new(store), &settings, seed).map_err(failed)?;
+    let run_id: [u8; 20] = random()?;
+    let server = Server {
+        configuration: Configuration {
+            bind: flags.bind.to_string(),
+            port: flags.port,
+            directory: flags.dir.display().to_string(),
+            password: flags.requirepass.clone(),
+            fsync: flags.appendfsync,
+            clients_max: flags.maxclients,
+            timeout: 0,
+        },
+        run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        ..Server::default()
+    };
+    let net = Net::bind(SocketAddr::new(flags.bind, flags.port), keyspace, server).map_err(failed)?;
+    let stopper = net.stopper();
+    ctrlc::set_handler(move || stopper.stop()).map_err(failed)?;
+    writeln!(io::stdout(), "serving {} on {}", flags.dir.display(), net.address()?)?;
+    net.run().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,111 @@
+//! Reading arguments, with the errors that Redis has for wrong ones.
+
+use super::{Failure, NOT_FLOAT, NOT_INTEGER, NOT_POSITIVE, OUT_OF_RANGE, SYNTAX};
+use crate::number::{parse_double, parse_integer};
+
+/// An integer.
+pub(super) fn integer(text: &[u8]) -> Result<i64, Failure> {
+    parse_integer(text).ok_or(NOT_INTEGER)
+}
+
+/// An integer that is not negative.
+pub(super) fn not_negative(text: &[u8]) -> Result<u64, Failure> {
+    let number = integer_or(text, NOT_POSITIVE)?;
+    u64::try_from(number).map_err(|_| NOT_POSITIVE)
+}
+
+/// An integer, with an error of the caller's.
+pub(super) fn integer_or(text: &[u8], failure: Failure) -> Result<i64, Failure> {
+    parse_integer(text).ok_or(failure)
+}
+
+/// An integer whose negation is one, too.
+pub(super) fn count(text: &[u8]) -> Result<i64, Failure> {
+    integer_or(text, NOT_INTEGER).and_then(|number| if number == i64::MIN { Err(OUT_OF_RANGE) } else { Ok(number) })
+}
+
+/// A floating-point number, not NaN.
+pub(super) fn double(text: &[u8]) -> Result<f64, Failure> {
+    parse_double(text).ok_or(NOT_FLOAT)
+}
+
+/// The same word, in capitals or not.
+pub(super) fn is(text: &[u8], word: &str) -> bool {
+    text.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// Arguments behind those that a command always has, one after the other.
+pub(super) struct Rest<'r, 'a> {
+    rest: &'r [&'a [u8]],
+}
+
+impl<'r, 'a> Rest<'r, 'a> {
+    pub fn new(rest: &'r [&'a [u8]]) -> Self {
+        Rest { rest }
+    }
+
+    /// The next argument.
+    pub fn next(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// The argument of an option.
+    pub fn value(&mut self) -> Result<&'a [u8], Failure> {
+        self.next().ok_or(SYNTAX)
+    }
+
+    /// The number that an option has for an argument.
+    pub fn integer(&mut self) -> Result<i64, Failure> {
+        integer(self.value()?)
+    }
+
+    /// Arguments that are left.
+    pub fn len(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+/// Arguments up to some place, and from there on.
+pub(super) type Split<'r, 'a> = (&'r [&'a [u8]], &'r [&'a [u8]]);
+
+/// Keys after a number that says how many they are, and what follows them. `too_many`: there are fewer.
+pub(super) fn numbered_keys<'r, 'a>(arguments: &'r [&'a [u8]], too_many: Failure) -> Result<Split<'r, 'a>, Failure> {
+    const NONE: Failure = Failure::fixed("ERR numkeys should be greater than 0");
+    let (number, rest) = arguments.split_first().ok_or(SYNTAX)?;
+    let number = integer_or(number, NONE)?;
+    let number = usize::try_from(number).ok().filter(|number| *number > 0).ok_or(NONE)?;
+    rest.split_at_checked(number).ok_or(too_many)
+}
+
+/// Positions from `start` up to `end` (included), where negative ones count from the end, as positions up to another (excluded).
+pub(super) fn span(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let from_end = |position: i64| if position < 0 { position.saturating_add(length) } else { position };
+    let start = from_end(start).max(0);
+    let end = from_end(end).min(length - 1);
+    if start > end || start >= length {
+        return None;
+    }
+    Some((start.unsigned_abs(), end.unsigned_abs() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_cut_to_what_is_there() {
+        assert_eq!(span(0, -1, 5), Some((0, 5)));
+        assert_eq!(span(-100, 100, 5), Some((0, 5)));
+        assert_eq!(span(1, 3, 5), Some((1, 4)));
+        assert_eq!(span(-2, -1, 5), Some((3, 5)));
+        assert_eq!(span(3, 1, 5), None);
+        assert_eq!(span(5, 9, 5), None);
+        assert_eq!(span(0, -6, 5), None);
+        assert_eq!(span(0, -1, 0), None);
+        assert_eq!(span(i64::MIN, i64::MAX, 5), Some((0, 5)));
+        assert_eq!(span(i64::MAX, i64::MIN, 5), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! The connection: greeting, authentication, names.
+
+use super::arguments::{Rest, integer, integer_or, is};
+use super::keys::database;
+use super::session::Replies;
+use super::table::{FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
+use crate::resp::Protocol;
+
+const WRONG_PASSWORD: Failure = Failure::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+const NAME: Failure = Failure::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
+
+/// The version of Redis whose commands and replies these are.
+pub(super) const REDIS_VERSION: &str = "7.0.15";
+
+const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Connection, name, arity, run).flags(FAST | LOADING | STALE | NOSCRIPT)
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
+    connection("client", -2, client)
+        .subcommands(&["getname", "help", "id", "info", "kill", "list", "reply", "setname"])
+        .flags(LOADING | STALE | NOSCRIPT)
+        .since("2.4.0")
+        .says("Ask about connections, and name this one", "O(n), n being the number of clients"),
+    connection("echo", 2, echo).flags(FAST).says("The argument", "O(1)"),
+    connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
+    connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
+    connection("quit", -1, quit).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE).says("Close the connection", "O(1)"),
+    connection("reset", 1, reset)
+        .flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE)
+        .since("6.2.0")
+        .says("Make the connection as new", "O(1)"),
+    connection("select", 2, select).flags(FAST | LOADING | STALE).says("Choose the database", "O(1)"),
+];
+
+fn ping(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    match arguments {
+        [_] => context.reply.simple("PONG"),
+        [_, text] => context.reply.bulk(text),
+        _ => return Err(wrong_arity(b"ping")),
+    }
+    Ok(())
+}
+
+fn echo(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.reply.bulk(arguments[1]);
+    Ok(())
+}
+
+fn select(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.session.db = database(arguments[1])?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn quit(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.session.closes = true;
+    context.reply.ok();
+    Ok(())
+}
+
+fn reset(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.keyspace.unwatch(context.session.id);
+    context.session.reset(context.server);
+    context.reply.set_protocol(context.session.protocol);
+    context.reply.simple("RESET");
+    Ok(())
+}
+
+/// Compares without telling by its time where the difference is.
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y));
+    difference == 0 && a.len() == b.len()
+}
+
+fn authenticate(context: &mut Context, user: &[u8], password: &[u8]) -> Outcome {
+    let is_right = match context.server.configuration.password() {
+        Some(right) => is_equal(password, right),
+        None => true,
+    };
+    if user != b"default" || !is_right {
+        context.server.statistics.refused_passwords += 1;
+        return Err(WRONG_PASSWORD);
+    }
+    context.session.is_authenticated = true;
+    Ok(())
+}
+
+fn auth(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    match arguments {
+        [_, password] => {
+            if !context.server.configuration.needs_password() {
+                return Err(Failure::fixed(
+                    "ERR AUTH <password> called without any password configured for the default user. \
+                     Are you sure your configuration is correct?",
+                ));
+            }
+            authenticate(context, b"default", password)?;
+        }
+        [_, user, password] => authenticate(context, user, password)?,
+        _ => return Err(SYNTAX),
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn check_name(name: &[u8]) -> Outcome {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) { Ok(()) } else { Err(NAME) }
+}
+
+fn hello(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    const VERSION: Failure = Failure::fixed("ERR Protocol version is not an integer or out of range");
+    let mut protocol = context.session.protocol;
+    let mut rest = Rest::new(&arguments[1..]);
+    if let Some(version) = rest.next() {
+        protocol = match integer_or(version, VERSION)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(Failure::fixed("NOPROTO unsupported protocol version")),
+        };
+    }
+    let (mut credentials, mut name) = (None, None);
+    while let Some(word) = rest.next() {
+        match () {
+            () if is(word, "auth") && rest.len() >= 2 => credentials = Some((rest.value()?, rest.value()?)),
+            () if is(word, "setname") && rest.len() >= 1 => {
+                let given = rest.value()?;
+                check_name(given)?;
+                name = Some(given);
+            }
+            () => {
+                return Err(Failure::new([b"ERR Syntax error in HELLO option '", word, b"'"].concat()));
+            }
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(context, user, password)?;
+    }
+    if !context.session.is_authenticated {
+        return Err(Failure::fixed(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+             option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        context.session.name = name.to_vec();
+    }
+    context.session.protocol = protocol;
+    context.reply.set_protocol(protocol);
+    greet(context);
+    Ok(())
+}
+
+/// What `HELLO` answers.
+fn greet(context: &mut Context) {
+    let reply = &mut context.reply;
+    reply.map(7);
+    for (key, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if context.session.protocol == Protocol::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
+    for (key, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+const CLIENT_HELP: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GETNAME",
+    "    The name of this connection.",
+    "ID",
+    "    The number of this connection.",
+    "INFO",
+    "    What is known of this connection.",
+    "KILL ID <client-id>",
+    "    Close a connection.",
+    "LIST",
+    "    What is known of all connections.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Which replies this connection wants.",
+    "SETNAME <name>",
+    "    Name this connection.",
+    "HELP",
+    "    Print this help.",
+];
+
+fn client(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let sub = arguments[1];
+    let words = arguments.len();
+    let expects = |count: usize| {
+        if words == count { Ok(()) } else { Err(wrong_arity(&[b"client|", &sub.to_ascii_lowercase()[..]].concat())) }
+    };
+    match () {
+        () if is(sub, "help") => {
+            context.reply.array(CLIENT_HELP.len());
+            CLIENT_HELP.iter().for_each(|line| context.reply.simple(line));
+        }
+        () if is(sub, "id") => {
+            expects(2)?;
+            context.reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
+        }
+        () if is(sub, "getname") => {
+            expects(2)?;
+            let name = &context.session.name;
+            context.reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
+        }
+        () if is(sub, "setname") => {
+            expects(3)?;
+            check_name(arguments[2])?;
+            context.session.name = arguments[2].to_vec();
+            context.reply.ok();
+        }
+        () if is(sub, "info") => {
+            expects(2)?;
+            context.server.update(context.session, context.keyspace.now());
+            let line = context.server.clients.get(&context.session.id).map(|client| client.line(context.keyspace.now()));
+            context.reply.verbatim(*b"txt", line.unwrap_or_default().as_bytes());
+        }
+        () if is(sub, "list") => {
+            expects(2)?;
+            context.server.update(context.session, context.keyspace.now());
+            let lines: String = context.server.clients.values().map(|client| client.line(context.keyspace.now())).collect();
+            context.reply.verbatim(*b"txt", lines.as_bytes());
+        }
+        () if is(sub, "kill") => kill(context, &arguments[2..])?,
+        () if is(sub, "reply") => {
+            expects(3)?;
+            reply_mode(context, arguments[2])?;
+        }
+        () => return Err(unknown_subcommand(arguments)),
+    }
+    Ok(())
+}
+
+fn kill(context: &mut Context, rest: &[&[u8]]) -> Outcome {
+    let [word, id] = rest else { return Err(SYNTAX) };
+    if !is(word, "id") {
+        return Err(SYNTAX);
+    }
+    let id = u64::try_from(integer(id)?).ok().filter(|id| *id > 0).ok_or(Failure::fixed("ERR client-id should be greater than 0"))?;
+    let found = context.server.clients.get_mut(&id);
+    let is_found = found.is_some();
+    if id == context.session.id {
+        // After the reply.
+        context.session.closes = true;
+    } else if let Some(client) = found {
+        client.is_killed = true;
+        context.server.has_killed = true;
+    }
+    context.reply.integer(i64::from(is_found));
+    Ok(())
+}
+
+fn reply_mode(context: &mut Context, mode: &[u8]) -> Outcome {
+    match () {
+        () if is(mode, "on") => {
+            context.session.replies = Replies::On;
+            context.reply.ok();
+        }
+        () if is(mode, "off") => context.session.replies = Replies::Off,
+        () if is(mode, "skip") => {
+            if context.session.replies == Replies::On {
+                context.session.replies = Replies::SkipNext;
+            }
+        }
+        () => return Err(SYNTAX),
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Hashes.
+
+use super::arguments::{Rest, count, double, integer, is};
+use super::scan::{self, Request};
+use super::table::{DENYOOM, FAST, READ, Run, WRITE};
+use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
+use crate::keyspace::{Head, Kind, Member};
+use crate::number::{integer_text, parse_integer};
+use crate::resp::{Protocol, Writer};
+use crate::wide::Wide;
+use std::ops::ControlFlow;
+
+const NOT_INTEGER: Failure = Failure::fixed("ERR hash value is not an integer");
+const NOT_A_FLOAT: Failure = Failure::fixed("ERR hash value is not a float");
+
+/// Members that may be picked with repetition: the reply is made in memory.
+const PICKS_MAX: u64 = 1 << 22;
+
+const fn hash(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Hash, name, arity, run).keys(1, 1, 1).since("2.0.0")
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    hash("hdel", -3, hdel).flags(WRITE | FAST).says("Remove fields", "O(n), n being the number of fields"),
+    hash("hexists", 3, hexists).flags(READ | FAST).says("Whether a field exists", "O(1)"),
+    hash("hget", 3, hget).flags(READ | FAST).says("The value of a field", "O(1)"),
+    hash("hgetall", 2, hgetall).flags(READ).says("All fields and values", "O(n), n being the size of the hash"),
+    hash("hincrby", 4, hincrby).flags(WRITE | DENYOOM | FAST).says("Increment the number in a field", "O(1)"),
+    hash("hincrbyfloat", 4, hincrbyfloat)
+        .flags(WRITE | DENYOOM | FAST)
+        .since("2.6.0")
+        .says("Increment the floating-point number in a field", "O(1)"),
+    hash("hkeys", 2, hkeys).flags(READ).says("All fields", "O(n), n being the size of the hash"),
+    hash("hlen", 2, hlen).flags(READ | FAST).says("How many fields there are", "O(1)"),
+    hash("hmget", -3, hmget).flags(READ | FAST).says("The values of many fields", "O(n), n being the number of fields"),
+    hash("hmset", -4, hmset).flags(WRITE | DENYOOM | FAST).says("Set many fields", "O(n), n being the number of fields"),
+    hash("hrandfield", -2, hrandfield).flags(READ).since("6.2.0").says("Some fields", "O(n), n being the number of fields"),
+    hash("hscan", -3, hscan).flags(READ).since("2.8.0").says("Fields and values from a cursor on", "O(1) for each call"),
+    hash("hset", -4, hset).flags(WRITE | DENYOOM | FAST).says("Set fields", "O(n), n being the number of fields"),
+    hash("hsetnx", 4, hsetnx).flags(WRITE | DENYOOM | FAST).says("Set a field if it does not exist", "O(1)"),
+    hash("hstrlen", 3, hstrlen).flags(READ | FAST).since("3.2.0").says("The length of the value of a field", "O(1)"),
+    hash("hvals", 2, hvals).flags(READ).says("All values", "O(n), n being the size of the hash"),
+];
+
+fn set_fields(context: &mut Context, arguments: &[&[u8]]) -> Result<i64, Failure> {
+    if arguments.len() % 2 == 1 {
+        return Err(wrong_arity(arguments[0]));
+    }
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
+    let mut new = 0;
+    for pair in arguments[2..].chunks_exact(2) {
+        new += i64::from(context.keyspace.set_field(&mut edit, pair[0], pair[1])?);
+    }
+    context.keyspace.finish(&edit);
+    Ok(new)
+}
+
+fn hset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let new = set_fields(context, arguments)?;
+    context.reply.integer(new);
+    Ok(())
+}
+
+fn hmset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    set_fields(context, arguments)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn hsetnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
+    let is_new = !context.keyspace.has_member(&edit.head, arguments[2])?;
+    if is_new {
+        context.keyspace.set_field(&mut edit, arguments[2], arguments[3])?;
+        context.keyspace.finish(&edit);
+    }
+    context.reply.integer(i64::from(is_new));
+    Ok(())
+}
+
+/// The value of a field, if there is one.
+fn field(context: &mut Context, key: &[u8], field: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    match context.find(key, Kind::Hash)? {
+        Some(head) => Ok(context.keyspace.member(&head, field)?),
+        None => Ok(None),
+    }
+}
+
+fn hget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let value = field(context, arguments[1], arguments[2])?;
+    context.reply.bulk_or_null(value.as_deref());
+    Ok(())
+}
+
+fn hexists(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let is_there = field(context, arguments[1], arguments[2])?.is_some();
+    context.reply.integer(i64::from(is_there));
+    Ok(())
+}
+
+fn hstrlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let length = field(context, arguments[1], arguments[2])?.map_or(0, |value| value.len());
+    context.reply.count(length);
+    Ok(())
+}
+
+fn hmget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::Hash)?;
+    context.reply.array(arguments.len() - 2);
+    let mut value = Vec::new();
+    for field in &arguments[2..] {
+        let found = match &head {
+            Some(head) => context.keyspace.member_into(head, field, &mut value)?,
+            None => false,
+        };
+        context.reply.bulk_or_null(found.then_some(&value[..]));
+    }
+    Ok(())
+}
+
+fn hlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let size = context.find(arguments[1], Kind::Hash)?.map_or(0, |head| head.count);
+    context.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn hdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
+    let mut removed = 0;
+    for field in &arguments[2..] {
+        removed += i64::from(context.keyspace.remove_member(&mut edit, field)?);
+    }
+    if removed > 0 {
+        context.keyspace.finish(&edit);
+    }
+    context.reply.integer(removed);
+    Ok(())
+}
+
+/// Writes fields, values or both of all members.
+fn reply_members(context: &mut Context, head: Option<Head>, fields: bool, values: bool) -> Outcome {
+    let Some(head) = head else { return Ok(()) };
+    let Context { keyspace, reply, .. } = context;
+    keyspace.walk_members(&head, &mut |field, value| {
+        if fields {
+            reply.bulk(field);
+        }
+        if values {
+            reply.bulk(value);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(())
+}
+
+/// Elements of a collection that may not be there.
+pub(super) fn size(head: Option<&Head>) -> usize {
+    head.map_or(0, |head| usize::try_from(head.count).unwrap_or(usize::MAX))
+}
+
+fn hgetall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::Hash)?;
+    context.reply.map(size(head.as_ref()));
+    reply_members(context, head, true, true)
+}
+
+fn hkeys(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::Hash)?;
+    context.reply.array(size(head.as_ref()));
+    reply_members(context, head, true, false)
+}
+
+fn hvals(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::Hash)?;
+    context.reply.array(size(head.as_ref()));
+    reply_members(context, head, false, true)
+}
+
+fn hincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let increment = integer(arguments[3])?;
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
+    let old = match context.keyspace.member(&edit.head, arguments[2])? {
+        None => 0,
+        Some(text) => parse_integer(&text).ok_or(NOT_INTEGER)?,
+    };
+    let new = old.checked_add(increment).ok_or(WOULD_OVERFLOW)?;
+    context.keyspace.set_field(&mut edit, arguments[2], &integer_text(new))?;
+    context.keyspace.finish(&edit);
+    context.reply.integer(new);
+    Ok(())
+}
+
+fn hincrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let increment = Wide::parse(arguments[3]);
+    let increment =
+        increment.ok_or_else(|| if double(arguments[3]).is_ok() { Failure::fixed("ERR value is NaN or Infinity") } else { NOT_FLOAT })?;
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
+    let old = match context.keyspace.member(&edit.head, arguments[2])? {
+        None => Wide::ZERO,
+        Some(text) => Wide::parse(&text).ok_or(NOT_A_FLOAT)?,
+    };
+    let text = old.add(increment).ok_or(NOT_FINITE)?.text();
+    context.keyspace.set_field(&mut edit, arguments[2], text.as_bytes())?;
+    context.keyspace.finish(&edit);
+    context.reply.bulk(text.as_bytes());
+    Ok(())
+}
+
+fn hscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let request = Request::parse(arguments[2], &arguments[3..], false)?;
+    let (mut found, mut out, mut next) = (0, Vec::new(), 0);
+    if let Some(head) = context.find(arguments[1], Kind::Hash)? {
+        let mut writer = Writer::new(&mut out, context.reply.protocol());
+        next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |field: &[u8], value: &[u8]| {
+            if request.wants(field) {
+                writer.bulk(field);
+                writer.bulk(value);
+                found += 2;
+            }
+        })?;
+    }
+    scan::reply(&mut context.reply, next, found, &out);
+    Ok(())
+}
+
+fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut rest = Rest::new(&arguments[2..]);
+    let Some(number) = rest.next() else {
+        let head = context.find(arguments[1], Kind::Hash)?;
+        let found = head.map(|head| context.keyspace.random_member(&head)).transpose()?.flatten();
+        context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
+        return Ok(());
+    };
+    let with_values = match rest.next() {
+        None => false,
+        Some(word) if is(word, "withvalues") && rest.len() == 0 => true,
+        Some(_) => return Err(SYNTAX),
+    };
+    let number = count(number)?;
+    if with_values && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+        return Err(OUT_OF_RANGE);
+    }
+    let picked = pick(context, arguments[1], Kind::Hash, number)?;
+    let nested = with_values && context.reply.protocol() == Protocol::Resp3;
+    context.reply.array(picked.len() * if with_values && !nested { 2 } else { 1 });
+    for (field, value) in &picked {
+        if nested {
+            context.reply.array(2);
+        }
+        context.reply.bulk(field);
+        if with_values {
+            context.reply.bulk(value);
+        }
+    }
+    Ok(())
+}
+
+/// So many different members; with a negative number, so many that may be the same.
+pub(super) fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -> Result<Vec<Member>, Failure> {
+    let Some(head) = context.find(key, kind)? else { return Ok(Vec::new()) };
+    if number >= 0 {
+        return Ok(context.keyspace.random_members(&head, number.unsigned_abs())?);
+    }
+    if number.unsigned_abs() > PICKS_MAX {
+        return Err(OUT_OF_RANGE);
+    }
+    let mut picked = Vec::new();
+    for _ in 0..number.unsigned_abs() {
+        picked.extend(context.keyspace.random_member(&head)?);
+    }
+    Ok(picked)
+}

@@ -1,0 +1,121 @@
+//! What the commands do. One file per family; each ends in a table of its commands, and `table` is all of them together.
+//!
+//! A command gets its arguments as slices of what the client sent, the first one being its name, and writes its reply. If it fails, what it
+//! wrote to the reply is taken back and the error takes its place.
+
+mod arguments;
+mod connection;
+mod hashes;
+mod info;
+mod keys;
+mod lists;
+mod scan;
+mod server;
+mod session;
+mod sets;
+mod sorted;
+mod sorted_algebra;
+mod sorted_ranges;
+mod strings;
+mod table;
+#[cfg(test)]
+mod tests;
+mod transactions;
+
+pub use server::{Client, Configuration, Fsync, Server, Statistics};
+pub use session::{Ended, Session, execute};
+pub use table::{Command, Group, TABLE, find};
+
+use crate::keyspace::{self, Head, Keyspace, Kind};
+use crate::resp::Writer;
+use std::borrow::Cow;
+
+/// What a command works with.
+pub struct Context<'a> {
+    /// The data.
+    pub keyspace: &'a mut Keyspace,
+    /// The server and its other clients.
+    pub server: &'a mut Server,
+    /// The client.
+    pub session: &'a mut Session,
+    /// Where the reply goes.
+    pub reply: Writer<'a>,
+}
+
+/// Why a command has an error for a reply.
+#[derive(Debug)]
+pub enum Failure {
+    /// The request is wrong; the text starts with its code.
+    Reply(Cow<'static, [u8]>),
+    /// The keyspace refused, or the engine failed.
+    Keyspace(keyspace::Error),
+}
+
+/// What comes of a command whose reply is written.
+pub type Outcome = Result<(), Failure>;
+
+impl From<keyspace::Error> for Failure {
+    fn from(error: keyspace::Error) -> Self {
+        Failure::Keyspace(error)
+    }
+}
+
+impl Failure {
+    /// An error with a text of its own.
+    pub(crate) fn new(text: impl Into<Vec<u8>>) -> Self {
+        Failure::Reply(Cow::Owned(text.into()))
+    }
+
+    /// An error whose text is always the same.
+    pub(crate) const fn fixed(text: &'static str) -> Self {
+        Failure::Reply(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// The text of the error reply.
+    pub fn text(&self) -> Cow<'_, [u8]> {
+        match self {
+            Failure::Reply(text) => Cow::Borrowed(text),
+            Failure::Keyspace(error) => Cow::Owned(error.to_string().into_bytes()),
+        }
+    }
+
+    /// The turn has to be dropped: it is not known what was read.
+    pub fn is_engine(&self) -> bool {
+        matches!(self, Failure::Keyspace(keyspace::Error::Engine(_)))
+    }
+}
+
+const SYNTAX: Failure = Failure::fixed("ERR syntax error");
+const NOT_INTEGER: Failure = Failure::fixed("ERR value is not an integer or out of range");
+const NOT_FLOAT: Failure = Failure::fixed("ERR value is not a valid float");
+const OUT_OF_RANGE: Failure = Failure::fixed("ERR value is out of range");
+const NOT_POSITIVE: Failure = Failure::fixed("ERR value is out of range, must be positive");
+const NO_SUCH_KEY: Failure = Failure::fixed("ERR no such key");
+const WOULD_OVERFLOW: Failure = Failure::fixed("ERR increment or decrement would overflow");
+const NOT_FINITE: Failure = Failure::fixed("ERR increment would produce NaN or Infinity");
+const DB_INDEX: Failure = Failure::fixed("ERR DB index is out of range");
+
+fn wrong_arity(name: &[u8]) -> Failure {
+    let name = name.to_ascii_lowercase();
+    Failure::new([b"ERR wrong number of arguments for '", &name[..], b"' command"].concat())
+}
+
+/// A word behind the name of a command that has words of its own for what it does.
+fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
+    let name = arguments.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
+    let sub = arguments.get(1).copied().unwrap_or_default();
+    let sub = sub.get(..sub.len().min(128)).unwrap_or_default();
+    Failure::new([b"ERR unknown subcommand '", sub, b"'. Try ", &name[..], b" HELP."].concat())
+}
+
+impl Context<'_> {
+    /// The client's database.
+    fn db(&self) -> usize {
+        self.session.db
+    }
+
+    /// What is known of a key, which must hold this type.
+    fn find(&mut self, key: &[u8], kind: Kind) -> Result<Option<Head>, Failure> {
+        Ok(self.keyspace.find_kind(self.session.db, key, kind)?)
+    }
+}

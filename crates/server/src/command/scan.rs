@@ -1,0 +1,108 @@
+//! Walking over keys: `SCAN`, `KEYS`, `RANDOMKEY`; and what `HSCAN`, `SSCAN` and `ZSCAN` share with them.
+
+use super::arguments::{Rest, is};
+use super::table::{DANGEROUS, READ, Run};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
+use crate::glob;
+use crate::keyspace::{Head, Kind};
+use crate::resp::Writer;
+
+/// Keys that `KEYS` looks at before it makes room for others.
+const COUNT: usize = 10;
+
+const fn generic(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Generic, name, arity, run)
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    generic("keys", 2, keys).flags(READ | DANGEROUS).says("All keys that match a pattern", "O(n), n being the number of keys"),
+    generic("randomkey", 1, random_key).flags(READ).says("Some key", "O(1)"),
+    generic("scan", -2, scan)
+        .flags(READ)
+        .since("2.8.0")
+        .says("Keys from a cursor on", "O(1) for each call, O(n) for all, n being the number of keys"),
+];
+
+/// What a scan is asked for.
+pub(super) struct Request<'a> {
+    pub cursor: u64,
+    pub count: usize,
+    pattern: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a cursor and the options behind it. `TYPE` is one if `of_keys`.
+    pub fn parse(cursor: &[u8], options: &[&'a [u8]], of_keys: bool) -> Result<Self, Failure> {
+        const WRONG: Failure = Failure::fixed("ERR invalid cursor");
+        let digits = std::str::from_utf8(cursor).ok().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+        let cursor = digits.and_then(|text| text.parse().ok()).ok_or(WRONG)?;
+        let mut request = Request { cursor, count: COUNT, pattern: None, kind: None };
+        let mut rest = Rest::new(options);
+        while let Some(word) = rest.next() {
+            match () {
+                () if is(word, "count") => {
+                    let count = rest.integer()?;
+                    request.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+                }
+                () if is(word, "match") => request.pattern = Some(rest.value()?),
+                () if is(word, "type") && of_keys => request.kind = Some(rest.value()?),
+                () => return Err(SYNTAX),
+            }
+        }
+        Ok(request)
+    }
+
+    /// A key or member is wanted.
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+    }
+
+    fn wants_kind(&self, kind: Kind) -> bool {
+        self.kind.is_none_or(|name| is(name, kind.name()))
+    }
+}
+
+/// Replies with a cursor and so many elements, which are replies already.
+pub(super) fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: &[u8]) {
+    writer.array(2);
+    writer.bulk(cursor.to_string().as_bytes());
+    writer.array(elements);
+    writer.raw(replies);
+}
+
+fn scan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let request = Request::parse(arguments[1], &arguments[2..], true)?;
+    let (mut found, mut out) = (0, Vec::new());
+    let mut writer = Writer::new(&mut out, context.reply.protocol());
+    let next = context.keyspace.scan(context.session.db, request.cursor, request.count, &mut |key: &[u8], head: &Head| {
+        if request.wants(key) && request.wants_kind(head.kind) {
+            writer.bulk(key);
+            found += 1;
+        }
+    })?;
+    reply(&mut context.reply, next, found, &out);
+    Ok(())
+}
+
+fn keys(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let pattern = arguments[1];
+    let (mut found, mut out) = (0, Vec::new());
+    let mut writer = Writer::new(&mut out, context.reply.protocol());
+    context.keyspace.scan(context.session.db, 0, usize::MAX, &mut |key: &[u8], _: &Head| {
+        if glob::matches(pattern, key) {
+            writer.bulk(key);
+            found += 1;
+        }
+    })?;
+    context.reply.array(found);
+    context.reply.raw(&out);
+    Ok(())
+}
+
+fn random_key(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let key = context.keyspace.random_key(context.session.db)?;
+    context.reply.bulk_or_null(key.as_deref());
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! The server: its configuration, its clients, its clock; clearing databases.
+
+use super::arguments::is;
+use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
+use crate::glob;
+use std::collections::BTreeMap;
+
+const fn server(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Server, name, arity, run)
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    server("config", -2, config)
+        .subcommands(&["get", "help", "resetstat", "set"])
+        .flags(ADMIN | LOADING | NOSCRIPT | STALE)
+        .since("2.0.0")
+        .says("Read and change the configuration", "O(n), n being the number of parameters"),
+    server("dbsize", 1, dbsize).flags(READ | FAST).says("How many keys the database has", "O(1)"),
+    server("flushall", -1, flushall).flags(WRITE | DANGEROUS).says("Remove all keys of all databases", "O(1)"),
+    server("flushdb", -1, flushdb)
+        .flags(WRITE | DANGEROUS)
+        .says("Remove all keys of the database", "O(1) if the other databases are empty, else O(n), n being the number of keys"),
+    server("time", 1, time).flags(LOADING | STALE | FAST).since("2.6.0").says("The server's time", "O(1)"),
+];
+
+/// When a write is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// Before its reply.
+    Always,
+    /// Within a second or so.
+    #[default]
+    EverySecond,
+    /// When the system finds the time.
+    No,
+}
+
+impl Fsync {
+    const ALL: [(Fsync, &'static str); 3] = [(Fsync::Always, "always"), (Fsync::EverySecond, "everysec"), (Fsync::No, "no")];
+
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(fsync, _)| *fsync == self).map_or("", |(_, name)| name)
+    }
+
+    /// Reads what the configuration has.
+    pub fn parse(name: &str) -> Option<Fsync> {
+        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(fsync, _)| *fsync)
+    }
+}
+
+/// What the server was told to be, under Redis's names.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Addresses that it listens on.
+    pub bind: String,
+    /// The port there.
+    pub port: u16,
+    /// Directory of the data.
+    pub directory: String,
+    /// Clients authenticate with it; empty: they need not.
+    pub password: String,
+    /// When a write is durable.
+    pub fsync: Fsync,
+    /// Clients at the same time.
+    pub clients_max: usize,
+    /// Seconds after which a client that says nothing is closed; 0: never.
+    pub timeout: u64,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Configuration {
+            bind: "127.0.0.1".into(),
+            port: 6379,
+            directory: "sinter-data".into(),
+            password: String::new(),
+            fsync: Fsync::default(),
+            clients_max: 10_000,
+            timeout: 0,
+        }
+    }
+}
+
+/// Parameters by name. Those that follow from what the server is cannot be changed.
+const PARAMETERS: &[&str] =
+    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "port", "requirepass", "save", "timeout"];
+
+impl Configuration {
+    pub(super) fn needs_password(&self) -> bool {
+        !self.password.is_empty()
+    }
+
+    pub(super) fn password(&self) -> Option<&[u8]> {
+        self.needs_password().then_some(self.password.as_bytes())
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "appendfsync" => self.fsync.name().into(),
+            // Every write is logged.
+            "appendonly" => "yes".into(),
+            "bind" => self.bind.clone(),
+            "databases" => crate::keyspace::DATABASES.to_string(),
+            "dir" => self.directory.clone(),
+            "maxclients" => self.clients_max.to_string(),
+            "port" => self.port.to_string(),
+            "requirepass" => self.password.clone(),
+            // There are no snapshots to be made: the log is short.
+            "save" => String::new(),
+            "timeout" => self.timeout.to_string(),
+            _ => return None,
+        })
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match name {
+            "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
+            "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
+            "requirepass" => self.password = value.into(),
+            "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
+            _ => return Err("can't set immutable config"),
+        }
+        Ok(())
+    }
+}
+
+/// Counts since the start.
+#[derive(Debug, Default)]
+pub struct Statistics {
+    /// Requests.
+    pub commands: u64,
+    /// Error replies.
+    pub errors: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused, because there were too many.
+    pub refused_connections: u64,
+    /// Wrong passwords.
+    pub refused_passwords: u64,
+    /// Keys removed because their time had come.
+    pub expired: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+}
+
+/// What the server knows of a connection, for others to ask.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// The session's number.
+    pub id: u64,
+    /// Where it comes from.
+    pub address: String,
+    /// Where it came to.
+    pub local_address: String,
+    /// When it came, unix milliseconds.
+    pub since: u64,
+    /// When it last said something, unix milliseconds.
+    pub active: u64,
+    /// Of [`Session`].
+    pub name: Vec<u8>,
+    /// Of [`Session`].
+    pub db: usize,
+    /// Of [`Session`].
+    pub last_command: &'static str,
+    /// 2 or 3.
+    pub protocol: u8,
+    /// To be closed.
+    pub is_killed: bool,
+}
+
+impl Client {
+    /// As `CLIENT LIST` has it.
+    pub(super) fn line(&self, now: u64) -> String {
+        let seconds = |since: u64| now.saturating_sub(since) / 1000;
+        format!(
+            "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user=default resp={}\n",
+            self.id,
+            self.address,
+            self.local_address,
+            String::from_utf8_lossy(&self.name),
+            seconds(self.since),
+            seconds(self.active),
+            self.db,
+            if self.last_command.is_empty() { "NULL" } else { self.last_command },
+            self.protocol,
+        )
+    }
+}
+
+/// What all clients share beside the data.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// What it was told to be.
+    pub configuration: Configuration,
+    /// By session.
+    pub clients: BTreeMap<u64, Client>,
+    /// A client among them is to be closed.
+    pub has_killed: bool,
+    /// Counts since the start.
+    pub statistics: Statistics,
+    /// When it started, unix milliseconds.
+    pub started: u64,
+    /// 40 hexadecimal digits that differ from start to start.
+    pub run_id: String,
+}
+
+impl Server {
+    /// Notes what others may ask about a client.
+    pub fn update(&mut self, session: &Session, now: u64) {
+        let client = self.clients.entry(session.id).or_default();
+        client.id = session.id;
+        client.active = now;
+        client.db = session.db;
+        client.last_command = session.last_command;
+        client.protocol = if session.protocol == crate::resp::Protocol::Resp3 { 3 } else { 2 };
+        if client.name != session.name {
+            client.name.clone_from(&session.name);
+        }
+    }
+}
+
+fn dbsize(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let size = context.keyspace.size(context.session.db);
+    context.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+/// `SYNC` and `ASYNC` are the same: nothing is freed in the caller's time.
+fn check_flush(arguments: &[&[u8]]) -> Outcome {
+    match arguments {
+        [_] => Ok(()),
+        [_, word] if is(word, "sync") || is(word, "async") => Ok(()),
+        _ => Err(SYNTAX),
+    }
+}
+
+fn flushall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    check_flush(arguments)?;
+    context.keyspace.clear_all()?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    check_flush(arguments)?;
+    context.keyspace.clear(context.session.db)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn time(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let now = context.keyspace.now();
+    context.reply.array(2);
+    context.reply.bulk((now / 1000).to_string().as_bytes());
+    context.reply.bulk((now % 1000 * 1000).to_string().as_bytes());
+    Ok(())
+}
+
+const CONFIG_HELP: &[&str] = &[
+    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <pattern> [<pattern> ...]",
+    "    The parameters that match, and their values.",
+    "RESETSTAT",
+    "    Count from zero again.",
+    "SET <parameter> <value> [<parameter> <value> ...]",
+    "    Change parameters until the server ends.",
+    "HELP",
+    "    Print this help.",
+];
+
+fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let sub = arguments[1];
+    match () {
+        () if is(sub, "help") => {
+            context.reply.array(CONFIG_HELP.len());
+            CONFIG_HELP.iter().for_each(|line| context.reply.simple(line));
+        }
+        () if is(sub, "get") && arguments.len() > 2 => {
+            let wanted = |name: &&str| arguments[2..].iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
+            let found: Vec<&str> = PARAMETERS.iter().copied().filter(wanted).collect();
+            context.reply.map(found.len());
+            for name in found {
+                context.reply.bulk(name.as_bytes());
+                context.reply.bulk(context.server.configuration.get(name).unwrap_or_default().as_bytes());
+            }
+        }
+        () if is(sub, "set") && arguments.len() > 3 && arguments.len().is_multiple_of(2) => {
+            let mut changed = context.server.configuration.clone();
+            for pair in arguments[2..].chunks_exact(2) {
+                set_parameter(&mut changed, pair[0], pair[1])?;
+            }
+            context.server.configuration = changed;
+            context.reply.ok();
+        }
+        () if is(sub, "resetstat") && arguments.len() == 2 => {
+            context.server.statistics = Statistics::default();
+            context.reply.ok();
+        }
+        () if ["get", "set", "resetstat"].iter().any(|known| is(sub, known)) => {
+            return Err(wrong_arity(&[b"config|", &sub.to_ascii_lowercase()[..]].concat()));
+        }
+        () => return Err(unknown_subcommand(arguments)),
+    }
+    Ok(())
+}
+
+fn set_parameter(configuration: &mut Configuration, name: &[u8], value: &[u8]) -> Outcome {
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    if !PARAMETERS.contains(&lower.as_str()) {
+        return Err(Failure::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat()));
+    }
+    let value = String::from_utf8_lossy(value);
+    let failed = |why| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{lower}') - {why}"));
+    configuration.set(&lower, &value).map_err(failed)
+}

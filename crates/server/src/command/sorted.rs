@@ -1,0 +1,354 @@
+//! Sorted sets: members one by one.
+
+use super::arguments::{Rest, count, double, integer_or, is, not_negative, numbered_keys};
+use super::hashes::{pick, size};
+use super::scan::{self, Request};
+use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
+use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX};
+use crate::keyspace::{Kind, decode_score};
+use crate::number::format_double;
+use crate::resp::{Protocol, Writer};
+use std::ops::ControlFlow;
+
+const NAN: Failure = Failure::fixed("ERR resulting score is not a number (NaN)");
+
+/// A member and its score.
+pub(super) type Scored = (Vec<u8>, f64);
+
+pub(super) const fn zset(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::SortedSet, name, arity, run).keys(1, 1, 1)
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    zset("zadd", -4, zadd)
+        .flags(WRITE | DENYOOM | FAST)
+        .since("1.2.0")
+        .says("Add members, or change their scores", "O(n), n being the number of members"),
+    zset("zcard", 2, zcard).flags(READ | FAST).since("1.2.0").says("How many members there are", "O(1)"),
+    zset("zincrby", 4, zincrby).flags(WRITE | DENYOOM | FAST).since("1.2.0").says("Increment a member's score", "O(1)"),
+    zset("zmpop", -4, zmpop)
+        .keys(0, 0, 0)
+        .flags(WRITE | MOVABLE)
+        .since("7.0.0")
+        .says("Remove the lowest or highest members of the first sorted set that has any", "O(n+m), n being the keys and m the members"),
+    zset("zmscore", -3, zmscore)
+        .flags(READ | FAST)
+        .since("6.2.0")
+        .says("The scores of many members", "O(n), n being the number of members"),
+    zset("zpopmax", -2, zpopmax)
+        .flags(WRITE | FAST)
+        .since("5.0.0")
+        .says("Remove the members with the highest scores", "O(n), n being the number of members"),
+    zset("zpopmin", -2, zpopmin)
+        .flags(WRITE | FAST)
+        .since("5.0.0")
+        .says("Remove the members with the lowest scores", "O(n), n being the number of members"),
+    zset("zrandmember", -2, zrandmember).flags(READ).since("6.2.0").says("Some members", "O(n), n being the number of members"),
+    zset("zrank", 3, zrank)
+        .flags(READ | FAST)
+        .since("2.0.0")
+        .says("How many members come before", "O(n), n being the members up to the nearer end"),
+    zset("zrem", -3, zrem).flags(WRITE | FAST).since("1.2.0").says("Remove members", "O(n), n being the number of members"),
+    zset("zrevrank", 3, zrevrank)
+        .flags(READ | FAST)
+        .since("2.0.0")
+        .says("How many members come behind", "O(n), n being the members up to the nearer end"),
+    zset("zscan", -3, zscan).flags(READ).since("2.8.0").says("Members and scores from a cursor on", "O(1) for each call"),
+    zset("zscore", 3, zscore).flags(READ | FAST).since("1.2.0").says("A member's score", "O(1)"),
+];
+
+/// What `ZADD` is asked to do.
+#[derive(Debug, Default)]
+struct Options {
+    only_new: bool,
+    only_existing: bool,
+    greater: bool,
+    less: bool,
+    counts_changes: bool,
+    increments: bool,
+}
+
+impl Options {
+    /// Reads options up to the first score; gives what follows.
+    fn parse<'r, 'a>(arguments: &'r [&'a [u8]]) -> Result<(Options, &'r [&'a [u8]]), Failure> {
+        let mut options = Options::default();
+        let mut rest = arguments;
+        while let Some((word, behind)) = rest.split_first() {
+            let flag = match () {
+                () if is(word, "nx") => &mut options.only_new,
+                () if is(word, "xx") => &mut options.only_existing,
+                () if is(word, "gt") => &mut options.greater,
+                () if is(word, "lt") => &mut options.less,
+                () if is(word, "ch") => &mut options.counts_changes,
+                () if is(word, "incr") => &mut options.increments,
+                () => break,
+            };
+            *flag = true;
+            rest = behind;
+        }
+        if rest.is_empty() || rest.len() % 2 == 1 {
+            return Err(SYNTAX);
+        }
+        let text = match () {
+            () if options.only_new && options.only_existing => "ERR XX and NX options at the same time are not compatible",
+            () if options.only_new && (options.greater || options.less) || options.greater && options.less => {
+                "ERR GT, LT, and/or NX options at the same time are not compatible"
+            }
+            () if options.increments && rest.len() > 2 => "ERR INCR option supports a single increment-element pair",
+            () => return Ok((options, rest)),
+        };
+        Err(Failure::fixed(text))
+    }
+
+    /// The score that a member gets; `None`: it is left alone.
+    fn wanted(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Failure> {
+        let Some(old) = old else { return Ok((!self.only_existing).then_some(given)) };
+        if self.only_new {
+            return Ok(None);
+        }
+        let new = if self.increments { old + given } else { given };
+        if new.is_nan() {
+            return Err(NAN);
+        }
+        let is_refused = self.less && new >= old || self.greater && new <= old;
+        Ok((!is_refused).then_some(new))
+    }
+}
+
+fn add(context: &mut Context, key: &[u8], options: &Options, pairs: &[&[u8]]) -> Outcome {
+    let scores: Vec<f64> = pairs.chunks_exact(2).map(|pair| double(pair[0])).collect::<Result<_, _>>()?;
+    let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
+    let (mut added, mut changed, mut last) = (0, 0, None);
+    for (pair, given) in pairs.chunks_exact(2).zip(scores) {
+        let old = context.keyspace.score(&edit.head, pair[1])?;
+        last = options.wanted(old, given)?;
+        let Some(score) = last else { continue };
+        context.keyspace.set_score(&mut edit, pair[1], score)?;
+        added += i64::from(old.is_none());
+        changed += i64::from(old.is_some_and(|old| old != score));
+    }
+    if added + changed > 0 {
+        context.keyspace.finish(&edit);
+    }
+    match last {
+        _ if !options.increments => context.reply.integer(if options.counts_changes { added + changed } else { added }),
+        Some(score) => context.reply.double(score),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn zadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (options, pairs) = Options::parse(&arguments[2..])?;
+    add(context, arguments[1], &options, pairs)
+}
+
+fn zincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let options = Options { increments: true, ..Options::default() };
+    add(context, arguments[1], &options, &arguments[2..])
+}
+
+fn zrem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::SortedSet)?;
+    let mut removed = 0;
+    for member in &arguments[2..] {
+        removed += i64::from(context.keyspace.remove_scored(&mut edit, member)?.is_some());
+    }
+    if removed > 0 {
+        context.keyspace.finish(&edit);
+    }
+    context.reply.integer(removed);
+    Ok(())
+}
+
+fn zcard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::SortedSet)?;
+    context.reply.count(size(head.as_ref()));
+    Ok(())
+}
+
+fn reply_score(reply: &mut Writer, score: Option<f64>) {
+    match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    }
+}
+
+fn zscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let score = match context.find(arguments[1], Kind::SortedSet)? {
+        Some(head) => context.keyspace.score(&head, arguments[2])?,
+        None => None,
+    };
+    reply_score(&mut context.reply, score);
+    Ok(())
+}
+
+fn zmscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::SortedSet)?;
+    context.reply.array(arguments.len() - 2);
+    for member in &arguments[2..] {
+        let score = match &head {
+            Some(head) => context.keyspace.score(head, member)?,
+            None => None,
+        };
+        reply_score(&mut context.reply, score);
+    }
+    Ok(())
+}
+
+fn rank(context: &mut Context, arguments: &[&[u8]], backward: bool) -> Outcome {
+    let found = match context.find(arguments[1], Kind::SortedSet)? {
+        Some(head) => context.keyspace.rank(&head, arguments[2])?.map(|(rank, _)| if backward { head.count - 1 - rank } else { rank }),
+        None => None,
+    };
+    match found {
+        Some(rank) => context.reply.integer(i64::try_from(rank).unwrap_or(i64::MAX)),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn zrank(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    rank(context, arguments, false)
+}
+
+fn zrevrank(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    rank(context, arguments, true)
+}
+
+/// Removes members from an end.
+fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Result<Vec<Scored>, Failure> {
+    let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
+    let count = edit.head.count;
+    let most = most.min(count);
+    let ranks = if highest { (count - most, count) } else { (0, most) };
+    let mut taken: Vec<Scored> = Vec::new();
+    context.keyspace.walk_ranks(&edit.head, ranks, highest, &mut |member, score| {
+        taken.push((member.to_vec(), score));
+        ControlFlow::Continue(())
+    })?;
+    for (member, _) in &taken {
+        context.keyspace.remove_scored(&mut edit, member)?;
+    }
+    if !taken.is_empty() {
+        context.keyspace.finish(&edit);
+    }
+    Ok(taken)
+}
+
+/// Writes members and scores, as pairs or one after the other.
+pub(super) fn reply_scored(reply: &mut Writer, members: &[Scored], nested: bool) {
+    reply.array(members.len() * if nested { 1 } else { 2 });
+    for (member, score) in members {
+        if nested {
+            reply.array(2);
+        }
+        reply.bulk(member);
+        reply.double(*score);
+    }
+}
+
+fn pop(context: &mut Context, arguments: &[&[u8]], highest: bool) -> Outcome {
+    if arguments.len() > 3 {
+        return Err(SYNTAX);
+    }
+    let most = arguments.get(2).map(|text| not_negative(text)).transpose()?;
+    let taken = take(context, arguments[1], highest, most.unwrap_or(1))?;
+    let nested = most.is_some() && context.reply.protocol() == Protocol::Resp3;
+    reply_scored(&mut context.reply, &taken, nested);
+    Ok(())
+}
+
+fn zpopmin(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    pop(context, arguments, false)
+}
+
+fn zpopmax(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    pop(context, arguments, true)
+}
+
+fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    const COUNT: Failure = Failure::fixed("ERR count should be greater than 0");
+    let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
+    let mut rest = Rest::new(rest);
+    let highest = match rest.value()? {
+        word if is(word, "min") => false,
+        word if is(word, "max") => true,
+        _ => return Err(SYNTAX),
+    };
+    let mut most = None;
+    while let Some(word) = rest.next() {
+        if !is(word, "count") || most.is_some() {
+            return Err(SYNTAX);
+        }
+        let number = integer_or(rest.value()?, COUNT)?;
+        most = Some(u64::try_from(number).ok().filter(|number| *number > 0).ok_or(COUNT)?);
+    }
+    for key in keys {
+        if context.find(key, Kind::SortedSet)?.is_some() {
+            let taken = take(context, key, highest, most.unwrap_or(1))?;
+            context.reply.array(2);
+            context.reply.bulk(key);
+            reply_scored(&mut context.reply, &taken, true);
+            return Ok(());
+        }
+    }
+    context.reply.null_array();
+    Ok(())
+}
+
+fn zrandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut rest = Rest::new(&arguments[2..]);
+    let Some(number) = rest.next() else {
+        let head = context.find(arguments[1], Kind::SortedSet)?;
+        let found = head.map(|head| context.keyspace.random_member(&head)).transpose()?.flatten();
+        context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
+        return Ok(());
+    };
+    let with_scores = match rest.next() {
+        None => false,
+        Some(word) if is(word, "withscores") && rest.len() == 0 => true,
+        Some(_) => return Err(SYNTAX),
+    };
+    let number = count(number)?;
+    if with_scores && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+        return Err(OUT_OF_RANGE);
+    }
+    let picked = pick(context, arguments[1], Kind::SortedSet, number)?;
+    if with_scores {
+        let scored: Vec<Scored> =
+            picked.into_iter().map(|(member, score)| Ok((member, decode_score(&score)?))).collect::<Result<_, Failure>>()?;
+        let nested = context.reply.protocol() == Protocol::Resp3;
+        reply_scored(&mut context.reply, &scored, nested);
+    } else {
+        context.reply.array(picked.len());
+        picked.iter().for_each(|member| context.reply.bulk(&member.0));
+    }
+    Ok(())
+}
+
+fn zscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let request = Request::parse(arguments[2], &arguments[3..], false)?;
+    let (mut found, mut out, mut next) = (0, Vec::new(), 0);
+    let mut damage = None;
+    if let Some(head) = context.find(arguments[1], Kind::SortedSet)? {
+        let mut writer = Writer::new(&mut out, context.reply.protocol());
+        next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |member: &[u8], score: &[u8]| {
+            if request.wants(member) {
+                let score = decode_score(score).unwrap_or_else(|error| {
+                    damage = Some(error);
+                    0.0
+                });
+                writer.bulk(member);
+                writer.bulk(format_double(score).as_bytes());
+                found += 2;
+            }
+        })?;
+    }
+    if let Some(error) = damage {
+        return Err(error.into());
+    }
+    scan::reply(&mut context.reply, next, found, &out);
+    Ok(())
+}

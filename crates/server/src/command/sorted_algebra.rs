@@ -1,0 +1,220 @@
+//! Sorted sets: unions, intersections and differences, of sets, too.
+
+use super::arguments::{Rest, Split, integer, is};
+use super::sets::limit;
+use super::sorted::{Scored, reply_scored, zset};
+use super::sorted_ranges::store;
+use super::table::{DENYOOM, MOVABLE, READ, WRITE};
+use super::{Command, Context, Failure, Outcome, SYNTAX};
+use crate::keyspace::{Error, Head, Kind};
+use crate::number::parse_double;
+use crate::resp::Protocol;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    zset("zdiff", -3, zdiff)
+        .keys(0, 0, 0)
+        .flags(READ | MOVABLE)
+        .since("6.2.0")
+        .says("Members of the first that are in no other", "O(n*log(n)), n being the members of all"),
+    zset("zdiffstore", -4, zdiffstore)
+        .flags(WRITE | DENYOOM | MOVABLE)
+        .since("6.2.0")
+        .says("Keep members of the first that are in no other", "O(n*log(n)), n being the members of all"),
+    zset("zinter", -3, zinter)
+        .keys(0, 0, 0)
+        .flags(READ | MOVABLE)
+        .since("6.2.0")
+        .says("Members of all", "O(n*log(n)), n being the members of all"),
+    zset("zintercard", -3, zintercard)
+        .keys(0, 0, 0)
+        .flags(READ | MOVABLE)
+        .since("7.0.0")
+        .says("How many members are in all", "O(n), n being the members of all"),
+    zset("zinterstore", -4, zinterstore)
+        .flags(WRITE | DENYOOM | MOVABLE)
+        .since("2.0.0")
+        .says("Keep members of all", "O(n*log(n)), n being the members of all"),
+    zset("zunion", -3, zunion)
+        .keys(0, 0, 0)
+        .flags(READ | MOVABLE)
+        .since("6.2.0")
+        .says("Members of any", "O(n*log(n)), n being the members of all"),
+    zset("zunionstore", -4, zunionstore)
+        .flags(WRITE | DENYOOM | MOVABLE)
+        .since("2.0.0")
+        .says("Keep members of any", "O(n*log(n)), n being the members of all"),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of the scores of one member.
+#[derive(Debug, Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(a + b),
+            Aggregate::Min => a.min(b),
+            Aggregate::Max => a.max(b),
+        }
+    }
+}
+
+/// Infinity less infinity, and zero times infinity, are zero here.
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+struct Request {
+    heads: Vec<Option<Head>>,
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+}
+
+/// Keys after their number, and what follows.
+fn keys<'r, 'a>(arguments: &'r [&'a [u8]], name: &[u8]) -> Result<Split<'r, 'a>, Failure> {
+    let (number, rest) = arguments.split_first().ok_or(SYNTAX)?;
+    let number = integer(number)?;
+    if number < 1 {
+        let name = name.to_ascii_lowercase();
+        return Err(Failure::new([b"ERR at least 1 input key is needed for '", &name[..], b"' command"].concat()));
+    }
+    usize::try_from(number).ok().and_then(|number| rest.split_at_checked(number)).ok_or(SYNTAX)
+}
+
+impl Request {
+    fn new(heads: Vec<Option<Head>>) -> Self {
+        Request { weights: vec![1.0; heads.len()], heads, aggregate: Aggregate::Sum, with_scores: false }
+    }
+
+    /// Finds the sets, then reads the options: a key of another type is the first thing that is said.
+    fn parse(context: &mut Context, arguments: &[&[u8]], name: &[u8], operation: Operation, stores: bool) -> Result<Self, Failure> {
+        let (keys, options) = keys(arguments, name)?;
+        let mut request = Request::new(heads(context, keys)?);
+        let mut rest = Rest::new(options);
+        let weighs = operation != Operation::Difference;
+        while let Some(word) = rest.next() {
+            match () {
+                () if is(word, "weights") && weighs && rest.len() >= keys.len() => {
+                    for weight in &mut request.weights {
+                        *weight = parse_double(rest.value()?).ok_or(Failure::fixed("ERR weight value is not a float"))?;
+                    }
+                }
+                () if is(word, "aggregate") && weighs && rest.len() > 0 => {
+                    request.aggregate = match rest.value()? {
+                        word if is(word, "sum") => Aggregate::Sum,
+                        word if is(word, "min") => Aggregate::Min,
+                        word if is(word, "max") => Aggregate::Max,
+                        _ => return Err(SYNTAX),
+                    };
+                }
+                () if is(word, "withscores") && !stores => request.with_scores = true,
+                () => return Err(SYNTAX),
+            }
+        }
+        Ok(request)
+    }
+}
+
+fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Head>>, Failure> {
+    let mut heads = Vec::with_capacity(keys.len());
+    for key in keys {
+        let head = context.keyspace.find(context.session.db, key)?;
+        if head.is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
+            return Err(Error::WrongType.into());
+        }
+        heads.push(head);
+    }
+    Ok(heads)
+}
+
+fn compute(context: &mut Context, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {
+    let heads = &request.heads;
+    // By member: the score so far, and in how many sets it was.
+    let mut all: HashMap<Vec<u8>, (f64, usize)> = HashMap::new();
+    for (nth, (head, weight)) in heads.iter().zip(&request.weights).enumerate() {
+        let Some(head) = head else { continue };
+        context.keyspace.walk_scored_or_set(head, &mut |member, score| {
+            let score = number_or_zero(score * weight);
+            match (all.get_mut(member), operation) {
+                (Some(_), Operation::Difference) => drop(all.remove(member)),
+                (Some(found), _) => *found = (request.aggregate.of(found.0, score), found.1 + 1),
+                (None, Operation::Union) => drop(all.insert(member.to_vec(), (score, 1))),
+                (None, _) if nth == 0 => drop(all.insert(member.to_vec(), (score, 1))),
+                (None, _) => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    let is_in = |sets: usize| operation != Operation::Intersection || sets == heads.len();
+    let mut found: Vec<Scored> =
+        all.into_iter().filter(|(_, (_, sets))| is_in(*sets)).map(|(member, (score, _))| (member, score)).collect();
+    found.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    Ok(found)
+}
+
+fn reply(context: &mut Context, arguments: &[&[u8]], operation: Operation) -> Outcome {
+    let request = Request::parse(context, &arguments[1..], arguments[0], operation, false)?;
+    let found = compute(context, &request, operation)?;
+    if request.with_scores {
+        let nested = context.reply.protocol() == Protocol::Resp3;
+        reply_scored(&mut context.reply, &found, nested);
+    } else {
+        context.reply.array(found.len());
+        found.iter().for_each(|member| context.reply.bulk(&member.0));
+    }
+    Ok(())
+}
+
+fn keep(context: &mut Context, arguments: &[&[u8]], operation: Operation) -> Outcome {
+    let request = Request::parse(context, &arguments[2..], arguments[0], operation, true)?;
+    let found = compute(context, &request, operation)?;
+    store(context, arguments[1], &found)
+}
+
+fn zunion(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    reply(context, arguments, Operation::Union)
+}
+
+fn zinter(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    reply(context, arguments, Operation::Intersection)
+}
+
+fn zdiff(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    reply(context, arguments, Operation::Difference)
+}
+
+fn zunionstore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    keep(context, arguments, Operation::Union)
+}
+
+fn zinterstore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    keep(context, arguments, Operation::Intersection)
+}
+
+fn zdiffstore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    keep(context, arguments, Operation::Difference)
+}
+
+fn zintercard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (keys, options) = keys(&arguments[1..], arguments[0])?;
+    let limit = limit(options)?;
+    let request = Request::new(heads(context, keys)?);
+    let found = compute(context, &request, Operation::Intersection)?;
+    context.reply.count(found.len().min(limit));
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Sorted sets: ranges by rank, score and name.
+
+use super::arguments::{Rest, integer, is, span};
+use super::sorted::{Scored, reply_scored, zset};
+use super::table::{DENYOOM, FAST, READ, WRITE};
+use super::{Command, Context, Failure, Outcome, SYNTAX};
+use crate::keyspace::{Head, Kind, LexBound, ScoreBound};
+use crate::number::parse_double;
+use crate::resp::Protocol;
+use std::ops::ControlFlow;
+
+const NOT_A_SCORE: Failure = Failure::fixed("ERR min or max is not a float");
+const NOT_A_NAME: Failure = Failure::fixed("ERR min or max not valid string range item");
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    zset("zcount", 4, zcount)
+        .flags(READ | FAST)
+        .since("2.0.0")
+        .says("How many members have a score in a range", "O(n), n being the members in the range"),
+    zset("zlexcount", 4, zlexcount)
+        .flags(READ | FAST)
+        .since("2.8.9")
+        .says("How many members have a name in a range", "O(n), n being the members in the range"),
+    zset("zrange", -4, zrange)
+        .flags(READ)
+        .since("1.2.0")
+        .says("The members in a range", "O(n), n being the members in the range, and those up to the nearer end by rank"),
+    zset("zrangebylex", -4, zrangebylex)
+        .flags(READ)
+        .since("2.8.9")
+        .says("The members whose name is in a range", "O(n), n being the members in the range"),
+    zset("zrangebyscore", -4, zrangebyscore)
+        .flags(READ)
+        .since("1.0.5")
+        .says("The members whose score is in a range", "O(n), n being the members in the range"),
+    zset("zrangestore", -5, zrangestore)
+        .keys(1, 2, 1)
+        .flags(WRITE | DENYOOM)
+        .since("6.2.0")
+        .says("Keep the members in a range", "O(n), n being the members in the range, and those up to the nearer end by rank"),
+    zset("zremrangebylex", 4, zremrangebylex)
+        .flags(WRITE)
+        .since("2.8.9")
+        .says("Remove the members whose name is in a range", "O(n), n being the members in the range"),
+    zset("zremrangebyrank", 4, zremrangebyrank)
+        .flags(WRITE)
+        .since("2.0.0")
+        .says("Remove the members whose rank is in a range", "O(n), n being the members in the range"),
+    zset("zremrangebyscore", 4, zremrangebyscore)
+        .flags(WRITE)
+        .since("1.2.0")
+        .says("Remove the members whose score is in a range", "O(n), n being the members in the range"),
+    zset("zrevrange", -4, zrevrange)
+        .flags(READ)
+        .since("1.2.0")
+        .says("The members whose rank from the end is in a range", "O(n), n being the members in the range"),
+    zset("zrevrangebylex", -4, zrevrangebylex)
+        .flags(READ)
+        .since("2.8.9")
+        .says("The members whose name is in a range, backwards", "O(n), n being the members in the range"),
+    zset("zrevrangebyscore", -4, zrevrangebyscore)
+        .flags(READ)
+        .since("2.2.0")
+        .says("The members whose score is in a range, backwards", "O(n), n being the members in the range"),
+];
+
+/// What a range is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+/// The ends of a range.
+#[derive(Debug)]
+enum Range {
+    Rank(i64, i64),
+    Score(ScoreBound, ScoreBound),
+    Lex(LexBound, LexBound),
+}
+
+fn score_bound(text: &[u8]) -> Result<ScoreBound, Failure> {
+    let (is_open, number) = match text.strip_prefix(b"(") {
+        Some(number) => (true, number),
+        None => (false, text),
+    };
+    Ok(ScoreBound { score: parse_double(number).ok_or(NOT_A_SCORE)?, is_open })
+}
+
+fn lex_bound(text: &[u8]) -> Result<LexBound, Failure> {
+    match text {
+        b"-" => Ok(LexBound::Lowest),
+        b"+" => Ok(LexBound::Highest),
+        [b'[', name @ ..] => Ok(LexBound::Closed(name.to_vec())),
+        [b'(', name @ ..] => Ok(LexBound::Open(name.to_vec())),
+        _ => Err(NOT_A_NAME),
+    }
+}
+
+impl Range {
+    fn parse(by: By, min: &[u8], max: &[u8]) -> Result<Range, Failure> {
+        Ok(match by {
+            By::Rank => Range::Rank(integer(min)?, integer(max)?),
+            By::Score => Range::Score(score_bound(min)?, score_bound(max)?),
+            By::Lex => Range::Lex(lex_bound(min)?, lex_bound(max)?),
+        })
+    }
+
+    /// Shows `visit` the members inside, in order or backwards, until it breaks.
+    fn walk(&self, context: &Context, head: &Head, backward: bool, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) -> Outcome {
+        match self {
+            Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, visit)?,
+            Range::Lex(min, max) => context.keyspace.walk_lex(head, (min, max), backward, visit)?,
+            Range::Rank(start, end) => {
+                if let Some((from, to)) = span(*start, *end, head.count) {
+                    // Backwards, ranks count from the end.
+                    let ranks = if backward { (head.count - to, head.count - from) } else { (from, to) };
+                    context.keyspace.walk_ranks(head, ranks, backward, visit)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a command wants of a range.
+struct Request {
+    range: Range,
+    backward: bool,
+    with_scores: bool,
+    /// Members to pass over, and members to take at most.
+    limit: Option<(i64, i64)>,
+}
+
+/// What the name of a command has said already.
+#[derive(Clone, Copy)]
+struct Fixed {
+    by: Option<By>,
+    backward: Option<bool>,
+    stores: bool,
+}
+
+impl Request {
+    fn parse(min: &[u8], max: &[u8], options: &[&[u8]], fixed: Fixed) -> Result<Request, Failure> {
+        let (mut by, mut backward, mut with_scores, mut limit) = (fixed.by, fixed.backward, false, None);
+        let mut rest = Rest::new(options);
+        while let Some(word) = rest.next() {
+            match () {
+                () if is(word, "withscores") && !fixed.stores => with_scores = true,
+                () if is(word, "limit") && rest.len() >= 2 => limit = Some((rest.integer()?, rest.integer()?)),
+                () if is(word, "rev") && fixed.backward.is_none() => backward = Some(true),
+                () if is(word, "bylex") && fixed.by.is_none() => by = Some(By::Lex),
+                () if is(word, "byscore") && fixed.by.is_none() => by = Some(By::Score),
+                () => return Err(SYNTAX),
+            }
+        }
+        let by = by.unwrap_or(By::Rank);
+        let backward = backward.unwrap_or(false);
+        if limit.is_some() && by == By::Rank {
+            return Err(Failure::fixed("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"));
+        }
+        if with_scores && by == By::Lex {
+            return Err(Failure::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
+        }
+        // Backwards, the larger end comes first.
+        let (min, max) = if backward && by != By::Rank { (max, min) } else { (min, max) };
+        Ok(Request { range: Range::parse(by, min, max)?, backward, with_scores, limit })
+    }
+
+    fn collect(&self, context: &mut Context, key: &[u8]) -> Result<Vec<Scored>, Failure> {
+        let mut found: Vec<Scored> = Vec::new();
+        let Some(head) = context.find(key, Kind::SortedSet)? else { return Ok(found) };
+        let (skip, most) = self.limit.unwrap_or((0, -1));
+        if skip < 0 || most == 0 {
+            return Ok(found);
+        }
+        let mut skip = skip.unsigned_abs();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.range.walk(context, &head, self.backward, &mut |member, score| {
+            if skip > 0 {
+                skip -= 1;
+                return ControlFlow::Continue(());
+            }
+            found.push((member.to_vec(), score));
+            if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(found)
+    }
+}
+
+fn range(context: &mut Context, arguments: &[&[u8]], fixed: Fixed) -> Outcome {
+    let request = Request::parse(arguments[2], arguments[3], &arguments[4..], fixed)?;
+    let found = request.collect(context, arguments[1])?;
+    if request.with_scores {
+        let nested = context.reply.protocol() == Protocol::Resp3;
+        reply_scored(&mut context.reply, &found, nested);
+    } else {
+        context.reply.array(found.len());
+        found.iter().for_each(|member| context.reply.bulk(&member.0));
+    }
+    Ok(())
+}
+
+fn zrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: None, backward: None, stores: false })
+}
+
+fn zrevrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: Some(By::Rank), backward: Some(true), stores: false })
+}
+
+fn zrangebyscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: Some(By::Score), backward: Some(false), stores: false })
+}
+
+fn zrevrangebyscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: Some(By::Score), backward: Some(true), stores: false })
+}
+
+fn zrangebylex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: Some(By::Lex), backward: Some(false), stores: false })
+}
+
+fn zrevrangebylex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, Fixed { by: Some(By::Lex), backward: Some(true), stores: false })
+}
+
+/// Makes a key hold these members and nothing else.
+pub(super) fn store(context: &mut Context, key: &[u8], members: &[Scored]) -> Outcome {
+    context.keyspace.remove(context.session.db, key)?;
+    let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
+    for (member, score) in members {
+        context.keyspace.set_score(&mut edit, member, *score)?;
+    }
+    context.keyspace.finish(&edit);
+    context.reply.count(members.len());
+    Ok(())
+}
+
+fn zrangestore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let request = Request::parse(arguments[3], arguments[4], &arguments[5..], Fixed { by: None, backward: None, stores: true })?;
+    let found = request.collect(context, arguments[2])?;
+    store(context, arguments[1], &found)
+}
+
+fn count(context: &mut Context, arguments: &[&[u8]], by: By) -> Outcome {
+    let range = Range::parse(by, arguments[2], arguments[3])?;
+    let mut count = 0;
+    if let Some(head) = context.find(arguments[1], Kind::SortedSet)? {
+        range.walk(context, &head, false, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
+    context.reply.integer(count);
+    Ok(())
+}
+
+fn zcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    count(context, arguments, By::Score)
+}
+
+fn zlexcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    count(context, arguments, By::Lex)
+}
+
+fn remove(context: &mut Context, arguments: &[&[u8]], by: By) -> Outcome {
+    let range = Range::parse(by, arguments[2], arguments[3])?;
+    let request = Request { range, backward: false, with_scores: false, limit: None };
+    let found = request.collect(context, arguments[1])?;
+    if !found.is_empty() {
+        let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::SortedSet)?;
+        for (member, _) in &found {
+            context.keyspace.remove_scored(&mut edit, member)?;
+        }
+        context.keyspace.finish(&edit);
+    }
+    context.reply.count(found.len());
+    Ok(())
+}
+
+fn zremrangebyrank(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    remove(context, arguments, By::Rank)
+}
+
+fn zremrangebyscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    remove(context, arguments, By::Score)
+}
+
+fn zremrangebylex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    remove(context, arguments, By::Lex)
+}

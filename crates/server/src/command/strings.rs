@@ -1,0 +1,372 @@
+//! Strings.
+
+use super::arguments::{Rest, double, integer, is, span};
+use super::table::{DENYOOM, FAST, READ, WRITE};
+use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
+use crate::keyspace::Kind;
+use crate::number::{integer_text, parse_integer};
+use crate::wide::Wide;
+
+/// Longest string, bytes.
+const LONGEST: u64 = 512 << 20;
+const TOO_LONG: Failure = Failure::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+const OFFSET: Failure = Failure::fixed("ERR offset is out of range");
+
+const fn string(name: &'static str, arity: i32, run: super::table::Run) -> Command {
+    Command::new(Group::String, name, arity, run).keys(1, 1, 1)
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    string("append", 3, append)
+        .flags(WRITE | DENYOOM | FAST)
+        .since("2.0.0")
+        .says("Append a value to a key", "O(n), n being the length of the string"),
+    string("decr", 2, decr).flags(WRITE | DENYOOM | FAST).says("Decrement the number in a key by one", "O(1)"),
+    string("decrby", 3, decrby).flags(WRITE | DENYOOM | FAST).says("Decrement the number in a key", "O(1)"),
+    string("get", 2, get).flags(READ | FAST).says("The value of a key", "O(1)"),
+    string("getdel", 2, getdel).flags(WRITE | FAST).since("6.2.0").says("The value of a key, which is removed", "O(1)"),
+    string("getex", -2, getex).flags(WRITE | FAST).since("6.2.0").says("The value of a key, whose deadline is changed", "O(1)"),
+    string("getrange", 4, getrange)
+        .flags(READ)
+        .since("2.4.0")
+        .says("A part of the value of a key", "O(n), n being the length of the string"),
+    string("getset", 3, getset).flags(WRITE | DENYOOM | FAST).says("Set a key and return its old value", "O(1)"),
+    string("incr", 2, incr).flags(WRITE | DENYOOM | FAST).says("Increment the number in a key by one", "O(1)"),
+    string("incrby", 3, incrby).flags(WRITE | DENYOOM | FAST).says("Increment the number in a key", "O(1)"),
+    string("incrbyfloat", 3, incrbyfloat)
+        .flags(WRITE | DENYOOM | FAST)
+        .since("2.6.0")
+        .says("Increment the floating-point number in a key", "O(1)"),
+    string("mget", -2, mget).keys(1, -1, 1).flags(READ | FAST).says("The values of many keys", "O(n), n being the number of keys"),
+    string("mset", -3, mset).keys(1, -1, 2).flags(WRITE | DENYOOM).since("1.0.1").says("Set many keys", "O(n), n being the number of keys"),
+    string("msetnx", -3, msetnx)
+        .keys(1, -1, 2)
+        .flags(WRITE | DENYOOM)
+        .since("1.0.1")
+        .says("Set many keys if none of them exists", "O(n), n being the number of keys"),
+    string("psetex", 4, psetex).flags(WRITE | DENYOOM).since("2.6.0").says("Set a key and its time to live in milliseconds", "O(1)"),
+    string("set", -3, set).flags(WRITE | DENYOOM).says("Set a key", "O(1)"),
+    string("setex", 4, setex).flags(WRITE | DENYOOM).since("2.0.0").says("Set a key and its time to live in seconds", "O(1)"),
+    string("setnx", 3, setnx).flags(WRITE | DENYOOM | FAST).says("Set a key if it does not exist", "O(1)"),
+    string("setrange", 4, setrange)
+        .flags(WRITE | DENYOOM)
+        .since("2.2.0")
+        .says("Overwrite a part of the value of a key", "O(n), n being the length of the string"),
+    string("strlen", 2, strlen).flags(READ | FAST).since("2.2.0").says("The length of the value of a key", "O(1)"),
+    string("substr", 4, getrange).flags(READ).says("A part of the value of a key", "O(n), n being the length of the string"),
+];
+
+/// When a key is to end, as a command's options say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends<'a> {
+    /// Nothing was said.
+    Unsaid,
+    /// As it does now.
+    Keep,
+    /// Never.
+    Never,
+    /// A number, whether it is in seconds, and whether it is counted from now.
+    At { number: &'a [u8], seconds: bool, from_now: bool },
+}
+
+impl<'a> Ends<'a> {
+    /// An option that says when, with its argument.
+    fn option(word: &[u8], rest: &mut Rest<'_, 'a>) -> Result<Option<Ends<'a>>, Failure> {
+        let (seconds, from_now) = match () {
+            () if is(word, "ex") => (true, true),
+            () if is(word, "px") => (false, true),
+            () if is(word, "exat") => (true, false),
+            () if is(word, "pxat") => (false, false),
+            () => return Ok(None),
+        };
+        Ok(Some(Ends::At { number: rest.value()?, seconds, from_now }))
+    }
+
+    /// The deadline, unix milliseconds; `old` is what the key has. `name` is the command's.
+    fn deadline(self, old: Option<u64>, now: u64, name: &str) -> Result<Option<u64>, Failure> {
+        let Ends::At { number, seconds, from_now } = self else {
+            return Ok(if self == Ends::Keep { old } else { None });
+        };
+        let wrong = || Failure::new(format!("ERR invalid expire time in '{name}' command"));
+        let number = integer(number)?;
+        if number <= 0 {
+            return Err(wrong());
+        }
+        let unit = if seconds { 1000 } else { 1 };
+        let base = if from_now { i64::try_from(now).unwrap_or(i64::MAX) } else { 0 };
+        let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(wrong)?;
+        Ok(u64::try_from(deadline).ok())
+    }
+}
+
+fn get(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let value = context.keyspace.string(context.session.db, arguments[1])?;
+    context.reply.bulk_or_null(value);
+    Ok(())
+}
+
+/// `GET` as a part of another command.
+fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
+    let value = context.keyspace.string(context.session.db, key)?;
+    let found = value.is_some();
+    context.reply.bulk_or_null(value);
+    Ok(found)
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct If {
+    absent: bool,
+    present: bool,
+}
+
+fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (key, value) = (arguments[1], arguments[2]);
+    let (mut only, mut ends, mut gets) = (If::default(), Ends::Unsaid, false);
+    let mut rest = Rest::new(&arguments[3..]);
+    while let Some(word) = rest.next() {
+        if is(word, "nx") && !only.present {
+            only.absent = true;
+        } else if is(word, "xx") && !only.absent {
+            only.present = true;
+        } else if is(word, "get") {
+            gets = true;
+        } else if ends != Ends::Unsaid {
+            return Err(SYNTAX);
+        } else if is(word, "keepttl") {
+            ends = Ends::Keep;
+        } else {
+            ends = Ends::option(word, &mut rest)?.ok_or(SYNTAX)?;
+        }
+    }
+    let new_deadline = ends.deadline(None, context.keyspace.now(), "set")?;
+    if gets {
+        reply_string(context, key)?;
+    }
+    let old = context.keyspace.find(context.db(), key)?;
+    if only.absent && old.is_some() || only.present && old.is_none() {
+        if !gets {
+            context.reply.null();
+        }
+        return Ok(());
+    }
+    let deadline = if ends == Ends::Keep { old.and_then(|head| head.deadline) } else { new_deadline };
+    context.keyspace.set_string(context.db(), key, value, deadline)?;
+    if !gets {
+        context.reply.ok();
+    }
+    Ok(())
+}
+
+fn setnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let is_new = !context.keyspace.exists(context.db(), arguments[1])?;
+    if is_new {
+        context.keyspace.set_string(context.db(), arguments[1], arguments[2], None)?;
+    }
+    context.reply.integer(i64::from(is_new));
+    Ok(())
+}
+
+fn set_ending(context: &mut Context, arguments: &[&[u8]], seconds: bool, name: &str) -> Outcome {
+    let ends = Ends::At { number: arguments[2], seconds, from_now: true };
+    let deadline = ends.deadline(None, context.keyspace.now(), name)?;
+    context.keyspace.set_string(context.db(), arguments[1], arguments[3], deadline)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn setex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    set_ending(context, arguments, true, "setex")
+}
+
+fn psetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    set_ending(context, arguments, false, "psetex")
+}
+
+fn getset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    reply_string(context, arguments[1])?;
+    context.keyspace.set_string(context.db(), arguments[1], arguments[2], None)?;
+    Ok(())
+}
+
+fn getdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if reply_string(context, arguments[1])? {
+        context.keyspace.remove(context.db(), arguments[1])?;
+    }
+    Ok(())
+}
+
+fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut ends = Ends::Unsaid;
+    let mut rest = Rest::new(&arguments[2..]);
+    while let Some(word) = rest.next() {
+        if ends != Ends::Unsaid {
+            return Err(SYNTAX);
+        }
+        ends = if is(word, "persist") { Ends::Never } else { Ends::option(word, &mut rest)?.ok_or(SYNTAX)? };
+    }
+    let (db, key) = (context.db(), arguments[1]);
+    let Some(head) = context.find(key, Kind::String)? else {
+        context.reply.null();
+        return Ok(());
+    };
+    let now = context.keyspace.now();
+    let deadline = ends.deadline(head.deadline, now, "getex")?;
+    reply_string(context, key)?;
+    if ends != Ends::Unsaid && deadline != head.deadline {
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            context.keyspace.remove(db, key)?;
+        } else {
+            context.keyspace.set_deadline(db, key, deadline)?;
+        }
+    }
+    Ok(())
+}
+
+fn mget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.reply.array(arguments.len() - 1);
+    for key in &arguments[1..] {
+        match context.keyspace.find(context.session.db, key)? {
+            Some(head) if head.kind == Kind::String => {
+                reply_string(context, key)?;
+            }
+            _ => context.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn set_pairs(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
+    for pair in pairs.chunks_exact(2) {
+        context.keyspace.set_string(context.session.db, pair[0], pair[1], None)?;
+    }
+    Ok(())
+}
+
+fn mset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if arguments.len().is_multiple_of(2) {
+        return Err(wrong_arity(arguments[0]));
+    }
+    set_pairs(context, &arguments[1..])?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn msetnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if arguments.len().is_multiple_of(2) {
+        return Err(wrong_arity(arguments[0]));
+    }
+    for pair in arguments[1..].chunks_exact(2) {
+        if context.keyspace.exists(context.session.db, pair[0])? {
+            context.reply.integer(0);
+            return Ok(());
+        }
+    }
+    set_pairs(context, &arguments[1..])?;
+    context.reply.integer(1);
+    Ok(())
+}
+
+/// Changes a string and keeps its deadline.
+fn replace(context: &mut Context, key: &[u8], value: &[u8]) -> Outcome {
+    let deadline = context.keyspace.find(context.session.db, key)?.and_then(|head| head.deadline);
+    context.keyspace.set_string(context.session.db, key, value, deadline)?;
+    Ok(())
+}
+
+fn append(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut value = context.keyspace.string(context.session.db, arguments[1])?.unwrap_or_default().to_vec();
+    if (value.len() + arguments[2].len()) as u64 > LONGEST {
+        return Err(TOO_LONG);
+    }
+    value.extend_from_slice(arguments[2]);
+    replace(context, arguments[1], &value)?;
+    context.reply.count(value.len());
+    Ok(())
+}
+
+fn strlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let length = context.keyspace.string(context.session.db, arguments[1])?.map_or(0, <[u8]>::len);
+    context.reply.count(length);
+    Ok(())
+}
+
+fn getrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
+    let value = context.keyspace.string(context.session.db, arguments[1])?.unwrap_or_default();
+    let length = value.len() as i64;
+    let part = if start < 0 && end < 0 && start > end {
+        None
+    } else {
+        // An end before the start of the string is its first byte.
+        let end = if end < 0 { end.saturating_add(length).max(0) } else { end };
+        span(start, end, value.len() as u64)
+    };
+    let part = part.and_then(|(from, to)| value.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?));
+    context.reply.bulk(part.unwrap_or_default());
+    Ok(())
+}
+
+fn setrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (key, part) = (arguments[1], arguments[3]);
+    let offset = u64::try_from(integer(arguments[2])?).map_err(|_| OFFSET)?;
+    let found = context.keyspace.string(context.session.db, key)?;
+    if part.is_empty() {
+        let length = found.map_or(0, <[u8]>::len);
+        context.reply.count(length);
+        return Ok(());
+    }
+    let end = offset.checked_add(part.len() as u64).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
+    let (offset, end) = (usize::try_from(offset).map_err(|_| TOO_LONG)?, usize::try_from(end).map_err(|_| TOO_LONG)?);
+    let mut value = found.unwrap_or_default().to_vec();
+    if value.len() < end {
+        value.resize(end, 0);
+    }
+    value[offset..end].copy_from_slice(part);
+    replace(context, key, &value)?;
+    context.reply.count(value.len());
+    Ok(())
+}
+
+fn add(context: &mut Context, key: &[u8], increment: i64) -> Outcome {
+    let old = match context.keyspace.string(context.session.db, key)? {
+        None => 0,
+        Some(text) => parse_integer(text).ok_or(NOT_INTEGER)?,
+    };
+    let new = old.checked_add(increment).ok_or(WOULD_OVERFLOW)?;
+    replace(context, key, &integer_text(new))?;
+    context.reply.integer(new);
+    Ok(())
+}
+
+fn incr(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    add(context, arguments[1], 1)
+}
+
+fn decr(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    add(context, arguments[1], -1)
+}
+
+fn incrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let increment = integer(arguments[2])?;
+    add(context, arguments[1], increment)
+}
+
+fn decrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let decrement = integer(arguments[2])?;
+    let increment = decrement.checked_neg().ok_or(Failure::fixed("ERR decrement would overflow"))?;
+    add(context, arguments[1], increment)
+}
+
+fn incrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let old = match context.keyspace.string(context.session.db, arguments[1])? {
+        None => Wide::ZERO,
+        Some(text) => Wide::parse(text).ok_or(NOT_FLOAT)?,
+    };
+    // Infinities are numbers to the parser of doubles, and no increment.
+    let increment = Wide::parse(arguments[2]).ok_or_else(|| if double(arguments[2]).is_ok() { NOT_FINITE } else { NOT_FLOAT })?;
+    let text = old.add(increment).ok_or(NOT_FINITE)?.text();
+    replace(context, arguments[1], text.as_bytes())?;
+    context.reply.bulk(text.as_bytes());
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! Commands as data: what a client may ask about them, and what the server checks before it runs one.
+
+use super::{Context, Outcome};
+use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Keys of any type.
+    Generic,
+    /// Hashes.
+    Hash,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+    /// Transactions.
+    Transactions,
+}
+
+impl Group {
+    /// As `COMMAND DOCS` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Hash => "hash",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Transactions => "transactions",
+        }
+    }
+
+    /// The category of access rules that goes with it.
+    fn category(self) -> Option<&'static str> {
+        Some(match self {
+            Group::String => "@string",
+            Group::Generic => "@keyspace",
+            Group::Hash => "@hash",
+            Group::List => "@list",
+            Group::Set => "@set",
+            Group::SortedSet => "@sortedset",
+            Group::Connection => "@connection",
+            Group::Transactions => "@transaction",
+            Group::Server => return None,
+        })
+    }
+}
+
+/// Changes data.
+pub(super) const WRITE: u32 = 1;
+/// Reads data.
+pub(super) const READ: u32 = 1 << 1;
+/// Takes memory, so refused when there is none.
+pub(super) const DENYOOM: u32 = 1 << 2;
+/// For those who run the server.
+pub(super) const ADMIN: u32 = 1 << 3;
+/// Takes a time that does not depend on the data.
+pub(super) const FAST: u32 = 1 << 4;
+/// Allowed while data are loaded.
+pub(super) const LOADING: u32 = 1 << 5;
+/// Allowed on a replica that has lost its master.
+pub(super) const STALE: u32 = 1 << 6;
+/// Allowed before authentication.
+pub(super) const NO_AUTH: u32 = 1 << 7;
+/// Not for scripts.
+pub(super) const NOSCRIPT: u32 = 1 << 8;
+/// Not inside a transaction.
+pub(super) const NO_MULTI: u32 = 1 << 9;
+/// Where the keys are has to be read from the arguments.
+pub(super) const MOVABLE: u32 = 1 << 10;
+/// Runs inside a transaction instead of being queued.
+pub(super) const IMMEDIATE: u32 = 1 << 11;
+/// Can do harm that the others of its kind cannot.
+pub(super) const DANGEROUS: u32 = 1 << 12;
+
+/// The names of flags as `COMMAND` gives them.
+const FLAG_NAMES: &[(u32, &str)] = &[
+    (WRITE, "write"),
+    (READ, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (NOSCRIPT, "noscript"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (NO_MULTI, "no_multi"),
+    (MOVABLE, "movablekeys"),
+];
+
+/// What runs a command; the first argument is its name.
+pub type Run = fn(&mut Context, &[&[u8]]) -> Outcome;
+
+/// A command.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// In small letters.
+    pub name: &'static str,
+    /// Arguments, the name included; negative: at least so many.
+    pub arity: i32,
+    flags: u32,
+    /// First key, last key (negative: counted from the end), distance between keys; zeros: no keys.
+    pub keys: (i32, i32, i32),
+    /// Words that it takes behind its name; none: anything.
+    pub subcommands: &'static [&'static str],
+    /// What it is about.
+    pub group: Group,
+    /// The version of Redis that had it first.
+    pub since: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// What it costs.
+    pub complexity: &'static str,
+    /// Does it.
+    pub run: Run,
+}
+
+impl Command {
+    pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
+        Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
+    }
+
+    pub(super) const fn flags(mut self, flags: u32) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    pub(super) const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
+        self.keys = (first, last, step);
+        self
+    }
+
+    pub(super) const fn subcommands(mut self, words: &'static [&'static str]) -> Self {
+        self.subcommands = words;
+        self
+    }
+
+    pub(super) const fn since(mut self, version: &'static str) -> Self {
+        self.since = version;
+        self
+    }
+
+    pub(super) const fn says(mut self, summary: &'static str, complexity: &'static str) -> Self {
+        self.summary = summary;
+        self.complexity = complexity;
+        self
+    }
+
+    /// It has a flag.
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// So many arguments, the name included, are right.
+    pub fn takes(&self, arguments: usize) -> bool {
+        let arity = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.arity < 0 { arguments >= arity } else { arguments == arity }
+    }
+
+    /// It knows this subcommand, or takes anything.
+    pub fn knows(&self, word: &[u8]) -> bool {
+        self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+    }
+
+    /// Its flags as `COMMAND` gives them.
+    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        FLAG_NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name)
+    }
+
+    /// The categories of access rules that it is in.
+    pub fn categories(&self) -> Vec<&'static str> {
+        let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous")];
+        let mut all: Vec<&str> = by_flag.iter().filter(|(flags, _)| self.has(*flags)).map(|(_, name)| *name).collect();
+        all.extend(self.group.category());
+        all.push(if self.has(FAST) { "@fast" } else { "@slow" });
+        all
+    }
+
+    /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
+    pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
+        let count = arguments.len();
+        if self.has(MOVABLE) {
+            return movable_keys(self, arguments);
+        }
+        let (first, last, step) = self.keys;
+        if first == 0 {
+            return Some(Vec::new());
+        }
+        let end = if last < 0 { count.checked_sub(usize::try_from(last.unsigned_abs()).ok()?)? } else { usize::try_from(last).ok()? };
+        let (first, step) = (usize::try_from(first).ok()?, usize::try_from(step).ok()?.max(1));
+        (end < count).then(|| (first..=end).step_by(step).collect())
+    }
+}
+
+/// Keys behind a number that says how many they are: the number stands where the first fixed key (or the name) ends.
+fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
+    let fixed = usize::try_from(command.keys.1).ok()?;
+    let number = usize::try_from(crate::number::parse_integer(arguments.get(fixed + 1)?)?).ok()?;
+    let end = number.checked_add(fixed + 2).filter(|end| number > 0 && *end <= arguments.len())?;
+    let mut keys: Vec<usize> = (1..=fixed).collect();
+    keys.extend(fixed + 2..end);
+    Some(keys)
+}
+
+/// All commands, family by family.
+pub const TABLE: &[&[Command]] = &[
+    strings::COMMANDS,
+    keys::COMMANDS,
+    scan::COMMANDS,
+    hashes::COMMANDS,
+    lists::COMMANDS,
+    sets::COMMANDS,
+    sorted::COMMANDS,
+    sorted_ranges::COMMANDS,
+    sorted_algebra::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+    info::COMMANDS,
+    transactions::COMMANDS,
+];
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
+    LazyLock::new(|| TABLE.iter().flat_map(|family| family.iter()).map(|command| (command.name.as_bytes(), command)).collect());
+
+/// The longest name, bytes, so that others are not looked for.
+const NAME_MAX: usize = 32;
+
+/// A command by its name, in capitals or not.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut lower = [0u8; NAME_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        let all: Vec<&Command> = TABLE.iter().flat_map(|family| family.iter()).collect();
+        assert_eq!(BY_NAME.len(), all.len(), "two commands of one name");
+        for command in all {
+            let name = command.name;
+            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase()), "{name}");
+            assert!(!command.summary.is_empty() && !command.complexity.is_empty(), "{name} says nothing of itself");
+            assert!(command.arity != 0 && find(name.to_ascii_uppercase().as_bytes()).is_some(), "{name}");
+            assert!(!(command.has(WRITE) && command.has(READ)), "{name} writes or reads");
+        }
+        assert!(find(b"no such command").is_none() && find(&[b'x'; 1000]).is_none() && find(b"").is_none());
+    }
+
+    #[test]
+    fn keys_are_found_among_arguments() {
+        let keys = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            find(words[0]).and_then(|command| command.key_positions(&words))
+        };
+        assert_eq!(keys("get a"), Some(vec![1]));
+        assert_eq!(keys("mset a 1 b 2"), Some(vec![1, 3]));
+        assert_eq!(keys("mget a b c"), Some(vec![1, 2, 3]));
+        assert_eq!(keys("ping"), Some(vec![]));
+        assert_eq!(keys("rename a b"), Some(vec![1, 2]));
+        assert_eq!(keys("sintercard 2 a b limit 1"), Some(vec![2, 3]));
+        assert_eq!(keys("zunionstore d 2 a b"), Some(vec![1, 3, 4]));
+        assert_eq!(keys("zunionstore d 3 a b"), None);
+        assert_eq!(keys("zunionstore d x a b"), None);
+    }
+}

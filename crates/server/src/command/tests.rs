@@ -1,0 +1,241 @@
+//! Commands over a session, without a network. What Redis answers is compared with a real one in `tests/differential.rs`; here is what only
+//! concerns this server, and what has to hold even where no Redis is installed.
+
+use super::{Ended, Server, Session, execute};
+use crate::keyspace::Keyspace;
+use crate::testing::fresh;
+use sinterdb::db::WriteOptions;
+
+/// A server with clients that take turns.
+struct Talk {
+    keyspace: Keyspace,
+    server: Server,
+}
+
+impl Talk {
+    fn new() -> Self {
+        Talk { keyspace: fresh(), server: Server::default() }
+    }
+
+    fn client(&self, id: u64) -> Session {
+        Session::new(id, &self.server)
+    }
+
+    /// Words are split at blanks.
+    fn say(&mut self, session: &mut Session, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut out = Vec::new();
+        let ended = execute(&mut self.keyspace, &mut self.server, session, &words, &mut out);
+        assert_ne!(ended, Ended::EngineFailed);
+        if self.keyspace.uncommitted() > 1 << 10 {
+            self.keyspace.commit(&WriteOptions::default()).unwrap();
+        }
+        String::from_utf8_lossy(&out).replace("\r\n", "|")
+    }
+}
+
+fn script(lines: &[(&str, &str)]) {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    for (line, expected) in lines {
+        assert_eq!(talk.say(&mut session, line), *expected, "{line}");
+    }
+}
+
+#[test]
+fn strings() {
+    script(&[
+        ("SET a 1", "+OK|"),
+        ("get a", "$1|1|"),
+        ("INCRBY a 41", ":42|"),
+        ("APPEND a x", ":3|"),
+        ("INCR a", "-ERR value is not an integer or out of range|"),
+        ("SET a b NX", "$-1|"),
+        ("SET a b XX GET", "$3|42x|"),
+        ("SET a b EX 0", "-ERR invalid expire time in 'set' command|"),
+        ("SET a b EX 10 PX 10", "-ERR syntax error|"),
+        ("SET f 10.5", "+OK|"),
+        ("INCRBYFLOAT f 0.1", "$4|10.6|"),
+        ("GETRANGE a 0 -1", "$1|b|"),
+        ("SETRANGE a 2 xy", ":4|"),
+        ("STRLEN a", ":4|"),
+        ("MSET x 1 y 2", "+OK|"),
+        ("MGET x none y", "*3|$1|1|$-1|$1|2|"),
+        ("MSETNX z 1 x 2", ":0|"),
+        ("GETDEL x", "$1|1|"),
+        ("EXISTS x y y", ":2|"),
+        ("DBSIZE", ":3|"),
+        ("nosuch a b", "-ERR unknown command 'nosuch', with args beginning with: 'a' 'b' |"),
+        ("get", "-ERR wrong number of arguments for 'get' command|"),
+        ("LPUSH a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value|"),
+    ]);
+}
+
+#[test]
+fn collections() {
+    script(&[
+        ("RPUSH l a b c", ":3|"),
+        ("LRANGE l 0 -1", "*3|$1|a|$1|b|$1|c|"),
+        ("LPOS l c", ":2|"),
+        ("LMOVE l m LEFT RIGHT", "$1|a|"),
+        ("LPOP l 5", "*2|$1|b|$1|c|"),
+        ("LPOP l 5", "*-1|"),
+        ("LPOP l", "$-1|"),
+        ("HSET h f 1 g 2", ":2|"),
+        ("HINCRBY h f 5", ":6|"),
+        ("HGET h f", "$1|6|"),
+        ("HDEL h f g", ":2|"),
+        ("EXISTS h", ":0|"),
+        ("SADD s a b", ":2|"),
+        ("SADD t b c", ":2|"),
+        ("SINTER s t", "*1|$1|b|"),
+        ("SINTERCARD 2 s t", ":1|"),
+        ("SMOVE s t a", ":1|"),
+        ("SCARD t", ":3|"),
+        ("ZADD z 1 a 2 b 3 c", ":3|"),
+        ("ZRANGE z 0 -1 WITHSCORES", "*6|$1|a|$1|1|$1|b|$1|2|$1|c|$1|3|"),
+        ("ZRANGE z (1 3 BYSCORE LIMIT 1 1", "*1|$1|c|"),
+        ("ZRANK z b", ":1|"),
+        ("ZADD z GT CH 1 b 9 c", ":1|"),
+        ("ZINCRBY z 0.5 a", "$3|1.5|"),
+        ("ZPOPMAX z", "*2|$1|c|$1|9|"),
+        ("ZUNIONSTORE u 2 z t WEIGHTS 2 1", ":3|"),
+        ("ZRANGE u 0 -1 WITHSCORES", "*6|$1|c|$1|1|$1|a|$1|4|$1|b|$1|5|"),
+        ("TYPE u", "+zset|"),
+    ]);
+}
+
+#[test]
+fn replies_follow_the_protocol() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    talk.say(&mut session, "HSET h f v");
+    talk.say(&mut session, "ZADD z 1.5 a");
+    assert_eq!(talk.say(&mut session, "HGETALL h"), "*2|$1|f|$1|v|");
+    let greeting = talk.say(&mut session, "HELLO 3");
+    assert!(greeting.starts_with("%7|$6|server|$5|redis|"), "{greeting}");
+    assert_eq!(talk.say(&mut session, "HGETALL h"), "%1|$1|f|$1|v|");
+    assert_eq!(talk.say(&mut session, "ZRANGE z 0 -1 WITHSCORES"), "*1|*2|$1|a|,1.5|");
+    assert_eq!(talk.say(&mut session, "GET none"), "_|");
+    assert_eq!(talk.say(&mut session, "HELLO 4"), "-NOPROTO unsupported protocol version|");
+    assert_eq!(talk.say(&mut session, "RESET"), "+RESET|");
+    assert_eq!(talk.say(&mut session, "GET none"), "$-1|");
+}
+
+#[test]
+fn transactions_are_whole_and_watch_keys() {
+    let mut talk = Talk::new();
+    let (mut one, mut two) = (talk.client(1), talk.client(2));
+    for (line, expected) in [
+        ("MULTI", "+OK|"),
+        ("SET a 1", "+QUEUED|"),
+        ("LPUSH a x", "+QUEUED|"),
+        ("INCR a", "+QUEUED|"),
+        ("EXEC", "*3|+OK|-WRONGTYPE Operation against a key holding the wrong kind of value|:2|"),
+        ("MULTI", "+OK|"),
+        ("MULTI", "-ERR MULTI calls can not be nested|"),
+        ("nosuch", "-ERR unknown command 'nosuch', with args beginning with: |"),
+        ("SET a 5", "+QUEUED|"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors.|"),
+        ("GET a", "$1|2|"),
+        ("EXEC", "-ERR EXEC without MULTI|"),
+        ("WATCH a", "+OK|"),
+    ] {
+        assert_eq!(talk.say(&mut one, line), expected, "{line}");
+    }
+    talk.say(&mut two, "SET a 7");
+    talk.say(&mut one, "MULTI");
+    talk.say(&mut one, "SET a 8");
+    assert_eq!(talk.say(&mut one, "EXEC"), "*-1|");
+    // The watch is over.
+    talk.say(&mut two, "SET a 9");
+    talk.say(&mut one, "MULTI");
+    talk.say(&mut one, "GET a");
+    assert_eq!(talk.say(&mut one, "EXEC"), "*1|$1|9|");
+}
+
+#[test]
+fn nothing_but_greetings_before_authentication() {
+    let mut talk = Talk::new();
+    talk.server.configuration.password = "secret".into();
+    for command in super::TABLE.iter().flat_map(|family| family.iter()) {
+        let mut session = talk.client(1);
+        let mut words = vec![command.name; usize::try_from(command.arity.unsigned_abs()).unwrap()];
+        if let (Some(word), Some(known)) = (words.get_mut(1), command.subcommands.first()) {
+            *word = known;
+        }
+        let reply = talk.say(&mut session, &words.join(" "));
+        let is_open = ["auth", "hello", "quit", "reset"].contains(&command.name);
+        assert_eq!(reply != "-NOAUTH Authentication required.|", is_open, "{}: {reply}", command.name);
+    }
+    let mut session = talk.client(2);
+    assert_eq!(talk.say(&mut session, "AUTH wrong"), "-WRONGPASS invalid username-password pair or user is disabled.|");
+    assert_eq!(talk.say(&mut session, "AUTH default secret"), "+OK|");
+    assert_eq!(talk.say(&mut session, "PING"), "+PONG|");
+    let mut session = talk.client(3);
+    assert!(talk.say(&mut session, "HELLO 3").starts_with("-NOAUTH HELLO"));
+    assert!(talk.say(&mut session, "HELLO 3 AUTH default secret SETNAME me").starts_with("%7"));
+    assert_eq!(talk.say(&mut session, "CLIENT GETNAME"), "$2|me|");
+}
+
+#[test]
+fn replies_can_be_switched_off() {
+    script(&[
+        ("CLIENT REPLY OFF", ""),
+        ("SET a 1", ""),
+        ("CLIENT REPLY ON", "+OK|"),
+        ("CLIENT REPLY SKIP", ""),
+        ("GET a", ""),
+        ("GET a", "$1|1|"),
+    ]);
+}
+
+/// Each command with every number that could break arithmetic, wherever it takes an argument: an answer, and no panic.
+#[test]
+fn extreme_numbers_break_nothing() {
+    let mut talk = Talk::new();
+    let numbers = [
+        "-9223372036854775808",
+        "-9223372036854775807",
+        "-4294967297",
+        "-2147483649",
+        "-1",
+        "0",
+        "1",
+        "2147483648",
+        "4294967296",
+        "9223372036854775807",
+        "9223372036854775808",
+        "18446744073709551615",
+        "99999999999999999999",
+        "+1",
+        "01",
+        "1e308",
+        "-1e308",
+        "inf",
+        "-inf",
+        "nan",
+        "0.1",
+        "",
+        "x",
+        "*",
+        "(1",
+        "[a",
+        "-",
+        "+",
+    ];
+    let seeds = ["SET a 1", "RPUSH a x y", "SADD a x y", "ZADD a 1 x 2 y", "HSET a x 1 y 2"];
+    for command in super::TABLE.iter().flat_map(|family| family.iter()) {
+        for number in numbers {
+            for (extra, seed) in seeds.iter().enumerate() {
+                let mut session = talk.client(1);
+                talk.say(&mut session, "DEL a");
+                talk.say(&mut session, seed);
+                let mut words = vec![command.name, "a"];
+                words.resize(2 + extra, number);
+                let reply = talk.say(&mut session, &words.join(" "));
+                assert!(!reply.is_empty() || command.name == "client", "{words:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
+
+use super::session::{Multi, call};
+use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
+use super::{Command, Context, Ended, Failure, Group, Outcome};
+
+const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE)
+}
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[Command] = &[
+    transaction("discard", 1, discard).since("2.0.0").says("Give a transaction up", "O(n), n being the number of commands"),
+    transaction("exec", 1, exec)
+        .flags(IMMEDIATE | LOADING | NOSCRIPT | STALE)
+        .since("1.2.0")
+        .says("Run the commands of a transaction", "that of the commands"),
+    transaction("multi", 1, multi).since("1.2.0").says("Begin a transaction", "O(1)"),
+    transaction("unwatch", 1, unwatch)
+        .flags(FAST | LOADING | NOSCRIPT | STALE)
+        .since("2.2.0")
+        .says("Forget all watched keys", "O(n), n being the number of keys"),
+    transaction("watch", -2, watch)
+        .keys(1, -1, 1)
+        .since("2.2.0")
+        .says("Run the next transaction only if these keys do not change", "O(n), n being the number of keys"),
+];
+
+fn multi(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(Failure::fixed("ERR MULTI calls can not be nested"));
+    }
+    context.session.multi = Some(Multi::default());
+    context.reply.ok();
+    Ok(())
+}
+
+fn discard(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if context.session.multi.take().is_none() {
+        return Err(Failure::fixed("ERR DISCARD without MULTI"));
+    }
+    context.keyspace.unwatch(context.session.id);
+    context.reply.ok();
+    Ok(())
+}
+
+fn watch(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(Failure::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    for key in &arguments[1..] {
+        context.keyspace.watch(context.session.id, context.session.db, key)?;
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn unwatch(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.keyspace.unwatch(context.session.id);
+    context.reply.ok();
+    Ok(())
+}
+
+fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let id = context.session.id;
+    let Some(multi) = context.session.multi.take() else { return Err(Failure::fixed("ERR EXEC without MULTI")) };
+    let is_disturbed = context.keyspace.is_disturbed(id)?;
+    context.keyspace.unwatch(id);
+    if multi.is_refused {
+        return Err(Failure::fixed("EXECABORT Transaction discarded because of previous errors."));
+    }
+    if is_disturbed {
+        context.reply.null_array();
+        return Ok(());
+    }
+    context.reply.array(multi.commands.len());
+    for queued in &multi.commands {
+        let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
+        if call(context, queued.command, &arguments) == Ended::EngineFailed {
+            // The turn will be dropped, and with it what the commands before have done.
+            return Err(Failure::Keyspace(crate::keyspace::Error::Engine(sinterdb::Error::Closed(
+                "a read failed in the transaction".into(),
+            ))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Removes the elements of collections that are gone, as compactions come by.
+//!
+//! A collection that is deleted loses its key and the entry that says that it exists, and nothing else: its elements lie there until a
+//! compaction asks this filter about them. One rule keeps that safe. What a filter removes is gone for good as soon as the compaction
+//! ends, and a deletion that has not been synced may be undone by a power cut. So elements are kept until a sync that came after the
+//! deletion has succeeded; ids for which that is not known are *held*.
+
+use super::layout::{Room, exists_key, owner};
+use parking_lot::{Mutex, RwLock};
+use sinterdb::db::{Db, Family, ReadOptions};
+use sinterdb::operator::{CompactionFilter, Decision};
+use std::collections::HashSet;
+
+/// The room whose filter this is.
+pub(super) const ROOM: Room = Room::Elements;
+
+#[derive(Default)]
+struct Held {
+    /// Deleted since the last sync began.
+    fresh: HashSet<u64>,
+    /// Deleted before a sync began that has not ended.
+    syncing: HashSet<u64>,
+    /// As above, for a deletion of everything.
+    all_fresh: bool,
+    all_syncing: bool,
+    /// The collection asked about last is gone. It stays so; ids are not used again.
+    gone: Option<u64>,
+}
+
+impl Held {
+    fn holds(&self, id: u64) -> bool {
+        self.all_fresh || self.all_syncing || self.fresh.contains(&id) || self.syncing.contains(&id)
+    }
+}
+
+/// The compaction filter of the elements.
+#[derive(Default)]
+pub(super) struct Cleaner {
+    /// Where to look; `None` before the database is open and when it is being closed: then everything is kept.
+    db: RwLock<Option<(Db, Family)>>,
+    held: Mutex<Held>,
+}
+
+impl Cleaner {
+    /// The database is open.
+    pub fn attach(&self, db: Db, elements: Family) {
+        *self.db.write() = Some((db, elements));
+    }
+
+    /// Lets go of the database, which would else never close.
+    pub fn detach(&self) {
+        self.db.write().take();
+    }
+
+    /// These collections are about to be deleted.
+    pub fn hold(&self, ids: &[u64]) {
+        self.held.lock().fresh.extend(ids);
+    }
+
+    /// Everything is about to be deleted.
+    pub fn hold_all(&self) {
+        self.held.lock().all_fresh = true;
+    }
+
+    /// A sync begins: it covers what was deleted before.
+    pub fn sync_begins(&self) {
+        let mut held = self.held.lock();
+        let fresh = std::mem::take(&mut held.fresh);
+        held.syncing.extend(fresh);
+        held.all_syncing |= std::mem::take(&mut held.all_fresh);
+    }
+
+    /// The sync has ended well.
+    pub fn sync_ended(&self) {
+        let mut held = self.held.lock();
+        held.syncing.clear();
+        held.all_syncing = false;
+    }
+
+    fn is_gone(&self, id: u64) -> bool {
+        if self.held.lock().gone == Some(id) {
+            return true;
+        }
+        let db = self.db.read();
+        let Some((db, elements)) = db.as_ref() else { return false };
+        let mut out = Vec::new();
+        // What cannot be read is kept.
+        let exists = db.get_into(elements, &exists_key(id), &ReadOptions::default(), &mut out).unwrap_or(true);
+        // Asked after the look: an id is held before its deletion can be seen.
+        let mut held = self.held.lock();
+        let is_gone = !exists && !held.holds(id);
+        if is_gone {
+            held.gone = Some(id);
+        }
+        is_gone
+    }
+}
+
+impl CompactionFilter for Cleaner {
+    fn filter(&self, _level: u8, key: &[u8], _value: &[u8]) -> Decision {
+        match owner(key) {
+            Some((id, false)) if self.is_gone(id) => Decision::Remove,
+            _ => Decision::Keep,
+        }
+    }
+}

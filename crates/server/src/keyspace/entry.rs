@@ -1,0 +1,156 @@
+//! What the engine keeps for a key: `head byte | [deadline, 8 bytes] | body`.
+//!
+//! The head byte has the type in its low four bits, the version of the format in the next three (0), and 0x80 if a deadline follows
+//! (unix milliseconds, little-endian). A string's body is the string. A collection's body is its id and its number of elements, as
+//! varints; a list's has the index of its first item behind them.
+
+use super::error::{Error, Result};
+use sinterdb::coding::{Decoder, put_varint};
+
+const DEADLINE: u8 = 0x80;
+const VERSION: u8 = 0x70;
+/// The index of a list's first item when it is created: as much room before as behind it.
+pub(super) const LIST_MIDDLE: u64 = 1 << 63;
+
+/// The type of what a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A string of bytes.
+    String = 0,
+    /// Strings in the order in which they were pushed.
+    List = 1,
+    /// Distinct strings.
+    Set = 2,
+    /// Distinct strings, ordered by a number and then by their bytes.
+    SortedSet = 3,
+    /// Strings by field.
+    Hash = 4,
+}
+
+impl Kind {
+    fn from_bits(bits: u8) -> Option<Kind> {
+        Some(match bits {
+            0 => Kind::String,
+            1 => Kind::List,
+            2 => Kind::Set,
+            3 => Kind::SortedSet,
+            4 => Kind::Hash,
+            _ => return None,
+        })
+    }
+
+    /// The name that `TYPE` gives.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::SortedSet => "zset",
+            Kind::Hash => "hash",
+        }
+    }
+}
+
+/// All that is known of a key without its elements, or without the value of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The type of what it holds.
+    pub kind: Kind,
+    /// When it ends, unix milliseconds.
+    pub deadline: Option<u64>,
+    /// The collection's id, never used again for another; 0 for a string.
+    pub(super) id: u64,
+    /// Elements of the collection; 0 for a string.
+    pub count: u64,
+    /// Index of a list's first item.
+    pub(super) first: u64,
+}
+
+impl Head {
+    pub(super) fn string(deadline: Option<u64>) -> Self {
+        Head { kind: Kind::String, deadline, id: 0, count: 0, first: 0 }
+    }
+
+    pub(super) fn collection(kind: Kind, id: u64) -> Self {
+        Head { kind, deadline: None, id, count: 0, first: LIST_MIDDLE }
+    }
+
+    /// The bytes of an entry; `string` is the value of a string.
+    pub(super) fn encode(&self, string: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(24 + string.len());
+        out.push(self.kind as u8 | if self.deadline.is_some() { DEADLINE } else { 0 });
+        if let Some(deadline) = self.deadline {
+            out.extend_from_slice(&deadline.to_le_bytes());
+        }
+        if self.kind == Kind::String {
+            out.extend_from_slice(string);
+        } else {
+            put_varint(&mut out, self.id);
+            put_varint(&mut out, self.count);
+            if self.kind == Kind::List {
+                put_varint(&mut out, self.first);
+            }
+        }
+        out
+    }
+
+    /// Reads an entry; with it goes where a string's value starts.
+    pub(super) fn decode(entry: &[u8]) -> Result<(Head, usize)> {
+        Self::read(entry).ok_or(Error::Damaged("its entry cannot be read"))
+    }
+
+    fn read(entry: &[u8]) -> Option<(Head, usize)> {
+        let mut from = Decoder::new(entry);
+        let byte = from.u8().filter(|byte| byte & VERSION == 0)?;
+        let kind = Kind::from_bits(byte & 0x0f)?;
+        let deadline = if byte & DEADLINE == 0 { None } else { Some(from.u64()?) };
+        if kind == Kind::String {
+            return Some((Head::string(deadline), entry.len() - from.rest().len()));
+        }
+        let (id, count) = (from.varint()?, from.varint()?);
+        let first = if kind == Kind::List { from.varint()? } else { LIST_MIDDLE };
+        first.checked_add(count)?;
+        from.is_empty().then_some((Head { kind, deadline, id, count, first }, entry.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(Head::string(None).encode(b"ab"), b"\0ab");
+        assert_eq!(Head::string(Some(0x0102)).encode(b""), b"\x80\x02\x01\0\0\0\0\0\0");
+        let set = Head { count: 3, ..Head::collection(Kind::Set, 300) };
+        assert_eq!(set.encode(b"ignored"), b"\x02\xac\x02\x03");
+        let list = Head { count: 1, first: 5, deadline: Some(1), ..Head::collection(Kind::List, 1) };
+        assert_eq!(list.encode(b""), b"\x81\x01\0\0\0\0\0\0\0\x01\x01\x05");
+    }
+
+    #[test]
+    fn entries_read_back_and_damage_is_noticed() {
+        let heads = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash].map(|kind| Head {
+            count: 7,
+            deadline: Some(9),
+            ..Head::collection(kind, 1 << 40)
+        });
+        for head in heads {
+            let bytes = head.encode(b"");
+            assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len()));
+            for end in 0..bytes.len() {
+                assert!(Head::decode(&bytes[..end]).is_err(), "{head:?} cut at {end}");
+            }
+            assert!(Head::decode(&[&bytes[..], b"\0"].concat()).is_err());
+        }
+        let bytes = Head::string(Some(4)).encode(b"value");
+        assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)), 9));
+        for wrong in [&b""[..], b"\x0f", b"\x10x", b"\x80\0\0\0"] {
+            assert!(Head::decode(wrong).is_err(), "{wrong:?}");
+        }
+        // A list whose end is behind the last index.
+        let list = Head { count: 2, first: u64::MAX, ..Head::collection(Kind::List, 1) };
+        assert!(Head::decode(&list.encode(b"")).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! What can go wrong with a key, by what its user can do.
+
+/// The result of an operation on keys.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a key failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The key holds another type than the command is for.
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+    WrongType,
+    /// A key, or a member of a collection, that does not fit into a key of the engine.
+    #[error("ERR {0} is longer than 1 MiB")]
+    TooLong(&'static str),
+    /// A stored value that this version cannot have written.
+    #[error("ERR the stored value of a key is damaged: {0}")]
+    Damaged(&'static str),
+    /// The store was written by a version that keeps keys in another way.
+    #[error("the data are in format {0}, and this program knows format {1}")]
+    Format(u64, u64),
+    /// The engine.
+    #[error("ERR {0}")]
+    Engine(#[from] sinterdb::Error),
+}

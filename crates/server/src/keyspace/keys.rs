@@ -1,0 +1,353 @@
+//! Keys, whatever they hold.
+
+use super::cleaner;
+use super::entry::{Head, Kind};
+use super::error::{Error, Result};
+use super::layout::{self, DATABASES, Room};
+use super::turn::Direction;
+use super::{CHUNK, Keyspace};
+use std::ops::ControlFlow;
+
+/// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
+const PICK_AMONG: u64 = 16;
+
+impl Keyspace {
+    /// What is known of a key that has not ended.
+    pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
+        layout::check_key(key)?;
+        let place = layout::entry_key(self.seed, db, key);
+        if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+            return Ok(None);
+        }
+        let (head, string_at) = Head::decode(&self.entry)?;
+        self.string_at = string_at;
+        if self.has_ended(&head) {
+            self.erase(db, key, &head);
+            return Ok(None);
+        }
+        Ok(Some(head))
+    }
+
+    /// What is known of a key, which must hold this type.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if it holds another.
+    pub fn find_kind(&mut self, db: usize, key: &[u8], kind: Kind) -> Result<Option<Head>> {
+        match self.find(db, key)? {
+            Some(head) if head.kind != kind => Err(Error::WrongType),
+            found => Ok(found),
+        }
+    }
+
+    fn has_ended(&self, head: &Head) -> bool {
+        head.deadline.is_some_and(|deadline| deadline < self.now)
+    }
+
+    /// The value of a string.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    pub fn string(&mut self, db: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        let found = self.find_kind(db, key, Kind::String)?.is_some();
+        Ok(if found { self.entry.get(self.string_at..) } else { None })
+    }
+
+    /// Sets a string, whatever the key held before.
+    pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
+        let old = self.find(db, key)?;
+        self.write(db, key, old.as_ref(), &Head::string(deadline), value);
+        Ok(())
+    }
+
+    /// Removes a key, whatever it holds, at the same cost.
+    pub fn remove(&mut self, db: usize, key: &[u8]) -> Result<bool> {
+        let found = self.find(db, key)?;
+        if let Some(head) = &found {
+            self.erase(db, key, head);
+        }
+        Ok(found.is_some())
+    }
+
+    /// Changes when a key ends; `None`: never. False: there is no such key.
+    pub fn set_deadline(&mut self, db: usize, key: &[u8], deadline: Option<u64>) -> Result<bool> {
+        let Some(old) = self.find(db, key)? else { return Ok(false) };
+        let string = self.found_string(&old);
+        self.write(db, key, Some(&old), &Head { deadline, ..old }, &string);
+        Ok(true)
+    }
+
+    /// The value of the string that was found last; nothing for a collection.
+    fn found_string(&self, head: &Head) -> Vec<u8> {
+        if head.kind == Kind::String { self.entry.get(self.string_at..).unwrap_or_default().to_vec() } else { Vec::new() }
+    }
+
+    /// Gives what a key holds, with its deadline, to another key, which loses what it held. Costs the same for any collection.
+    pub fn rename(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
+        let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
+        if from == to {
+            return Ok(true);
+        }
+        let string = self.found_string(&head);
+        let old = self.find(to.0, to.1)?;
+        self.write(to.0, to.1, old.as_ref(), &head, &string);
+        self.forget(from.0, from.1, &head);
+        Ok(true)
+    }
+
+    /// Makes another key hold the same, with the same deadline; it loses what it held.
+    pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
+        let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
+        let string = self.found_string(&head);
+        let old = self.find(to.0, to.1)?;
+        let mut copy = head;
+        if head.kind != Kind::String {
+            copy.id = self.new_id();
+            self.copy_elements(head.id, copy.id)?;
+        }
+        self.write(to.0, to.1, old.as_ref(), &copy, &string);
+        Ok(true)
+    }
+
+    fn copy_elements(&mut self, from: u64, to: u64) -> Result<()> {
+        let (mut next, end) = layout::elements(from);
+        loop {
+            let chunk = self.chunk(Room::Elements, &(next, end.clone()), Direction::Forward, CHUNK)?;
+            let Some((last, _)) = chunk.last() else { return Ok(()) };
+            next = [last, &b"\0"[..]].concat();
+            for (element, value) in chunk {
+                self.turn.put(Room::Elements, layout::with_owner(&element, to), value);
+            }
+        }
+    }
+
+    /// Writes what a key holds from now on. `old` is what it held.
+    pub(super) fn write(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
+        let old_id = old.map_or(0, |old| old.id);
+        if old.is_none() {
+            self.counters.keys[db] += 1;
+        }
+        if old_id != new.id {
+            self.delete_collection(old_id);
+            if new.id != 0 {
+                self.turn.put(Room::Elements, layout::exists_key(new.id), Vec::new());
+            }
+        }
+        self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
+        self.turn.put(Room::Keys, layout::entry_key(self.seed, db, key), new.encode(string));
+        self.touch(db, key);
+    }
+
+    /// Removes a key and what it holds.
+    pub(super) fn erase(&mut self, db: usize, key: &[u8], old: &Head) {
+        self.delete_collection(old.id);
+        self.forget(db, key, old);
+    }
+
+    /// Removes a key, but not the elements of what it held.
+    fn forget(&mut self, db: usize, key: &[u8], old: &Head) {
+        self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
+        self.move_deadline(db, key, old.deadline, None);
+        self.turn.delete(Room::Keys, layout::entry_key(self.seed, db, key));
+        self.touch(db, key);
+    }
+
+    /// The elements go when compactions come by; 0 is no collection.
+    fn delete_collection(&mut self, id: u64) {
+        if id != 0 {
+            self.turn.delete(cleaner::ROOM, layout::exists_key(id));
+            self.deleted.push(id);
+        }
+    }
+
+    fn move_deadline(&mut self, db: usize, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            self.counters.deadlines[db] = self.counters.deadlines[db].saturating_sub(1);
+            self.turn.delete(Room::Keys, layout::expiry_key(old, db, key));
+        }
+        if let Some(new) = new {
+            self.counters.deadlines[db] += 1;
+            self.turn.put(Room::Keys, layout::expiry_key(new, db, key), Vec::new());
+        }
+    }
+
+    /// Keys in a database, those included that have ended and were not yet removed.
+    pub fn size(&self, db: usize) -> u64 {
+        self.counters.keys[db]
+    }
+
+    /// Keys in a database that have a deadline.
+    pub fn deadlines(&self, db: usize) -> u64 {
+        self.counters.deadlines[db]
+    }
+
+    /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
+    /// A key that is there from the first call to the last is shown once.
+    pub fn scan(&self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+        let (mut seen, mut last, mut next) = (0, None, 0);
+        let mut damage = Ok(());
+        self.turn.walk(Room::Keys, &layout::entries(db, cursor), Direction::Forward, &mut |place, value| {
+            let Some((hash, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
+            if seen >= count && last != Some(hash) {
+                next = hash;
+                return ControlFlow::Break(());
+            }
+            seen += 1;
+            last = Some(hash);
+            match Head::decode(value) {
+                Ok((head, _)) if self.has_ended(&head) => {}
+                Ok((head, _)) => visit(key, &head),
+                Err(error) => {
+                    damage = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.map(|()| next)
+    }
+
+    /// Some key of a database; `None` if it is empty, or if many looks found only keys that have ended.
+    pub fn random_key(&mut self, db: usize) -> Result<Option<Vec<u8>>> {
+        for _ in 0..100 {
+            if self.size(db) == 0 {
+                return Ok(None);
+            }
+            let mut skip = self.random_below(PICK_AMONG.min(self.size(db)));
+            let mut from = self.random() & layout::HASH_MAX;
+            loop {
+                let mut found: Option<Vec<u8>> = None;
+                let mut passed = 0;
+                self.turn.walk(Room::Keys, &layout::entries(db, from), Direction::Forward, &mut |place, _| {
+                    if passed < skip {
+                        passed += 1;
+                        return ControlFlow::Continue(());
+                    }
+                    found = layout::split_entry_key(place).map(|(_, key)| key.to_vec());
+                    ControlFlow::Break(())
+                })?;
+                if let Some(key) = found {
+                    if self.find(db, &key)?.is_some() {
+                        return Ok(Some(key));
+                    }
+                    break;
+                }
+                if from == 0 {
+                    break;
+                }
+                // Behind the last key comes the first.
+                skip -= passed;
+                from = 0;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.
+    pub fn clear(&mut self, db: usize) -> Result<()> {
+        self.disturb(|place| place == db)?;
+        let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
+        if is_alone {
+            self.turn.clear(Room::Keys, layout::all_deadlines());
+            self.turn.clear(Room::Elements, layout::all_elements());
+            self.all_deleted = true;
+        } else {
+            self.delete_collections_of(db)?;
+        }
+        self.turn.clear(Room::Keys, layout::entries(db, 0));
+        self.counters.keys[db] = 0;
+        self.counters.deadlines[db] = 0;
+        Ok(())
+    }
+
+    /// Removes all keys of all databases.
+    pub fn clear_all(&mut self) -> Result<()> {
+        self.disturb(|_| true)?;
+        for db in 0..DATABASES {
+            self.turn.clear(Room::Keys, layout::entries(db, 0));
+        }
+        self.turn.clear(Room::Keys, layout::all_deadlines());
+        self.turn.clear(Room::Elements, layout::all_elements());
+        self.all_deleted = true;
+        self.counters.keys = [0; DATABASES];
+        self.counters.deadlines = [0; DATABASES];
+        Ok(())
+    }
+
+    /// Removes what the keys of a database have outside their entries.
+    fn delete_collections_of(&mut self, db: usize) -> Result<()> {
+        let (mut next, end) = layout::entries(db, 0);
+        loop {
+            let chunk = self.chunk(Room::Keys, &(next, end.clone()), Direction::Forward, CHUNK)?;
+            let Some((last, _)) = chunk.last() else { return Ok(()) };
+            next = [last, &b"\0"[..]].concat();
+            for (place, value) in &chunk {
+                let (head, _) = Head::decode(value)?;
+                self.delete_collection(head.id);
+                if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
+                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, db, key));
+                }
+            }
+        }
+    }
+
+    /// Removes keys whose time has come, at most so many; says how many deadlines it has dealt with. Fewer than `most`: there are no more.
+    pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
+        let Some(before) = self.now.checked_sub(1) else { return Ok(0) };
+        let due = self.chunk(Room::Keys, &layout::deadlines(before), Direction::Forward, most)?;
+        for (place, _) in &due {
+            let Some((deadline, db, key)) = layout::split_expiry_key(place).filter(|(_, db, _)| *db < DATABASES) else {
+                return Err(Error::Damaged("a deadline"));
+            };
+            // Finding a key that has ended removes it, and its deadline with it.
+            let found = self.find(db, key)?;
+            if found.is_some_and(|head| head.deadline != Some(deadline)) {
+                self.turn.delete(Room::Keys, place.clone());
+            }
+        }
+        Ok(due.len())
+    }
+
+    /// Whether a key that has not ended is there: reading needs no more.
+    pub fn exists(&mut self, db: usize, key: &[u8]) -> Result<bool> {
+        Ok(self.find(db, key)?.is_some())
+    }
+
+    /// The key was changed.
+    pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.watches.touch(db, key);
+    }
+
+    /// From now on, [`Keyspace::is_disturbed`] says whether the key was changed.
+    pub fn watch(&mut self, watcher: u64, db: usize, key: &[u8]) -> Result<()> {
+        // A key that has ended goes first: that is no change to the watcher.
+        self.find(db, key)?;
+        self.watches.add(watcher, db, key);
+        Ok(())
+    }
+
+    /// Ends all watches of a watcher.
+    pub fn unwatch(&mut self, watcher: u64) {
+        self.watches.remove(watcher);
+    }
+
+    /// A watched key was changed, or has ended.
+    pub fn is_disturbed(&mut self, watcher: u64) -> Result<bool> {
+        for (db, key) in self.watches.of(watcher) {
+            self.find(db, &key)?;
+        }
+        Ok(self.watches.is_disturbed(watcher))
+    }
+
+    /// Watched keys of these databases that exist are about to go.
+    fn disturb(&mut self, concerns: impl Fn(usize) -> bool) -> Result<()> {
+        for (db, key) in self.watches.all() {
+            if concerns(db) && self.exists(db, &key)? {
+                self.touch(db, &key);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,331 @@
+//! Which bytes a key, an element and a setting have in the engine (docs/decisions/0025).
+//!
+//! Family `default` (room [`Room::Keys`]):
+//!
+//! ```text
+//! database 0x00..0x0f | hash of the key, 7 bytes | key      what the key holds: `entry`
+//! 0x20 | deadline, 8 bytes | database | key                 nothing; which keys end when
+//! 0x30 | name                                               settings of the keyspace
+//! ```
+//!
+//! Family `elements`: `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
+//!
+//! * Part 0, no rest: the collection exists.
+//! * Part 1, `hash of the member, 7 bytes | member`: a member of a set (no value), a field of a hash (its value), a member of a sorted
+//!   set (its score, 8 bytes, as [`score_order`]).
+//! * Part 2, `score, 8 bytes | member`: a sorted set in its order.
+//! * Part 3, `index, 8 bytes`: an item of a list.
+//!
+//! Keys and members come in the order of their hashes, which have a secret seed. So a scan's cursor is a hash: it needs no memory on the
+//! server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's trees are searched,
+//! differ from key to key. Nothing is cut from a key, so a byte in it can be anything: what is of fixed length comes first.
+
+use super::error::{Error, Result};
+use sinterdb::db::MAX_KEY;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Databases that `SELECT` knows.
+pub const DATABASES: usize = 16;
+/// Bytes of a hash in a key.
+const HASH: usize = 7;
+/// Bytes of a collection's id.
+const ID: usize = 6;
+/// The largest id.
+pub(super) const ID_MAX: u64 = (1 << 48) - 1;
+/// The largest hash.
+pub(super) const HASH_MAX: u64 = (1 << 56) - 1;
+/// Longest key or member, bytes; what stands before it in the engine's key takes the rest.
+const NAME_MAX: usize = MAX_KEY - 64;
+
+const EXPIRY: u8 = 0x20;
+const SETTING: u8 = 0x30;
+
+/// Parts of a collection.
+const EXISTS: u8 = 0;
+const MEMBER: u8 = 1;
+const SCORE: u8 = 2;
+const ITEM: u8 = 3;
+
+/// A column family of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Keys, deadlines, settings.
+    Keys,
+    /// What collections consist of.
+    Elements,
+}
+
+/// A range of engine keys: the first one, and the first one behind it.
+pub(super) type Bounds = (Vec<u8>, Vec<u8>);
+
+/// The hash by which keys and members are ordered.
+pub(super) fn hash(seed: u64, name: &[u8]) -> u64 {
+    xxh3_64_with_seed(name, seed) >> 8
+}
+
+/// Refuses a key that the engine could not keep.
+pub(super) fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() > NAME_MAX { Err(Error::TooLong("a key")) } else { Ok(()) }
+}
+
+/// Refuses a member, field or element name that the engine could not keep.
+pub(super) fn check_member(member: &[u8]) -> Result<()> {
+    if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
+}
+
+/// The byte of a database; the caller has a number below [`DATABASES`].
+fn database(db: usize) -> u8 {
+    u8::try_from(db).unwrap_or(u8::MAX).min(DATABASES as u8 - 1)
+}
+
+fn put_hash(out: &mut Vec<u8>, hash: u64) {
+    // The lower seven of eight bytes.
+    out.extend_from_slice(&hash.min(HASH_MAX).to_be_bytes()[1..]);
+}
+
+/// The smallest byte string that is larger than all that start with `prefix`; prefixes here do not consist of 0xff alone.
+fn behind(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+/// Everything that starts with `prefix`.
+fn below(prefix: Vec<u8>) -> Bounds {
+    let end = behind(&prefix);
+    (prefix, end)
+}
+
+/// Where a key's entry lies.
+pub(super) fn entry_key(seed: u64, db: usize, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1 + HASH + key.len());
+    out.push(database(db));
+    put_hash(&mut out, hash(seed, key));
+    out.extend_from_slice(key);
+    out
+}
+
+/// The hash and the key of an [`entry_key`].
+pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
+    split_hashed(entry.get(1..)?)
+}
+
+fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
+    let (hash, name) = hashed.split_at_checked(HASH)?;
+    let mut bytes = [0u8; 8];
+    bytes[1..].copy_from_slice(hash);
+    Some((u64::from_be_bytes(bytes), name))
+}
+
+/// The entries of a database whose hash is at least `from`.
+pub(super) fn entries(db: usize, from: u64) -> Bounds {
+    let mut lower = vec![database(db)];
+    put_hash(&mut lower, from);
+    (lower, vec![database(db) + 1])
+}
+
+/// A key's place among those that end at the same time, unix milliseconds.
+pub(super) fn expiry_key(deadline: u64, db: usize, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(10 + key.len());
+    out.push(EXPIRY);
+    out.extend_from_slice(&deadline.to_be_bytes());
+    out.push(database(db));
+    out.extend_from_slice(key);
+    out
+}
+
+/// Deadline, database and key of an [`expiry_key`].
+pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, usize, &[u8])> {
+    let (deadline, rest) = entry.get(1..)?.split_first_chunk::<8>()?;
+    let (db, key) = rest.split_first()?;
+    Some((u64::from_be_bytes(*deadline), usize::from(*db), key))
+}
+
+/// The deadlines up to and including `now`.
+pub(super) fn deadlines(now: u64) -> Bounds {
+    let mut upper = vec![EXPIRY];
+    upper.extend_from_slice(&now.to_be_bytes());
+    (vec![EXPIRY], behind(&upper))
+}
+
+/// All deadlines, of all databases.
+pub(super) fn all_deadlines() -> Bounds {
+    below(vec![EXPIRY])
+}
+
+/// A setting of the keyspace.
+pub(super) fn setting_key(name: &[u8]) -> Vec<u8> {
+    [&[SETTING], name].concat()
+}
+
+fn part(id: u64, part: u8, more: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(ID + 1 + more);
+    // The lower six of eight bytes.
+    out.extend_from_slice(&id.min(ID_MAX).to_be_bytes()[2..]);
+    out.push(part);
+    out
+}
+
+/// The entry that says that a collection exists.
+pub(super) fn exists_key(id: u64) -> Vec<u8> {
+    part(id, EXISTS, 0)
+}
+
+/// The collection that an element belongs to, and whether it is the entry that says that it exists.
+pub(super) fn owner(element: &[u8]) -> Option<(u64, bool)> {
+    let (id, rest) = element.split_at_checked(ID)?;
+    let mut bytes = [0u8; 8];
+    bytes[2..].copy_from_slice(id);
+    Some((u64::from_be_bytes(bytes), *rest.first()? == EXISTS))
+}
+
+/// All elements of all collections.
+pub(super) fn all_elements() -> Bounds {
+    // No id consists of 0xff alone: they are counted up from 1.
+    (Vec::new(), vec![u8::MAX; ID + 1])
+}
+
+/// The elements of a collection, without the entry that says that it exists.
+pub(super) fn elements(id: u64) -> Bounds {
+    (part(id, MEMBER, 0), part(id, u8::MAX, 0))
+}
+
+/// The same element of another collection.
+pub(super) fn with_owner(element: &[u8], id: u64) -> Vec<u8> {
+    let mut out = part(id, 0, element.len());
+    out.truncate(ID);
+    out.extend_from_slice(element.get(ID..).unwrap_or_default());
+    out
+}
+
+/// A member of a set, field of a hash, or member of a sorted set.
+pub(super) fn member_key(id: u64, seed: u64, member: &[u8]) -> Vec<u8> {
+    let mut out = part(id, MEMBER, HASH + member.len());
+    put_hash(&mut out, hash(seed, member));
+    out.extend_from_slice(member);
+    out
+}
+
+/// The hash and the name of a [`member_key`].
+pub(super) fn split_member_key(element: &[u8]) -> Option<(u64, &[u8])> {
+    split_hashed(element.get(ID + 1..)?)
+}
+
+/// The members whose hash is at least `from`.
+pub(super) fn members(id: u64, from: u64) -> Bounds {
+    let prefix = part(id, MEMBER, HASH);
+    let end = behind(&prefix);
+    let mut lower = prefix;
+    put_hash(&mut lower, from);
+    (lower, end)
+}
+
+/// An item of a list.
+pub(super) fn item_key(id: u64, index: u64) -> Vec<u8> {
+    let mut out = part(id, ITEM, 8);
+    out.extend_from_slice(&index.to_be_bytes());
+    out
+}
+
+/// The items of a list from one index up to another.
+pub(super) fn items(id: u64, from: u64, to: u64) -> Bounds {
+    (item_key(id, from), item_key(id, to))
+}
+
+/// A number that orders as scores do; negative zero is zero.
+pub(super) fn score_order(score: f64) -> u64 {
+    let bits = (score + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The score of a [`score_order`].
+pub(super) fn score_of(order: u64) -> f64 {
+    f64::from_bits(if order >> 63 == 1 { order & !(1 << 63) } else { !order })
+}
+
+/// A member of a sorted set, where its order has it.
+pub(super) fn score_key(id: u64, score: u64, member: &[u8]) -> Vec<u8> {
+    let mut out = part(id, SCORE, 8 + member.len());
+    out.extend_from_slice(&score.to_be_bytes());
+    out.extend_from_slice(member);
+    out
+}
+
+/// Score order and member of a [`score_key`].
+pub(super) fn split_score_key(element: &[u8]) -> Option<(u64, &[u8])> {
+    let (order, member) = element.get(ID + 1..)?.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*order), member))
+}
+
+/// A whole sorted set in its order.
+pub(super) fn scores(id: u64) -> Bounds {
+    below(part(id, SCORE, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_order_as_numbers_do() {
+        let ascending =
+            [f64::NEG_INFINITY, f64::MIN, -1.5, -1.0, -f64::MIN_POSITIVE, -5e-324, 0.0, 5e-324, 1.0, 1.5, f64::MAX, f64::INFINITY];
+        for pair in ascending.windows(2) {
+            assert!(score_order(pair[0]) < score_order(pair[1]), "{pair:?}");
+        }
+        for score in ascending {
+            assert_eq!(score_of(score_order(score)), score);
+        }
+        assert_eq!(score_order(-0.0), score_order(0.0));
+    }
+
+    #[test]
+    fn keys_read_back_whatever_bytes_they_have() {
+        for name in [&b""[..], b"a", b"\0", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"a\0b", b"0123456789"] {
+            let entry = entry_key(7, 15, name);
+            assert_eq!((entry[0], split_entry_key(&entry)), (15, Some((hash(7, name), name))));
+            let (from, to) = entries(15, 0);
+            assert!(from <= entry && entry < to);
+            let (from, to) = entries(15, hash(7, name));
+            assert!(from <= entry && entry < to);
+            assert_eq!(split_expiry_key(&expiry_key(9, 3, name)), Some((9, 3, name)));
+            let member = member_key(ID_MAX - 1, 7, name);
+            assert_eq!(split_member_key(&member), Some((hash(7, name), name)));
+            assert_eq!(owner(&member), Some((ID_MAX - 1, false)));
+            let (from, to) = members(ID_MAX - 1, 0);
+            assert!(from <= member && member < to);
+            assert_eq!(split_score_key(&score_key(1, 42, name)), Some((42, name)));
+            let (from, to) = scores(0x00ff_ffff);
+            let score = score_key(0x00ff_ffff, u64::MAX, name);
+            assert!(from <= score && score < to);
+        }
+        assert_eq!(owner(&exists_key(3)), Some((3, true)));
+        let (from, to) = deadlines(u64::MAX);
+        assert!(from < to && expiry_key(u64::MAX, 0, b"x") < to);
+        let (from, to) = deadlines(8);
+        assert!(expiry_key(8, 15, b"\xff") < to && expiry_key(9, 0, b"") >= to && from < expiry_key(0, 0, b""));
+    }
+
+    /// Different names never meet, also where one is the start of another.
+    #[test]
+    fn keys_are_unambiguous() {
+        let names = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"ab", b"\xff"];
+        let mut all = Vec::new();
+        for db in 0..DATABASES {
+            all.extend(names.iter().map(|name| entry_key(1, db, name)));
+        }
+        all.extend(names.iter().map(|name| setting_key(name)));
+        for deadline in [0, 1, u64::MAX] {
+            all.extend(names.iter().map(|name| expiry_key(deadline, 0, name)));
+        }
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -1,0 +1,255 @@
+//! Lists: items at consecutive indexes, in a window that moves as both ends are pushed and popped.
+//!
+//! A *position* counts from the first item, an *index* is where the engine has it. Both ends and any position cost the same. What changes
+//! the middle moves the items of the shorter side by one.
+
+use super::entry::Head;
+use super::error::{Error, Result};
+use super::layout::{self, Room};
+use super::turn::{Direction, Visit};
+use super::{CHUNK, Edit, Keyspace};
+use std::ops::ControlFlow;
+
+/// Above so many items, a range tombstone is cheaper than one for each.
+const RANGE_FROM: u64 = 512;
+
+/// An end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The first item.
+    Left,
+    /// The last item.
+    Right,
+}
+
+impl Head {
+    /// The index of a position.
+    fn index(&self, position: u64) -> Result<u64> {
+        self.first.checked_add(position).ok_or(Error::Damaged("a list's indexes have run out"))
+    }
+}
+
+impl Keyspace {
+    /// Adds an item at an end.
+    pub fn push(&mut self, edit: &mut Edit, side: Side, value: &[u8]) -> Result<()> {
+        let index = match side {
+            Side::Left => edit.head.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?,
+            Side::Right => edit.head.index(edit.head.count)?,
+        };
+        self.turn.put(Room::Elements, layout::item_key(edit.head.id, index), value.to_vec());
+        edit.head.count += 1;
+        if side == Side::Left {
+            edit.head.first = index;
+        }
+        Ok(())
+    }
+
+    /// Removes the item at an end.
+    pub fn pop(&mut self, edit: &mut Edit, side: Side) -> Result<Option<Vec<u8>>> {
+        let Some(last) = edit.head.count.checked_sub(1) else { return Ok(None) };
+        let position = if side == Side::Left { 0 } else { last };
+        let value = self.item(&edit.head, position)?.ok_or(Error::Damaged("an item of a list is missing"))?;
+        self.turn.delete(Room::Elements, layout::item_key(edit.head.id, edit.head.index(position)?));
+        edit.head.count = last;
+        if side == Side::Left {
+            edit.head.first += 1;
+        }
+        Ok(Some(value))
+    }
+
+    /// The item at a position.
+    pub fn item(&self, head: &Head, position: u64) -> Result<Option<Vec<u8>>> {
+        if position >= head.count {
+            return Ok(None);
+        }
+        let mut out = Vec::new();
+        let found = self.turn.get(Room::Elements, &layout::item_key(head.id, head.index(position)?), &mut out)?;
+        Ok(found.then_some(out))
+    }
+
+    /// Replaces the item at a position; false: there is none.
+    pub fn set_item(&mut self, edit: &Edit, position: u64, value: &[u8]) -> Result<bool> {
+        let is_there = position < edit.head.count;
+        if is_there {
+            self.put_item(&edit.head, position, value.to_vec())?;
+        }
+        Ok(is_there)
+    }
+
+    fn put_item(&mut self, head: &Head, position: u64, value: Vec<u8>) -> Result<()> {
+        self.turn.put(Room::Elements, layout::item_key(head.id, head.index(position)?), value);
+        Ok(())
+    }
+
+    /// Shows `visit` the items from a position up to another (excluded), until it breaks; backwards from the last of them, if asked.
+    pub fn walk_items(
+        &self,
+        head: &Head,
+        positions: (u64, u64),
+        backward: bool,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (from, to) = (positions.0.min(head.count), positions.1.min(head.count));
+        if from >= to {
+            return Ok(());
+        }
+        let bounds = layout::items(head.id, head.index(from)?, head.index(to)?);
+        let direction = if backward { Direction::Backward } else { Direction::Forward };
+        let visit: &mut Visit = &mut |_, value| visit(value);
+        self.turn.walk(Room::Elements, &bounds, direction, visit)
+    }
+
+    /// The items from a position up to another (excluded), in order.
+    fn some_items(&self, head: &Head, from: u64, to: u64) -> Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        self.walk_items(head, (from, to), false, &mut |value| {
+            found.push(value.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        if found.len() as u64 != to.saturating_sub(from) { Err(Error::Damaged("an item of a list is missing")) } else { Ok(found) }
+    }
+
+    /// Keeps the items from a position up to another (excluded).
+    pub fn trim(&mut self, edit: &mut Edit, from: u64, to: u64) -> Result<()> {
+        let to = to.min(edit.head.count);
+        let from = from.min(to);
+        self.drop_items(&edit.head, to, edit.head.count)?;
+        self.drop_items(&edit.head, 0, from)?;
+        edit.head.first = edit.head.index(from)?;
+        edit.head.count = to - from;
+        Ok(())
+    }
+
+    /// Removes what stands at these positions; the window is the caller's.
+    fn drop_items(&mut self, head: &Head, from: u64, to: u64) -> Result<()> {
+        if to.saturating_sub(from) > RANGE_FROM {
+            self.turn.clear(Room::Elements, layout::items(head.id, head.index(from)?, head.index(to)?));
+            return Ok(());
+        }
+        for position in from..to {
+            self.turn.delete(Room::Elements, layout::item_key(head.id, head.index(position)?));
+        }
+        Ok(())
+    }
+
+    /// Removes items equal to `value`: so many of the first ones, or of the last ones if `from_right`. Says how many.
+    pub fn remove_items(&mut self, edit: &mut Edit, value: &[u8], most: u64, from_right: bool) -> Result<u64> {
+        let mut found = Vec::new();
+        let count = edit.head.count;
+        let mut passed = 0;
+        self.walk_items(&edit.head, (0, count), from_right, &mut |item| {
+            if item == value {
+                found.push(if from_right { count - 1 - passed } else { passed });
+            }
+            passed += 1;
+            if found.len() as u64 == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        found.sort_unstable();
+        let (Some(first), Some(last)) = (found.first().copied(), found.last().copied()) else { return Ok(0) };
+        if count - first <= last + 1 {
+            self.close_from_right(edit, &found, first)?;
+        } else {
+            self.close_from_left(edit, &found, last)?;
+        }
+        Ok(found.len() as u64)
+    }
+
+    /// Closes gaps by moving what is behind the first one to the left.
+    fn close_from_right(&mut self, edit: &mut Edit, gaps: &[u64], first: u64) -> Result<()> {
+        let count = edit.head.count;
+        let mut target = first;
+        let mut next = first;
+        while next < count {
+            let to = count.min(next + CHUNK as u64);
+            let items = self.some_items(&edit.head, next, to)?;
+            for (position, item) in (next..).zip(items) {
+                if gaps.binary_search(&position).is_err() {
+                    self.put_item(&edit.head, target, item)?;
+                    target += 1;
+                }
+            }
+            next = to;
+        }
+        self.drop_items(&edit.head, target, count)?;
+        edit.head.count = target;
+        Ok(())
+    }
+
+    /// Closes gaps by moving what is before the last one to the right.
+    fn close_from_left(&mut self, edit: &mut Edit, gaps: &[u64], last: u64) -> Result<()> {
+        // The position behind the next one to fill.
+        let mut target = last + 1;
+        let mut next = last + 1;
+        while next > 0 {
+            let from = next.saturating_sub(CHUNK as u64);
+            let items = self.some_items(&edit.head, from, next)?;
+            for (position, item) in (from..next).rev().zip(items.into_iter().rev()) {
+                if gaps.binary_search(&position).is_err() {
+                    target -= 1;
+                    self.put_item(&edit.head, target, item)?;
+                }
+            }
+            next = from;
+        }
+        self.drop_items(&edit.head, 0, target)?;
+        edit.head.first = edit.head.index(target)?;
+        edit.head.count -= target;
+        Ok(())
+    }
+
+    /// Inserts an item before or behind the first one that equals `pivot`; false: there is none.
+    pub fn insert_item(&mut self, edit: &mut Edit, pivot: &[u8], behind: bool, value: &[u8]) -> Result<bool> {
+        let (mut at, mut is_found) = (0u64, false);
+        self.walk_items(&edit.head, (0, edit.head.count), false, &mut |item| {
+            is_found = item == pivot;
+            if is_found {
+                return ControlFlow::Break(());
+            }
+            at += 1;
+            ControlFlow::Continue(())
+        })?;
+        if !is_found {
+            return Ok(false);
+        }
+        at += u64::from(behind);
+        if at <= edit.head.count / 2 {
+            self.open_to_left(edit, at)?
+        } else {
+            self.open_to_right(edit, at)?
+        }
+        self.put_item(&edit.head, at, value.to_vec())?;
+        Ok(true)
+    }
+
+    /// Makes room for an item at a position by moving what is before it.
+    fn open_to_left(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
+        let old = edit.head;
+        edit.head.first = old.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?;
+        edit.head.count += 1;
+        let mut next = 0;
+        while next < at {
+            let to = at.min(next + CHUNK as u64);
+            for (position, item) in (next..).zip(self.some_items(&old, next, to)?) {
+                self.put_item(&edit.head, position, item)?;
+            }
+            next = to;
+        }
+        Ok(())
+    }
+
+    /// Makes room for an item at a position by moving what is from there on.
+    fn open_to_right(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
+        let old = edit.head;
+        edit.head.count += 1;
+        let mut next = old.count;
+        while next > at {
+            let from = at.max(next.saturating_sub(CHUNK as u64));
+            let items = self.some_items(&old, from, next)?;
+            for (position, item) in (from..next).zip(items) {
+                self.put_item(&edit.head, position + 1, item)?;
+            }
+            next = from;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Keys and what they hold, on the engine and nothing else.
+//!
+//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed).
+//!
+//! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
+//! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. An
+//! [`Error::Engine`] may come in between: then the turn has to be dropped ([`Keyspace::discard`]).
+//!
+//! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
+//! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
+
+mod cleaner;
+mod entry;
+mod error;
+mod keys;
+mod layout;
+mod lists;
+mod members;
+mod sorted;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod watch;
+
+pub use entry::{Head, Kind};
+pub use error::{Error, Result};
+pub use layout::DATABASES;
+pub use lists::Side;
+pub use members::Member;
+pub use sorted::{LexBound, ScoreBound, decode_score};
+
+use cleaner::Cleaner;
+use layout::Room;
+use sinter_storage::store::Store;
+use sinterdb::coding::Decoder;
+use sinterdb::db::{DEFAULT_FAMILY, Db, Durability, WriteOptions};
+use sinterdb::settings::Settings;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use turn::{Direction, Turn};
+use watch::Watches;
+
+/// The way in which keys are kept; [`layout`] and [`entry`] describe it.
+const FORMAT: u64 = 1;
+/// Family of what collections consist of; keys are in the default one.
+const ELEMENTS: &str = "elements";
+/// Ids that are taken from the store at once.
+const IDS_AT_ONCE: u64 = 1 << 16;
+/// Elements that are read at once where they are changed meanwhile.
+const CHUNK: usize = 1024;
+
+/// Numbers that are kept beside the keys and change with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counters {
+    /// Keys of each database.
+    keys: [u64; DATABASES],
+    /// Keys of each database that have a deadline.
+    deadlines: [u64; DATABASES],
+    /// Ids up to this may have been used.
+    ids: u64,
+}
+
+impl Counters {
+    const NONE: Counters = Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], ids: 0 };
+
+    fn encode(&self) -> Vec<u8> {
+        let all = self.keys.iter().chain(&self.deadlines).chain([&self.ids]);
+        all.flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Counters> {
+        let mut from = Decoder::new(bytes);
+        let mut counters = Counters::NONE;
+        for number in counters.keys.iter_mut().chain(&mut counters.deadlines).chain([&mut counters.ids]) {
+            *number = from.u64()?;
+        }
+        from.is_empty().then_some(counters)
+    }
+}
+
+/// Sixteen databases of keys.
+pub struct Keyspace {
+    turn: Turn,
+    cleaner: Arc<Cleaner>,
+    /// Secret start value of all hashes.
+    seed: u64,
+    /// The time of the current command, unix milliseconds.
+    now: u64,
+    counters: Counters,
+    /// As the engine has them.
+    committed: Counters,
+    last_id: u64,
+    /// Collections that were deleted in this turn.
+    deleted: Vec<u64>,
+    all_deleted: bool,
+    /// The entry that was read last, and where a string starts in it.
+    entry: Vec<u8>,
+    string_at: usize,
+    watches: Watches,
+    random: u64,
+}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keyspace({:?})", self.turn.db())
+    }
+}
+
+/// A collection that is being changed. [`Keyspace::finish`] writes what became of it.
+#[derive(Debug)]
+#[must_use = "what was changed must be finished"]
+pub struct Edit<'k> {
+    db: usize,
+    key: &'k [u8],
+    old: Option<Head>,
+    /// As it is by now.
+    pub head: Head,
+}
+
+impl Edit<'_> {
+    /// The collection existed when the edit began.
+    pub fn existed(&self) -> bool {
+        self.old.is_some()
+    }
+}
+
+impl Keyspace {
+    /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
+    pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
+        let cleaner = Arc::new(Cleaner::default());
+        let mut builder = Db::builder().settings(settings.db.clone()).compaction_filter(ELEMENTS, cleaner.clone());
+        for family in [DEFAULT_FAMILY, ELEMENTS] {
+            builder = builder.family(family, settings.family(family));
+        }
+        let db = builder.open_store(store)?;
+        let elements = db.family(ELEMENTS).ok_or(Error::Damaged("the family of elements is missing"))?;
+        let turn = Turn::new(db.clone(), db.default_family(), elements.clone());
+        let mut keyspace = Keyspace {
+            turn,
+            cleaner,
+            seed: 0,
+            now: 0,
+            counters: Counters::NONE,
+            committed: Counters::NONE,
+            last_id: 0,
+            deleted: Vec::new(),
+            all_deleted: false,
+            entry: Vec::new(),
+            string_at: 0,
+            watches: Watches::default(),
+            random: random | 1,
+        };
+        keyspace.load(random)?;
+        // Only now does the filter know what a missing entry means.
+        keyspace.cleaner.attach(db, elements);
+        Ok(keyspace)
+    }
+
+    fn setting(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(self.turn.get(Room::Keys, &layout::setting_key(name), &mut out)?.then_some(out))
+    }
+
+    fn number_setting(&self, name: &[u8]) -> Result<Option<u64>> {
+        let read = |bytes: Vec<u8>| Decoder::new(&bytes).u64().ok_or(Error::Damaged("a setting of the keyspace"));
+        self.setting(name)?.map(read).transpose()
+    }
+
+    /// Reads the settings of the keyspace, or makes them.
+    fn load(&mut self, random: u64) -> Result<()> {
+        let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
+        if format != FORMAT {
+            return Err(Error::Format(format, FORMAT));
+        }
+        self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
+        if let Some(bytes) = self.setting(b"counters")? {
+            self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
+        }
+        self.last_id = self.counters.ids;
+        self.committed = self.counters.clone();
+        Ok(())
+    }
+
+    fn create(&mut self, random: u64) -> Result<()> {
+        let mut is_empty = true;
+        let everything = (Vec::new(), vec![u8::MAX; 16]);
+        self.turn.walk(Room::Keys, &everything, Direction::Forward, &mut |_, _| {
+            is_empty = false;
+            ControlFlow::Break(())
+        })?;
+        if !is_empty {
+            // Some other program's database.
+            return Err(Error::Format(0, FORMAT));
+        }
+        self.seed = random;
+        self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes().to_vec());
+        self.turn.put(Room::Keys, layout::setting_key(b"seed"), random.to_le_bytes().to_vec());
+        self.turn.commit(&WriteOptions::default())
+    }
+
+    /// The engine below.
+    pub fn db(&self) -> &Db {
+        self.turn.db()
+    }
+
+    /// Sets the time for the commands that follow, unix milliseconds.
+    pub fn set_now(&mut self, unix_ms: u64) {
+        self.now = unix_ms;
+    }
+
+    /// The time of the current command, unix milliseconds.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Bytes that wait for [`Keyspace::commit`].
+    pub fn uncommitted(&self) -> usize {
+        self.turn.bytes()
+    }
+
+    /// Nothing waits for [`Keyspace::commit`].
+    pub fn is_committed(&self) -> bool {
+        self.turn.is_empty()
+    }
+
+    /// Gives the engine all writes since the last commit, as one batch. A durable commit of nothing makes earlier ones durable.
+    ///
+    /// # Errors
+    /// Those of the engine; the writes are dropped then.
+    pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
+        if self.turn.is_empty() && options.durability != Durability::Sync {
+            return Ok(());
+        }
+        if self.counters != self.committed {
+            self.turn.put(Room::Keys, layout::setting_key(b"counters"), self.counters.encode());
+        }
+        if self.all_deleted {
+            self.cleaner.hold_all();
+        }
+        // Before the deletion can be seen: what the filter takes away does not come back after a power cut.
+        self.cleaner.hold(&self.deleted);
+        self.deleted.clear();
+        self.all_deleted = false;
+        let result = self.turn.commit(options);
+        if result.is_ok() {
+            self.committed = self.counters.clone();
+        } else {
+            self.counters = self.committed.clone();
+        }
+        result
+    }
+
+    /// Drops all writes since the last commit.
+    pub fn discard(&mut self) {
+        self.turn.discard();
+        self.counters = self.committed.clone();
+        self.deleted.clear();
+        self.all_deleted = false;
+    }
+
+    /// What makes commits durable, for another thread to use.
+    pub fn syncer(&self) -> Syncer {
+        Syncer { db: self.turn.db().clone(), cleaner: self.cleaner.clone() }
+    }
+
+    /// Commits, syncs and closes the store. Syncers have to be gone.
+    pub fn close(mut self) -> Result<()> {
+        self.commit(&WriteOptions::default())?;
+        self.cleaner.detach();
+        Ok(self.turn.db().clone().close()?)
+    }
+
+    /// A random number, not for secrets.
+    pub fn random(&mut self) -> u64 {
+        // splitmix64
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A random number below `n`, or 0.
+    pub fn random_below(&mut self, n: u64) -> u64 {
+        // The upper half of the product: even enough, without a division.
+        let product = u128::from(self.random()) * u128::from(n);
+        u64::try_from(product >> 64).unwrap_or(0)
+    }
+
+    fn new_id(&mut self) -> u64 {
+        self.last_id = (self.last_id + 1).min(layout::ID_MAX);
+        if self.last_id > self.counters.ids {
+            self.counters.ids = self.last_id + IDS_AT_ONCE;
+        }
+        self.last_id
+    }
+
+    /// Begins to change the collection at a key, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    pub fn edit<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind) -> Result<Edit<'k>> {
+        let old = self.find_kind(db, key, kind)?;
+        let head = match old {
+            Some(head) => head,
+            None => Head::collection(kind, self.new_id()),
+        };
+        Ok(Edit { db, key, old, head })
+    }
+
+    /// Ends the change of a collection: one without elements is gone.
+    pub fn finish(&mut self, edit: &Edit) {
+        match edit.old {
+            None if edit.head.count == 0 => {}
+            Some(old) if edit.head.count == 0 => self.erase(edit.db, edit.key, &old),
+            Some(old) if old == edit.head => self.touch(edit.db, edit.key),
+            old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
+        }
+    }
+
+    /// The next elements within bounds, copied, so that they can be changed.
+    fn chunk(&self, room: Room, bounds: &layout::Bounds, direction: Direction, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut found = Vec::new();
+        self.turn.walk(room, bounds, direction, &mut |key, value| {
+            if found.len() == most {
+                return ControlFlow::Break(());
+            }
+            found.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        // The filter lies in the database and would keep it open for ever.
+        self.cleaner.detach();
+    }
+}
+
+/// Makes commits durable.
+pub struct Syncer {
+    db: Db,
+    cleaner: Arc<Cleaner>,
+}
+
+impl std::fmt::Debug for Syncer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Syncer({:?})", self.db)
+    }
+}
+
+impl Syncer {
+    /// Everything committed so far survives the machine.
+    ///
+    /// # Errors
+    /// Those of the engine, which is ended by them.
+    pub fn sync(&self) -> Result<()> {
+        self.cleaner.sync_begins();
+        self.db.sync()?;
+        self.cleaner.sync_ended();
+        Ok(())
+    }
+}

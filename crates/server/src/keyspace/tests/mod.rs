@@ -1,0 +1,286 @@
+//! The keyspace against plain collections, and against the engine below.
+
+mod collections;
+mod model;
+
+use super::layout::{self, Room};
+use super::turn::Direction;
+use super::{Error, Keyspace, Kind};
+use crate::testing::{fresh, open};
+use sinter_storage::store::MemoryStore;
+use sinterdb::db::WriteOptions;
+use sinterdb::operator::{CompactionFilter, Decision};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+pub(super) fn commit(keyspace: &mut Keyspace) {
+    keyspace.commit(&WriteOptions::default()).unwrap();
+}
+
+fn get(keyspace: &mut Keyspace, key: &[u8]) -> Option<Vec<u8>> {
+    keyspace.string(0, key).unwrap().map(<[u8]>::to_vec)
+}
+
+fn add_set(keyspace: &mut Keyspace, key: &[u8], members: u32) {
+    let mut edit = keyspace.edit(0, key, Kind::Set).unwrap();
+    for n in 0..members {
+        keyspace.add_member(&mut edit, &n.to_le_bytes()).unwrap();
+    }
+    keyspace.finish(&edit);
+}
+
+/// Entries in the engine, pending ones included.
+fn stored(keyspace: &Keyspace, room: Room) -> usize {
+    let everything = (Vec::new(), vec![0xff; 16]);
+    let mut count = 0;
+    keyspace
+        .turn
+        .walk(room, &everything, Direction::Forward, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    count
+}
+
+#[test]
+fn strings_are_set_read_and_removed() {
+    let mut keyspace = fresh();
+    assert_eq!(get(&mut keyspace, b"a"), None);
+    keyspace.set_string(0, b"a", b"1", None).unwrap();
+    keyspace.set_string(1, b"a", b"2", None).unwrap();
+    assert_eq!((keyspace.size(0), keyspace.size(1)), (1, 1));
+    commit(&mut keyspace);
+    assert_eq!(get(&mut keyspace, b"a").as_deref(), Some(&b"1"[..]));
+    assert!(keyspace.remove(0, b"a").unwrap());
+    assert!(!keyspace.remove(0, b"a").unwrap());
+    assert_eq!((get(&mut keyspace, b"a"), keyspace.size(0)), (None, 0));
+    keyspace.discard();
+    assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.size(0)), (Some(&b"1"[..]), 1));
+    assert!(matches!(keyspace.edit(0, b"a", Kind::Set), Err(Error::WrongType)));
+    add_set(&mut keyspace, b"s", 1);
+    assert!(matches!(keyspace.string(0, b"s"), Err(Error::WrongType)));
+    assert!(matches!(keyspace.set_string(0, &vec![0; 1 << 20], b"", None), Err(Error::TooLong(_))));
+}
+
+#[test]
+fn everything_is_there_again_after_a_restart() {
+    let store = Arc::new(MemoryStore::new());
+    let mut keyspace = open(&store, 1);
+    keyspace.set_string(0, b"a", b"1", Some(5)).unwrap();
+    add_set(&mut keyspace, b"s", 3);
+    let first_id = keyspace.find(0, b"s").unwrap().unwrap().id;
+    keyspace.close().unwrap();
+    // Another start has other randomness; the hashes stay.
+    let mut keyspace = open(&store, 2);
+    assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (2, 1));
+    assert_eq!(get(&mut keyspace, b"a").as_deref(), Some(&b"1"[..]));
+    let set = keyspace.find(0, b"s").unwrap().unwrap();
+    assert_eq!((set.count, set.id), (3, first_id));
+    add_set(&mut keyspace, b"t", 1);
+    assert!(keyspace.find(0, b"t").unwrap().unwrap().id > first_id, "an id was used again");
+    keyspace.close().unwrap();
+}
+
+#[test]
+fn a_store_of_something_else_is_refused() {
+    let store = Arc::new(MemoryStore::new());
+    let db = sinterdb::db::Db::builder().open_store(store.clone()).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    assert!(matches!(Keyspace::open(store, &crate::testing::small_settings(), 1), Err(Error::Format(0, 1))));
+}
+
+#[test]
+fn keys_end_at_their_time() {
+    let mut keyspace = fresh();
+    let now = keyspace.now();
+    keyspace.set_string(0, b"a", b"1", Some(now + 10)).unwrap();
+    keyspace.set_string(0, b"b", b"1", Some(now + 20)).unwrap();
+    add_set(&mut keyspace, b"s", 2);
+    assert!(keyspace.set_deadline(0, b"s", Some(now + 10)).unwrap());
+    assert!(!keyspace.set_deadline(0, b"none", Some(now)).unwrap());
+    commit(&mut keyspace);
+    keyspace.set_now(now + 10);
+    assert!(keyspace.exists(0, b"a").unwrap(), "it lasts up to its time");
+    keyspace.set_now(now + 11);
+    let mut seen = Vec::new();
+    keyspace.scan(0, 0, 100, &mut |key, _| seen.push(key.to_vec())).unwrap();
+    assert_eq!(seen, [b"b"], "scans show only what has not ended");
+    assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (3, 3));
+    assert!(!keyspace.exists(0, b"a").unwrap());
+    assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (2, 2), "who finds it removes it");
+    assert_eq!(keyspace.remove_expired(100).unwrap(), 1);
+    assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (1, 1));
+    assert!(keyspace.set_deadline(0, b"b", None).unwrap());
+    keyspace.set_now(now + 1000);
+    assert_eq!((keyspace.remove_expired(100).unwrap(), keyspace.deadlines(0)), (0, 0));
+    assert_eq!(get(&mut keyspace, b"b").as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn renaming_and_copying_keep_elements_and_deadlines() {
+    let mut keyspace = fresh();
+    let later = Some(keyspace.now() + 5);
+    add_set(&mut keyspace, b"s", 3000);
+    keyspace.set_deadline(0, b"s", later).unwrap();
+    keyspace.set_string(0, b"t", b"old", None).unwrap();
+    commit(&mut keyspace);
+    assert!(keyspace.rename((0, b"s"), (0, b"t")).unwrap());
+    assert!(!keyspace.rename((0, b"s"), (0, b"t")).unwrap());
+    assert!(keyspace.copy((0, b"t"), (3, b"u")).unwrap());
+    let head = keyspace.find(0, b"t").unwrap().unwrap();
+    let mut copy = keyspace.find(3, b"u").unwrap().unwrap();
+    assert_eq!((head.count, head.deadline, keyspace.size(0), keyspace.size(3)), (3000, later, 1, 1));
+    assert_ne!(head.id, copy.id);
+    assert_eq!(keyspace.members(&head).unwrap(), keyspace.members(&copy).unwrap());
+    copy.id = head.id;
+    assert_eq!(head, copy);
+    assert!(keyspace.remove(0, b"t").unwrap());
+    let copy = keyspace.find(3, b"u").unwrap().unwrap();
+    assert_eq!(keyspace.members(&copy).unwrap().len(), 3000);
+}
+
+#[test]
+fn elements_of_deleted_collections_go_with_the_next_compaction() {
+    let mut keyspace = fresh();
+    add_set(&mut keyspace, b"gone", 2000);
+    add_set(&mut keyspace, b"stays", 10);
+    commit(&mut keyspace);
+    keyspace.remove(0, b"gone").unwrap();
+    commit(&mut keyspace);
+    let elements = keyspace.db().family("elements").unwrap();
+    let compact = |keyspace: &Keyspace| {
+        keyspace.db().flush().unwrap();
+        keyspace.db().compact_range(&elements, None, None).unwrap();
+    };
+    compact(&keyspace);
+    assert_eq!(stored(&keyspace, Room::Elements), 2011, "the deletion was not synced");
+    keyspace.syncer().sync().unwrap();
+    compact(&keyspace);
+    assert_eq!(stored(&keyspace, Room::Elements), 11);
+    let stays = keyspace.find(0, b"stays").unwrap().unwrap();
+    assert_eq!(keyspace.members(&stays).unwrap().len(), 10);
+}
+
+#[test]
+fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
+    let mut keyspace = fresh();
+    add_set(&mut keyspace, b"s", 1);
+    commit(&mut keyspace);
+    let head = keyspace.find(0, b"s").unwrap().unwrap();
+    let element = layout::member_key(head.id, keyspace.seed, &0u32.to_le_bytes());
+    let cleaner = keyspace.cleaner.clone();
+    let fate = || cleaner.filter(6, &element, b"");
+    assert_eq!(fate(), Decision::Keep);
+    cleaner.sync_begins();
+    keyspace.remove(0, b"s").unwrap();
+    assert_eq!(fate(), Decision::Keep, "nothing is deleted before it is committed");
+    commit(&mut keyspace);
+    cleaner.sync_ended();
+    assert_eq!(fate(), Decision::Keep, "the sync began before the deletion");
+    cleaner.sync_begins();
+    assert_eq!(fate(), Decision::Keep);
+    cleaner.sync_ended();
+    assert_eq!(fate(), Decision::Remove);
+    assert_eq!(cleaner.filter(6, &layout::exists_key(head.id), b""), Decision::Keep);
+    assert_eq!(cleaner.filter(6, b"odd", b""), Decision::Keep);
+}
+
+#[test]
+fn clearing_takes_one_database_or_all() {
+    let mut keyspace = fresh();
+    let later = Some(keyspace.now() + 5);
+    for db in [0, 1] {
+        keyspace.set_string(db, b"a", b"1", later).unwrap();
+        let mut edit = keyspace.edit(db, b"l", Kind::List).unwrap();
+        keyspace.push(&mut edit, super::Side::Left, b"x").unwrap();
+        keyspace.finish(&edit);
+    }
+    commit(&mut keyspace);
+    keyspace.set_string(0, b"fresh", b"1", None).unwrap();
+    keyspace.clear(0).unwrap();
+    assert_eq!((keyspace.size(0), keyspace.size(1)), (0, 2));
+    assert!(!keyspace.exists(0, b"a").unwrap() && !keyspace.exists(0, b"fresh").unwrap());
+    keyspace.set_string(0, b"again", b"1", None).unwrap();
+    commit(&mut keyspace);
+    assert_eq!((get(&mut keyspace, b"again").is_some(), keyspace.size(0)), (true, 1));
+    let list = keyspace.find(1, b"l").unwrap().unwrap();
+    assert_eq!(keyspace.item(&list, 0).unwrap().as_deref(), Some(&b"x"[..]));
+    keyspace.clear_all().unwrap();
+    assert_eq!((keyspace.size(0), keyspace.size(1), stored(&keyspace, Room::Elements)), (0, 0, 0));
+    commit(&mut keyspace);
+    assert_eq!((stored(&keyspace, Room::Elements), stored(&keyspace, Room::Keys)), (0, 3), "the three settings are left");
+    assert_eq!(keyspace.remove_expired(10).unwrap(), 0);
+}
+
+#[test]
+fn scans_show_what_stays_once_whatever_else_happens() {
+    let mut keyspace = fresh();
+    for n in 0..500u32 {
+        keyspace.set_string(0, &n.to_be_bytes(), b"", None).unwrap();
+        if n % 3 == 0 {
+            commit(&mut keyspace);
+        }
+    }
+    let mut seen: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    let (mut cursor, mut round) = (0, 0u32);
+    loop {
+        cursor = keyspace.scan(0, cursor, 10, &mut |key, _| *seen.entry(key.to_vec()).or_default() += 1).unwrap();
+        if cursor == 0 {
+            break;
+        }
+        // Odd keys come and go, even ones stay.
+        round += 1;
+        keyspace.remove(0, &(round % 250 * 2 + 1).to_be_bytes()).unwrap();
+        keyspace.set_string(0, &(10_000 + round * 2 + 1).to_be_bytes(), b"", None).unwrap();
+    }
+    for n in (0..500u32).step_by(2) {
+        assert_eq!(seen.get(&n.to_be_bytes()[..]), Some(&1), "key {n}");
+    }
+    assert!(seen.values().all(|times| *times == 1));
+    assert_eq!(keyspace.scan(0, u64::MAX, 10, &mut |_, _| ()).unwrap(), 0);
+}
+
+#[test]
+fn random_keys_come_from_everywhere() {
+    let mut keyspace = fresh();
+    assert_eq!(keyspace.random_key(0).unwrap(), None);
+    for n in 0..10u8 {
+        keyspace.set_string(0, &[n], b"", None).unwrap();
+    }
+    let mut times = [0; 10];
+    for _ in 0..1000 {
+        times[usize::from(keyspace.random_key(0).unwrap().unwrap()[0])] += 1;
+    }
+    assert!(times.iter().all(|times| *times > 20), "{times:?}");
+    let now = keyspace.now();
+    keyspace.clear_all().unwrap();
+    keyspace.set_string(0, b"a", b"", Some(now)).unwrap();
+    keyspace.set_now(now + 1);
+    assert_eq!(keyspace.random_key(0).unwrap(), None);
+}
+
+#[test]
+fn watchers_are_told_of_changes() {
+    let mut keyspace = fresh();
+    let now = keyspace.now();
+    keyspace.set_string(0, b"a", b"1", None).unwrap();
+    keyspace.set_string(0, b"b", b"1", Some(now + 5)).unwrap();
+    keyspace.watch(7, 0, b"a").unwrap();
+    keyspace.watch(8, 0, b"b").unwrap();
+    keyspace.watch(9, 1, b"a").unwrap();
+    keyspace.watch(10, 0, b"none").unwrap();
+    assert!(!keyspace.is_disturbed(7).unwrap());
+    keyspace.set_deadline(0, b"a", Some(now + 100)).unwrap();
+    assert!(keyspace.is_disturbed(7).unwrap());
+    keyspace.unwatch(7);
+    assert!(!keyspace.is_disturbed(7).unwrap());
+    keyspace.set_now(now + 6);
+    assert!(keyspace.is_disturbed(8).unwrap(), "its time has come");
+    keyspace.clear_all().unwrap();
+    assert!(!keyspace.is_disturbed(9).unwrap() && !keyspace.is_disturbed(10).unwrap(), "what is not there is not cleared");
+    keyspace.set_string(0, b"none", b"", None).unwrap();
+    assert!(keyspace.is_disturbed(10).unwrap());
+}

@@ -1,0 +1,246 @@
+//! The writes of a turn: kept in memory until they become one batch of the engine, and seen by all reads meanwhile.
+//!
+//! A turn is what the server does between two looks at the network: many commands, of many clients. Their writes share one record of the
+//! log. Two writes of the same key become one. Until [`Turn::commit`] nothing is in the engine, so a turn that cannot be finished is
+//! dropped as a whole.
+
+use super::error::Result;
+use super::layout::{Bounds, Room};
+use sinterdb::db::{Db, DbIterator, Family, ReadOptions, WriteBatch, WriteOptions};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
+use std::ops::{Bound, ControlFlow};
+
+/// Keys that were written, and their values; `None`: removed.
+type Written = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// Which way a walk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// What a walk calls for each key and value.
+pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// One room of the engine, and what was written to it in this turn.
+struct Side {
+    family: Family,
+    written: Written,
+    /// Ranges that were removed before all that is in `written`.
+    cleared: Vec<Bounds>,
+}
+
+impl Side {
+    fn new(family: Family) -> Self {
+        Side { family, written: Written::new(), cleared: Vec::new() }
+    }
+
+    fn is_cleared(&self, key: &[u8]) -> bool {
+        self.cleared.iter().any(|(from, to)| from.as_slice() <= key && key < to.as_slice())
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.written.is_empty() && self.cleared.is_empty()
+    }
+
+    fn reset(&mut self) {
+        self.written.clear();
+        self.cleared.clear();
+    }
+}
+
+pub(super) struct Turn {
+    db: Db,
+    keys: Side,
+    elements: Side,
+    batch: WriteBatch,
+    /// Bytes of keys and values that were written.
+    bytes: usize,
+}
+
+impl Turn {
+    pub fn new(db: Db, keys: Family, elements: Family) -> Self {
+        Turn { db, keys: Side::new(keys), elements: Side::new(elements), batch: WriteBatch::new(), bytes: 0 }
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    fn side(&self, room: Room) -> &Side {
+        match room {
+            Room::Keys => &self.keys,
+            Room::Elements => &self.elements,
+        }
+    }
+
+    fn side_mut(&mut self, room: Room) -> &mut Side {
+        match room {
+            Room::Keys => &mut self.keys,
+            Room::Elements => &mut self.elements,
+        }
+    }
+
+    /// Nothing was written in this turn.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_untouched() && self.elements.is_untouched()
+    }
+
+    /// Bytes that were written in this turn, overwritten ones included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The value of a key into `out`; false, and `out` empty, if there is none.
+    pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let side = self.side(room);
+        out.clear();
+        if let Some(written) = side.written.get(key) {
+            out.extend_from_slice(written.as_deref().unwrap_or_default());
+            return Ok(written.is_some());
+        }
+        if side.is_cleared(key) {
+            return Ok(false);
+        }
+        Ok(self.db.get_into(&side.family, key, &ReadOptions::default(), out)?)
+    }
+
+    pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
+        self.bytes += key.len() + value.len();
+        self.side_mut(room).written.insert(key, Some(value));
+    }
+
+    pub fn delete(&mut self, room: Room, key: Vec<u8>) {
+        self.bytes += key.len();
+        self.side_mut(room).written.insert(key, None);
+    }
+
+    /// Removes a range of keys.
+    pub fn clear(&mut self, room: Room, bounds: Bounds) {
+        let side = self.side_mut(room);
+        side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
+        side.cleared.push(bounds);
+    }
+
+    /// Shows `visit` the keys within `bounds` in order, until it breaks.
+    pub fn walk(&self, room: Room, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
+        let (from, to) = bounds;
+        if from >= to {
+            return Ok(());
+        }
+        let side = self.side(room);
+        let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        let mut written = Peek { range: side.written.range::<[u8], _>(range), direction };
+        let mut fresh = written.next();
+        let mut stored = self.stored(side, bounds, direction)?;
+        loop {
+            let is_valid = stored.as_ref().is_some_and(DbIterator::valid);
+            let order = match (stored.as_ref().filter(|_| is_valid), &fresh) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(stored), Some((key, _))) => direction.order(stored.key(), key),
+            };
+            let flow = match (&stored, &fresh) {
+                (Some(stored), _) if order == Ordering::Less => {
+                    if side.is_cleared(stored.key()) {
+                        ControlFlow::Continue(())
+                    } else {
+                        visit(stored.key(), stored.value())
+                    }
+                }
+                (_, Some((key, Some(value)))) => visit(key, value),
+                _ => ControlFlow::Continue(()),
+            };
+            if flow.is_break() {
+                return Ok(());
+            }
+            if order != Ordering::Greater
+                && let Some(stored) = &mut stored
+            {
+                direction.step(stored)?;
+            }
+            if order != Ordering::Less {
+                fresh = written.next();
+            }
+        }
+    }
+
+    /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
+    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction) -> Result<Option<DbIterator>> {
+        if side.cleared.iter().any(|cleared| cleared.0 <= bounds.0 && bounds.1 <= cleared.1) {
+            return Ok(None);
+        }
+        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..ReadOptions::default() };
+        let mut stored = self.db.iter_with(&side.family, options)?;
+        match direction {
+            Direction::Forward => stored.seek_first()?,
+            Direction::Backward => stored.seek_last()?,
+        }
+        Ok(Some(stored))
+    }
+
+    /// Makes one batch of all that was written. After an error nothing of it is in the engine, or it is not known what is (a failed
+    /// sync); the turn is over either way.
+    pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
+        let Turn { db, keys, elements, batch, bytes } = self;
+        batch.clear();
+        *bytes = 0;
+        for side in [keys, elements] {
+            for (from, to) in &side.cleared {
+                batch.delete_range_in(&side.family, from, to);
+            }
+            for (key, value) in &side.written {
+                match value {
+                    Some(value) => batch.put_in(&side.family, key, value),
+                    None => batch.delete_in(&side.family, key),
+                }
+            }
+            side.reset();
+        }
+        Ok(db.write(batch, options)?)
+    }
+
+    /// Drops what was written.
+    pub fn discard(&mut self) {
+        self.keys.reset();
+        self.elements.reset();
+        self.bytes = 0;
+    }
+}
+
+impl Direction {
+    /// The order in which a walk meets two keys.
+    fn order(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Direction::Forward => a.cmp(b),
+            Direction::Backward => b.cmp(a),
+        }
+    }
+
+    fn step(self, iterator: &mut DbIterator) -> Result<()> {
+        match self {
+            Direction::Forward => iterator.advance()?,
+            Direction::Backward => iterator.retreat()?,
+        }
+        Ok(())
+    }
+}
+
+/// Written keys in the order of a walk.
+struct Peek<'a> {
+    range: btree_map::Range<'a, Vec<u8>, Option<Vec<u8>>>,
+    direction: Direction,
+}
+
+impl<'a> Peek<'a> {
+    fn next(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        let next = match self.direction {
+            Direction::Forward => self.range.next(),
+            Direction::Backward => self.range.next_back(),
+        };
+        next.map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+}

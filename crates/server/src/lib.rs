@@ -1,0 +1,20 @@
+//! A Redis-protocol server on SinterDB.
+//!
+//! From the bottom, each module importing only lower ones (docs/decisions/0025):
+//!
+//! * [`number`]: numbers as Redis reads and writes them
+//! * [`resp`]: requests and replies as bytes
+//! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them
+//! * [`keyspace`]: keys and what they hold, on the engine
+//! * [`command`]: what the commands do, one file per family
+//! * [`net`]: clients over TCP
+
+pub mod command;
+pub mod glob;
+pub mod keyspace;
+pub mod net;
+pub mod number;
+pub mod resp;
+#[cfg(test)]
+mod testing;
+pub mod wide;

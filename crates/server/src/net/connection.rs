@@ -1,0 +1,242 @@
+//! One client: what it has sent and not yet got an answer to, and what it has to be sent.
+//!
+//! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
+//! make the server hold is bounded by that and one reply.
+
+use crate::command::{Ended, Server, Session, execute};
+use crate::keyspace::Keyspace;
+use crate::resp::{Limits, Parser, Writer};
+use mio::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+
+/// Bytes that are read at once: one client's share of a turn.
+const READ: usize = 64 << 10;
+/// Bytes to be sent at which a client's further requests wait.
+const OUTPUT_PAUSE: usize = 1 << 20;
+/// Bytes to be sent at which a client is closed: one reply larger than that.
+const OUTPUT_MAX: usize = 1 << 30;
+/// The same before authentication.
+const STRICT_OUTPUT_MAX: usize = 64 << 10;
+/// Bytes of one request, all arguments together.
+const INPUT_MAX: usize = 1 << 30;
+/// The same before authentication.
+const STRICT_INPUT_MAX: usize = 256 << 10;
+/// Memory of an empty buffer that is kept.
+const KEPT: usize = 64 << 10;
+/// Arguments that need no memory of their own.
+const FEW: usize = 16;
+
+/// A connected client.
+pub(super) struct Connection {
+    stream: TcpStream,
+    pub session: Session,
+    parser: Parser,
+    input: Vec<u8>,
+    /// Bytes of `input` that are handled.
+    taken: usize,
+    output: Vec<u8>,
+    /// Bytes of `output` that are sent.
+    sent: usize,
+    /// Where this turn's replies begin in `output`, and how many they are.
+    turn_start: usize,
+    turn_replies: usize,
+    /// There may be more to read than was read.
+    pub is_readable: bool,
+    /// Requests that are complete were left for later.
+    has_waiting: bool,
+    /// Nothing more is handled; closed when all is sent.
+    pub is_ending: bool,
+    /// Gone: to be removed.
+    pub is_dead: bool,
+    /// When it last said something, unix milliseconds.
+    pub active: u64,
+}
+
+/// What came of handling a client's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// All that can be handled now.
+    All,
+    /// The engine failed; the turn has to be dropped.
+    EngineFailed,
+}
+
+impl Connection {
+    pub fn new(stream: TcpStream, session: Session, now: u64) -> Self {
+        Connection {
+            stream,
+            session,
+            parser: Parser::default(),
+            input: Vec::new(),
+            taken: 0,
+            output: Vec::new(),
+            sent: 0,
+            turn_start: 0,
+            turn_replies: 0,
+            is_readable: true,
+            has_waiting: false,
+            is_ending: false,
+            is_dead: false,
+            active: now,
+        }
+    }
+
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Requests wait until more is sent.
+    pub fn is_paused(&self) -> bool {
+        self.unsent() > OUTPUT_PAUSE
+    }
+
+    /// There is something to be read or handled now.
+    pub fn has_work(&self) -> bool {
+        (self.is_readable || self.has_waiting) && !self.is_paused() && !self.is_ending && !self.is_dead
+    }
+
+    /// Reads once.
+    pub fn read(&mut self, server: &mut Server, now: u64) {
+        let from = self.input.len();
+        self.input.resize(from + READ, 0);
+        let result = self.stream.read(&mut self.input[from..]);
+        let bytes = *result.as_ref().unwrap_or(&0);
+        self.input.truncate(from + bytes);
+        match result {
+            Ok(0) => self.is_dead = true,
+            Ok(_) => {
+                server.statistics.bytes_in += bytes as u64;
+                self.active = now;
+                // A short read has emptied the socket; what comes later is told of.
+                self.is_readable = bytes == READ;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => self.is_dead = true,
+        }
+    }
+
+    /// Handles the requests that are complete.
+    pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
+        self.has_waiting = false;
+        while !self.is_ending && !self.is_dead {
+            if self.is_paused() {
+                self.has_waiting = true;
+                break;
+            }
+            self.parser.set_limits(Limits { strict: !self.session.is_authenticated, ..Limits::default() });
+            let waiting = self.input.get(self.taken..).unwrap_or_default();
+            match self.parser.feed(waiting) {
+                Ok(None) => break,
+                Ok(Some(used)) => {
+                    let ended = self.run(keyspace, server);
+                    self.parser.next_request();
+                    self.taken += used;
+                    match ended {
+                        Ended::Open => {}
+                        Ended::Closes => self.is_ending = true,
+                        Ended::EngineFailed => return Handled::EngineFailed,
+                    }
+                }
+                Err(error) => {
+                    if let Some(text) = error.message() {
+                        Writer::new(&mut self.output, self.session.protocol).error(&[b"ERR ", &text[..]].concat());
+                    }
+                    self.is_ending = true;
+                }
+            }
+        }
+        self.check_limits();
+        Handled::All
+    }
+
+    /// Runs the complete request.
+    fn run(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Ended {
+        if self.parser.is_empty() {
+            return Ended::Open;
+        }
+        let before = self.output.len();
+        let waiting = self.input.get(self.taken..).unwrap_or_default();
+        let mut few: [&[u8]; FEW] = [&[]; FEW];
+        let many: Vec<&[u8]>;
+        let count = self.parser.len();
+        let arguments: &[&[u8]] = if count <= FEW {
+            few.iter_mut().zip(self.parser.arguments(waiting)).for_each(|(slot, argument)| *slot = argument);
+            &few[..count]
+        } else {
+            many = self.parser.arguments(waiting).collect();
+            &many
+        };
+        if is_foreign(arguments) {
+            return Ended::Closes;
+        }
+        let ended = execute(keyspace, server, &mut self.session, arguments, &mut self.output);
+        self.turn_replies += usize::from(self.output.len() > before);
+        ended
+    }
+
+    fn check_limits(&mut self) {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        if self.input.is_empty() {
+            self.input.shrink_to(KEPT);
+        }
+        let (input_max, output_max) =
+            if self.session.is_authenticated { (INPUT_MAX, OUTPUT_MAX) } else { (STRICT_INPUT_MAX, STRICT_OUTPUT_MAX) };
+        self.is_dead |= self.input.len() > input_max || self.unsent() > output_max;
+    }
+
+    /// The turn's writes are in the engine: its replies count.
+    pub fn settle(&mut self) {
+        self.turn_start = self.output.len();
+        self.turn_replies = 0;
+    }
+
+    /// The turn's writes are lost: an error takes the place of each of its replies.
+    pub fn refuse(&mut self, text: &[u8]) {
+        self.output.truncate(self.turn_start);
+        for _ in 0..self.turn_replies {
+            Writer::new(&mut self.output, self.session.protocol).error(text);
+        }
+        self.settle();
+    }
+
+    /// Sends what there is, as far as the client takes it.
+    pub fn write(&mut self, server: &mut Server) {
+        while self.sent < self.output.len() && !self.is_dead {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(0) => self.is_dead = true,
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    server.statistics.bytes_out += bytes as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.compact(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.is_dead = true,
+            }
+        }
+        self.output.clear();
+        self.output.shrink_to(KEPT);
+        self.sent = 0;
+        self.settle();
+        self.is_dead |= self.is_ending;
+    }
+
+    /// Gives back the memory of what is sent, once that is the larger part.
+    fn compact(&mut self) {
+        if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+            self.settle();
+        }
+    }
+}
+
+/// `POST` and `Host:`, which no client of ours sends as commands.
+fn is_foreign(arguments: &[&[u8]]) -> bool {
+    arguments.first().is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"))
+}

@@ -1,0 +1,325 @@
+//! The network: one thread, which runs the commands and the engine itself.
+//!
+//! A turn, again and again:
+//!
+//! 1. Wait until there is something to do.
+//! 2. Read once from each client that has sent something, and run its requests. Replies are kept back.
+//! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies.
+//! 4. Send all replies.
+//!
+//! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
+//! one read per turn: none can keep the others waiting.
+
+mod connection;
+mod ticking;
+mod time;
+
+pub use time::unix_ms;
+
+use crate::command::{Client, Fsync, Server, Session};
+use crate::keyspace::{self, Keyspace};
+use connection::{Connection, Handled};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use sinterdb::db::{Durability, WriteOptions};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use ticking::{SyncThread, Ticks};
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+/// Tokens of clients start behind these: session numbers do.
+const FIRST_SESSION: u64 = 2;
+const EVENTS: usize = 1024;
+/// Bytes of writes at which a turn is committed before it ends.
+const TURN_BYTES: usize = 8 << 20;
+/// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
+const ACCEPTS: usize = 64;
+
+/// Why the server could not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The network.
+    #[error("{0}")]
+    Network(#[from] io::Error),
+    /// The data.
+    #[error("{0}")]
+    Keyspace(#[from] keyspace::Error),
+    /// It would be open to everybody.
+    #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass")]
+    Open(SocketAddr),
+}
+
+/// Stops a server from another thread.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    waker: Arc<Waker>,
+    stops: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// Lets the turn end, closes the clients and then the data.
+    pub fn stop(&self) {
+        self.stops.store(true, Ordering::Release);
+        // It looks at the flag at least ten times a second anyway.
+        let _ = self.waker.wake();
+    }
+}
+
+/// A server that listens.
+pub struct Net {
+    poll: Poll,
+    listener: TcpListener,
+    /// Clients may be waiting to be accepted.
+    accepts: bool,
+    connections: HashMap<u64, Connection>,
+    /// Clients that have something to be handled or sent.
+    active: Vec<u64>,
+    next_session: u64,
+    keyspace: Keyspace,
+    server: Server,
+    stopper: Stopper,
+    ticks: Ticks,
+    syncs: SyncThread,
+}
+
+impl std::fmt::Debug for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Net({:?}, {} clients)", self.listener, self.connections.len())
+    }
+}
+
+impl Net {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The address cannot be had, or everybody could use the server.
+    pub fn bind(address: SocketAddr, keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
+        if !address.ip().is_loopback() && server.configuration.password.is_empty() {
+            return Err(Error::Open(address));
+        }
+        let mut listener = TcpListener::bind(address)?;
+        server.configuration.port = listener.local_addr()?.port();
+        server.started = unix_ms();
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync)?;
+        Ok(Net {
+            poll,
+            listener,
+            accepts: true,
+            connections: HashMap::new(),
+            active: Vec::new(),
+            next_session: FIRST_SESSION,
+            keyspace,
+            server,
+            stopper: Stopper { waker, stops: Arc::default() },
+            ticks: Ticks::default(),
+            syncs,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Stops it.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped, then closes the data.
+    ///
+    /// # Errors
+    /// Those of the system's poll, and those of closing.
+    pub fn run(mut self) -> Result<(), Error> {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.stopper.stops.load(Ordering::Acquire) {
+            let has_more = self.accepts || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work));
+            let wait = if has_more { Duration::ZERO } else { Ticks::INTERVAL };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            self.note(&events);
+            self.turn(unix_ms());
+        }
+        self.connections.clear();
+        self.syncs.stop();
+        Ok(self.keyspace.close()?)
+    }
+
+    fn note(&mut self, events: &Events) {
+        for event in events {
+            match event.token() {
+                LISTENER => self.accepts = true,
+                WAKER => {}
+                Token(token) => {
+                    let id = token as u64;
+                    if let Some(connection) = self.connections.get_mut(&id) {
+                        connection.is_readable |= event.is_readable();
+                        self.active.push(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, now: u64) {
+        self.keyspace.set_now(now);
+        self.accept(now);
+        self.active.sort_unstable();
+        self.active.dedup();
+        let active = std::mem::take(&mut self.active);
+        for id in &active {
+            self.serve(*id, now);
+        }
+        self.tick(now);
+        self.commit(&active);
+        for id in active {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.write(&mut self.server);
+            if connection.is_dead {
+                self.remove(id);
+            } else if connection.has_work() {
+                self.active.push(id);
+            }
+        }
+    }
+
+    /// Reads from a client and runs what it asks for.
+    fn serve(&mut self, id: u64, now: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.is_readable && connection.has_work() {
+            connection.read(&mut self.server, now);
+        }
+        if connection.handle(&mut self.keyspace, &mut self.server) == Handled::EngineFailed {
+            self.keyspace.discard();
+            self.refuse_all("the data could not be read");
+        } else if self.keyspace.uncommitted() > TURN_BYTES {
+            self.commit_all();
+        }
+    }
+
+    /// Gives the engine the turn's writes.
+    fn commit(&mut self, active: &[u64]) {
+        if self.keyspace.is_committed() {
+            active.iter().for_each(|id| {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.settle();
+                }
+            });
+        } else {
+            self.commit_all();
+        }
+    }
+
+    fn commit_all(&mut self) {
+        let fsync = self.server.configuration.fsync;
+        let durability = if fsync == Fsync::Always { Durability::Sync } else { Durability::Buffered };
+        match self.keyspace.commit(&WriteOptions { durability }) {
+            Ok(()) => self.connections.values_mut().for_each(Connection::settle),
+            Err(error) => self.refuse_all(&error.to_string()),
+        }
+    }
+
+    fn refuse_all(&mut self, why: &str) {
+        let text = format!("MISCONF Nothing was written: {why}");
+        self.connections.values_mut().for_each(|connection| connection.refuse(text.as_bytes()));
+    }
+
+    fn accept(&mut self, now: u64) {
+        for _ in 0..ACCEPTS {
+            if !self.accepts {
+                return;
+            }
+            match self.listener.accept() {
+                Ok((stream, address)) => self.welcome(stream, address, now),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
+                // A client that went away again, or no more descriptors: the next tick tries again.
+                Err(_) => {
+                    self.accepts = false;
+                    self.ticks.accept_again = true;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: mio::net::TcpStream, address: SocketAddr, now: u64) {
+        if self.connections.len() >= self.server.configuration.clients_max {
+            self.server.statistics.refused_connections += 1;
+            // It is told if it listens.
+            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        let id = self.next_session;
+        self.next_session += 1;
+        let local_address = stream.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
+        let token = Token(usize::try_from(id).unwrap_or(usize::MAX));
+        let registered = self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE);
+        if registered.is_err() || stream.set_nodelay(true).is_err() {
+            return;
+        }
+        self.server.statistics.connections += 1;
+        let client = Client { id, address: address.to_string(), local_address, since: now, active: now, protocol: 2, ..Client::default() };
+        self.server.clients.insert(id, client);
+        let session = Session::new(id, &self.server);
+        self.connections.insert(id, Connection::new(stream, session, now));
+        self.active.push(id);
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(mut connection) = self.connections.remove(&id) {
+            // Closing does it, too.
+            let _ = self.poll.registry().deregister(connection.stream());
+            self.keyspace.unwatch(id);
+            self.server.clients.remove(&id);
+        }
+    }
+
+    /// What is due ten times a second.
+    fn tick(&mut self, now: u64) {
+        self.end_killed();
+        if !self.ticks.is_due(now) {
+            return;
+        }
+        self.accepts |= std::mem::take(&mut self.ticks.accept_again);
+        self.syncs.set(self.server.configuration.fsync);
+        match self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE) {
+            Ok(removed) => self.server.statistics.expired += removed as u64,
+            // The reader of such a key is told.
+            Err(_) => self.keyspace.discard(),
+        }
+        for (id, connection) in &mut self.connections {
+            self.server.update(&connection.session, connection.active);
+            let limit = if connection.session.is_authenticated { self.server.configuration.timeout } else { ticking::GREETING_SECONDS };
+            if limit > 0 && now.saturating_sub(connection.active) / 1000 >= limit {
+                connection.is_dead = true;
+                self.active.push(*id);
+            }
+        }
+    }
+
+    fn end_killed(&mut self) {
+        if !std::mem::take(&mut self.server.has_killed) {
+            return;
+        }
+        for (id, client) in &self.server.clients {
+            if client.is_killed
+                && let Some(connection) = self.connections.get_mut(id)
+            {
+                connection.is_dead = true;
+                self.active.push(*id);
+            }
+        }
+    }
+}

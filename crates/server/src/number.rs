@@ -1,0 +1,143 @@
+//! Numbers as Redis reads and writes them.
+
+/// Appends a number in decimal digits.
+pub fn put_integer(out: &mut Vec<u8>, number: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        // A digit below ten.
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A number in decimal digits.
+pub fn integer_text(number: i64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(20);
+    put_integer(&mut out, number);
+    out
+}
+
+/// The one way to write an integer: no blanks, no plus, no leading zeros, no more than 64 bits.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    match digits {
+        [b'0'] => return (!is_negative).then_some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut number = 0u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // 19 digits fit.
+        number = number * 10 + u64::from(digit);
+    }
+    if is_negative { 0i64.checked_sub_unsigned(number) } else { i64::try_from(number).ok() }
+}
+
+/// A floating-point number as C's `strtod` reads it, in decimal: the whole text, no blanks before it, not NaN, and neither too large nor
+/// too small to be told from infinity and zero.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number: f64 = text.parse().ok()?;
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let is_word = unsigned.starts_with(['i', 'I']);
+    let significant = unsigned.split(['e', 'E']).next().unwrap_or_default();
+    let is_lost = number == 0.0 && significant.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    (!number.is_nan() && (number.is_finite() || is_word) && !is_lost).then_some(number)
+}
+
+/// As C's `%.17g` writes it; infinities as `inf` and `-inf`.
+pub fn format_double(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".into() } else { "-inf".into() };
+    }
+    if number.is_nan() {
+        return if number.is_sign_negative() { "-nan".into() } else { "nan".into() };
+    }
+    if number == number.trunc() && number.abs() < 1e15 && (number != 0.0 || number.is_sign_positive()) {
+        return format!("{number:.0}");
+    }
+    let scientific = format!("{number:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: String| if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    if !(-4..17).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(mantissa.to_owned()), exponent.unsigned_abs());
+    }
+    let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+    trim(format!("{number:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_one_form() {
+        for number in [0, 1, -1, 9, 10, 99, 100, i64::MAX, i64::MIN, i64::MAX - 1, i64::MIN + 1, -100, 1 << 40] {
+            assert_eq!(integer_text(number), number.to_string().into_bytes());
+            assert_eq!(parse_integer(number.to_string().as_bytes()), Some(number));
+        }
+        let wrong = ["", "-", "+1", "01", "-0", "00", " 1", "1 ", "1a", "0x1", "9223372036854775808", "-9223372036854775809", "1.0", "--1"];
+        for text in wrong.into_iter().chain(["99999999999999999999", "9999999999999999999"]) {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_written_as_c_does() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-1.5, "-1.5"),
+            (3.15, "3.1499999999999999"),
+            (0.1, "0.10000000000000001"),
+            (1e15, "1000000000000000"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (1e-4, "0.0001"),
+            (1e-5, "1.0000000000000001e-05"),
+            (123456789.125, "123456789.125"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (5e-324, "4.9406564584124654e-324"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(format_double(number), text);
+        }
+    }
+
+    #[test]
+    fn doubles_are_read_as_c_does() {
+        for (text, number) in
+            [("1", 1.0), ("+1.5", 1.5), ("-.5", -0.5), ("1e3", 1000.0), ("5.", 5.0), ("inf", f64::INFINITY), ("-INF", f64::NEG_INFINITY)]
+        {
+            assert_eq!(parse_double(text.as_bytes()), Some(number), "{text}");
+        }
+        assert_eq!(parse_double(b"+infinity"), Some(f64::INFINITY));
+        assert_eq!(parse_double(b"0e99"), Some(0.0));
+        for wrong in ["", " 1", "1 ", "nan", "-nan", "1e400", "-1e400", "1e-400", "a", "1.2.3", "e5", "1x"] {
+            assert_eq!(parse_double(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The Redis protocol as bytes: requests are parsed, replies are written; no command is known here.
+//!
+//! * [`Parser`] takes what a connection has received so far and says where a request ends. It looks at every byte once, however the bytes
+//!   were cut into reads, it does not recurse, and it takes memory only for bytes that are there.
+//! * [`Writer`] writes replies in RESP2 or RESP3 from the same calls.
+
+mod inline;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use reply::{Protocol, Writer};
+pub use request::{Limits, Parser, ProtocolError};

@@ -1,0 +1,234 @@
+//! Replies, written straight into a connection's output.
+//!
+//! Commands say what a reply is (a map, a set, a double); the protocol that the client asked for says how it looks. An aggregate is its
+//! header and then its members, so that nothing is built in memory first. Text in errors and statuses cannot end the line: a reply is
+//! always exactly one value.
+
+use crate::number::{format_double, put_integer};
+
+/// The version of the protocol that a client asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Protocol {
+    /// RESP2, with which every connection starts.
+    #[default]
+    Resp2,
+    /// RESP3, after `HELLO 3`.
+    Resp3,
+}
+
+/// Writes replies to the end of a buffer.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    protocol: Protocol,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes to the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Writer { out, protocol }
+    }
+
+    /// How replies look.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes how the following replies look.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// A place to go back to.
+    pub fn position(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back what was written since `position`.
+    pub fn truncate(&mut self, position: usize) {
+        self.out.truncate(position);
+    }
+
+    /// Adds bytes that are replies already, of the same protocol.
+    pub fn raw(&mut self, replies: &[u8]) {
+        self.out.extend_from_slice(replies);
+    }
+
+    fn is_three(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    fn line(&mut self, mark: u8, number: i64) {
+        self.out.push(mark);
+        put_integer(self.out, number);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn header(&mut self, mark: u8, length: usize) {
+        self.line(mark, i64::try_from(length).unwrap_or(i64::MAX));
+    }
+
+    fn text(&mut self, mark: u8, text: &[u8]) {
+        self.out.push(mark);
+        self.out.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A status, such as `OK`.
+    pub fn simple(&mut self, text: &str) {
+        self.text(b'+', text.as_bytes());
+    }
+
+    /// `OK`.
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// An error: a code in capitals, a blank and the text.
+    pub fn error(&mut self, text: &[u8]) {
+        self.text(b'-', text);
+    }
+
+    /// A number.
+    pub fn integer(&mut self, number: i64) {
+        self.line(b':', number);
+    }
+
+    /// A number of things.
+    pub fn count(&mut self, number: usize) {
+        self.header(b':', number);
+    }
+
+    /// A string of bytes.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.header(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A number as a string of bytes.
+    pub fn bulk_integer(&mut self, number: i64) {
+        let mut text = Vec::with_capacity(20);
+        put_integer(&mut text, number);
+        self.bulk(&text);
+    }
+
+    /// No value where a string would stand.
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(if self.is_three() { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// No value where an array would stand.
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(if self.is_three() { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// A value, or none.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// So many replies follow.
+    pub fn array(&mut self, members: usize) {
+        self.header(b'*', members);
+    }
+
+    /// So many pairs of replies follow.
+    pub fn map(&mut self, pairs: usize) {
+        if self.is_three() { self.header(b'%', pairs) } else { self.header(b'*', pairs.saturating_mul(2)) }
+    }
+
+    /// So many replies follow, in no order.
+    pub fn set(&mut self, members: usize) {
+        self.header(if self.is_three() { b'~' } else { b'*' }, members);
+    }
+
+    /// A message that nobody asked for, of so many replies, which follow.
+    pub fn push(&mut self, members: usize) {
+        self.header(if self.is_three() { b'>' } else { b'*' }, members);
+    }
+
+    /// A floating-point number.
+    pub fn double(&mut self, number: f64) {
+        let text = format_double(number);
+        if self.is_three() {
+            self.text(b',', text.as_bytes());
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+
+    /// Yes or no; 1 or 0 in RESP2.
+    pub fn boolean(&mut self, yes: bool) {
+        if self.is_three() {
+            self.out.extend_from_slice(if yes { b"#t\r\n" } else { b"#f\r\n" });
+        } else {
+            self.integer(i64::from(yes));
+        }
+    }
+
+    /// Text for people; `format` is `txt` or `mkd`.
+    pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
+        if self.is_three() {
+            self.header(b'=', text.len().saturating_add(4));
+            self.out.extend_from_slice(&format);
+            self.out.push(b':');
+            self.out.extend_from_slice(text);
+            self.out.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk(text);
+        }
+    }
+
+    /// An integer of any size in decimal digits.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.is_three() { self.text(b'(', digits.as_bytes()) } else { self.bulk(digits.as_bytes()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(write: impl Fn(&mut Writer)) -> (String, String) {
+        let text = |protocol| {
+            let mut out = Vec::new();
+            write(&mut Writer::new(&mut out, protocol));
+            String::from_utf8(out).expect("text")
+        };
+        (text(Protocol::Resp2), text(Protocol::Resp3))
+    }
+
+    #[test]
+    fn each_reply_in_both_protocols() {
+        let expect = |write: &dyn Fn(&mut Writer), two: &str, three: &str| assert_eq!(both(write), (two.into(), three.into()));
+        expect(&|w| w.ok(), "+OK\r\n", "+OK\r\n");
+        expect(&|w| w.simple("PONG"), "+PONG\r\n", "+PONG\r\n");
+        expect(&|w| w.error(b"ERR no"), "-ERR no\r\n", "-ERR no\r\n");
+        expect(&|w| w.integer(-7), ":-7\r\n", ":-7\r\n");
+        expect(&|w| w.bulk(b"a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n");
+        expect(&|w| w.bulk_integer(i64::MIN), "$20\r\n-9223372036854775808\r\n", "$20\r\n-9223372036854775808\r\n");
+        expect(&|w| w.null(), "$-1\r\n", "_\r\n");
+        expect(&|w| w.null_array(), "*-1\r\n", "_\r\n");
+        expect(&|w| w.array(2), "*2\r\n", "*2\r\n");
+        expect(&|w| w.map(2), "*4\r\n", "%2\r\n");
+        expect(&|w| w.set(2), "*2\r\n", "~2\r\n");
+        expect(&|w| w.push(3), "*3\r\n", ">3\r\n");
+        expect(&|w| w.double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n");
+        expect(&|w| w.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
+        expect(&|w| w.boolean(true), ":1\r\n", "#t\r\n");
+        expect(&|w| w.boolean(false), ":0\r\n", "#f\r\n");
+        expect(&|w| w.verbatim(*b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");
+        expect(&|w| w.big_number("12345678901234567890"), "$20\r\n12345678901234567890\r\n", "(12345678901234567890\r\n");
+        expect(&|w| w.bulk_or_null(None), "$-1\r\n", "_\r\n");
+    }
+
+    #[test]
+    fn text_cannot_end_its_line() {
+        assert_eq!(both(|w| w.error(b"ERR a\r\n+OK\r\n")).0, "-ERR a  +OK  \r\n");
+        assert_eq!(both(|w| w.simple("a\nb")).0, "+a b\r\n");
+    }
+}

@@ -1,0 +1,301 @@
+//! Requests, parsed as their bytes come in.
+//!
+//! 1. The caller keeps what it has received and not yet handled in one buffer, which starts where a request starts, and calls
+//!    [`Parser::feed`] with the whole of it whenever it has grown. The parser notes how far it has looked, so that no byte is looked at
+//!    twice.
+//! 2. When the request is complete, `feed` says how many bytes it took. Its arguments lie in that buffer; of an inline request, in the
+//!    parser. The caller handles it, drops these bytes and calls [`Parser::next_request`].
+//! 3. An error is final: what follows cannot be understood. The caller sends it and closes the connection.
+//!
+//! A count or length in a header is only compared with a limit, never used to take memory.
+
+use super::inline::{self, Span};
+use crate::number::parse_integer;
+
+/// Longest inline request, and longest line with a count or a length, bytes.
+const LINE_MAX: usize = 64 << 10;
+/// Most arguments of a request.
+const COUNT_MAX: usize = 1 << 20;
+/// Longest argument if the configuration does not say otherwise, bytes.
+const BULK_MAX: usize = 512 << 20;
+/// Arguments of requests before authentication, and bytes of each: enough for `HELLO 3 AUTH user password SETNAME name`.
+const STRICT_COUNT_MAX: usize = 10;
+const STRICT_BULK_MAX: usize = 16 << 10;
+/// Spans that are kept for the next request; more are given back.
+const SPANS_KEPT: usize = 1024;
+/// Bytes of decoded inline words that are kept.
+const WORDS_KEPT: usize = 4096;
+
+/// What follows cannot be understood. The texts are those of Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// An inline request without end.
+    InlineTooLong,
+    /// An inline request whose quotes are not balanced.
+    UnbalancedQuotes,
+    /// A line with a count of arguments without end.
+    CountLineTooLong,
+    /// A count of arguments that is no number or too large.
+    InvalidCount,
+    /// More arguments than clients may send before they authenticate.
+    UnauthenticatedCount,
+    /// A line with a length without end.
+    LengthLineTooLong,
+    /// An argument that does not start with `$`.
+    ExpectedBulk(u8),
+    /// A length that is no number, negative or too large; or an argument that does not end where it should.
+    InvalidLength,
+    /// A longer argument than clients may send before they authenticate.
+    UnauthenticatedLength,
+    /// Another protocol: HTTP, TLS, PROXY. Somebody else was made to send this here; there is no answer but closing.
+    Foreign,
+}
+
+impl ProtocolError {
+    /// The text of the error reply, without its code; `None`: the connection is closed without one.
+    pub fn message(self) -> Option<Vec<u8>> {
+        let text: &[u8] = match self {
+            ProtocolError::InlineTooLong => b"too big inline request",
+            ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
+            ProtocolError::CountLineTooLong => b"too big mbulk count string",
+            ProtocolError::InvalidCount => b"invalid multibulk length",
+            ProtocolError::UnauthenticatedCount => b"unauthenticated multibulk length",
+            ProtocolError::LengthLineTooLong => b"too big bulk count string",
+            ProtocolError::ExpectedBulk(got) => return Some([b"Protocol error: expected '$', got '", &[got][..], b"'"].concat()),
+            ProtocolError::InvalidLength => b"invalid bulk length",
+            ProtocolError::UnauthenticatedLength => b"unauthenticated bulk length",
+            ProtocolError::Foreign => return None,
+        };
+        Some([b"Protocol error: ", text].concat())
+    }
+}
+
+/// What a client may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// It has not authenticated, and has to.
+    pub strict: bool,
+    /// Longest argument, bytes.
+    pub bulk_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { strict: false, bulk_max: BULK_MAX }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing of the request is known.
+    Start,
+    Inline,
+    /// In the line that says how many arguments follow.
+    Count,
+    /// In the line that says how long the next argument is; so many are missing.
+    Length {
+        missing: usize,
+    },
+    /// In an argument of this length.
+    Bulk {
+        missing: usize,
+        length: usize,
+    },
+    /// The request is complete.
+    Done,
+}
+
+/// Finds requests in what a connection receives.
+#[derive(Debug)]
+pub struct Parser {
+    limits: Limits,
+    state: State,
+    /// Bytes of the request that are understood.
+    at: usize,
+    /// Bytes of the request in which the end of the current line was looked for.
+    scanned: usize,
+    spans: Vec<Span>,
+    /// Words of an inline request, decoded; `spans` are in here then.
+    words: Vec<u8>,
+    is_inline: bool,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Parser::new(Limits::default())
+    }
+}
+
+impl Parser {
+    /// At the start of a connection.
+    pub fn new(limits: Limits) -> Self {
+        Parser { limits, state: State::Start, at: 0, scanned: 0, spans: Vec::new(), words: Vec::new(), is_inline: false }
+    }
+
+    /// Changes what may be sent from the next header on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Looks for the end of the request that `input` starts with, and says how many bytes it takes; `None`: more has to be received.
+    /// Until it ends, each call must bring the same bytes again and more behind them.
+    pub fn feed(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        loop {
+            let goes_on = match self.state {
+                State::Start => self.start(input)?,
+                State::Inline => self.inline(input)?,
+                State::Count => self.count(input)?,
+                State::Length { missing } => self.length(input, missing)?,
+                State::Bulk { missing, length } => self.bulk(input, missing, length)?,
+                State::Done => return Ok(Some(self.at)),
+            };
+            if !goes_on {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Arguments of the complete request; 0: an empty one, which needs no reply.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The complete request has no arguments.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The arguments of the complete request; `input` as it was given to [`Parser::feed`].
+    pub fn arguments<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
+        let bytes = if self.is_inline { &self.words[..] } else { input };
+        self.spans.iter().map(move |&(start, end)| bytes.get(start..end).unwrap_or_default())
+    }
+
+    /// Forgets the complete request, whose bytes the caller has dropped.
+    pub fn next_request(&mut self) {
+        self.state = State::Start;
+        self.at = 0;
+        self.scanned = 0;
+        self.is_inline = false;
+        self.spans.clear();
+        self.spans.shrink_to(SPANS_KEPT);
+        self.words.clear();
+        self.words.shrink_to(WORDS_KEPT);
+    }
+
+    fn start(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
+        self.state = match input.first() {
+            None => return Ok(false),
+            Some(b'*') => State::Count,
+            // A TLS handshake. No command starts with it.
+            Some(0x16) => return Err(ProtocolError::Foreign),
+            Some(_) => State::Inline,
+        };
+        Ok(true)
+    }
+
+    /// The next line, without its line feed; `None`: it is not complete.
+    fn line<'a>(&mut self, input: &'a [u8], too_long: ProtocolError) -> Result<Option<&'a [u8]>, ProtocolError> {
+        let from = self.scanned.max(self.at);
+        let found = input.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
+        // Where the next line starts, or more is to come.
+        self.scanned = found.map_or(input.len(), |n| from + n + 1);
+        let length = found.map_or(input.len(), |n| from + n) - self.at;
+        if length > LINE_MAX {
+            return Err(too_long);
+        }
+        Ok(found.and_then(|_| input.get(self.at..self.at + length)))
+    }
+
+    /// The number in the next line, which starts with a mark; `None`: the line is not complete.
+    fn number(&mut self, input: &[u8], too_long: ProtocolError, wrong: ProtocolError) -> Result<Option<i64>, ProtocolError> {
+        let Some(line) = self.line(input, too_long)? else { return Ok(None) };
+        let number = line.strip_suffix(b"\r").and_then(|line| line.get(1..)).and_then(parse_integer).ok_or(wrong)?;
+        self.at += line.len() + 1;
+        Ok(Some(number))
+    }
+
+    fn inline(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
+        let Some(line) = self.line(input, ProtocolError::InlineTooLong)? else { return Ok(false) };
+        self.at += line.len() + 1;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if is_foreign(line) {
+            return Err(ProtocolError::Foreign);
+        }
+        if !inline::split(line, &mut self.words, &mut self.spans) {
+            return Err(ProtocolError::UnbalancedQuotes);
+        }
+        if self.limits.strict && self.spans.len() > STRICT_COUNT_MAX {
+            return Err(ProtocolError::UnauthenticatedCount);
+        }
+        self.is_inline = true;
+        self.state = State::Done;
+        Ok(true)
+    }
+
+    fn count(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
+        let Some(number) = self.number(input, ProtocolError::CountLineTooLong, ProtocolError::InvalidCount)? else { return Ok(false) };
+        // A negative count is an empty request, as zero is.
+        let missing = usize::try_from(number).unwrap_or(0);
+        if missing > COUNT_MAX {
+            return Err(ProtocolError::InvalidCount);
+        }
+        if self.limits.strict && missing > STRICT_COUNT_MAX {
+            return Err(ProtocolError::UnauthenticatedCount);
+        }
+        self.state = if missing == 0 { State::Done } else { State::Length { missing } };
+        Ok(true)
+    }
+
+    fn length(&mut self, input: &[u8], missing: usize) -> Result<bool, ProtocolError> {
+        match input.get(self.at) {
+            None => return Ok(false),
+            Some(b'$') => {}
+            Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
+        }
+        let Some(number) = self.number(input, ProtocolError::LengthLineTooLong, ProtocolError::InvalidLength)? else { return Ok(false) };
+        let length = usize::try_from(number).ok().filter(|length| *length <= self.limits.bulk_max).ok_or(ProtocolError::InvalidLength)?;
+        if self.limits.strict && length > STRICT_BULK_MAX {
+            return Err(ProtocolError::UnauthenticatedLength);
+        }
+        self.state = State::Bulk { missing, length };
+        Ok(true)
+    }
+
+    fn bulk(&mut self, input: &[u8], missing: usize, length: usize) -> Result<bool, ProtocolError> {
+        let Some(bytes) = input.get(self.at..).and_then(|rest| rest.get(..length + 2)) else { return Ok(false) };
+        if !bytes.ends_with(b"\r\n") {
+            return Err(ProtocolError::InvalidLength);
+        }
+        self.spans.push((self.at, self.at + length));
+        self.at += length + 2;
+        self.state = if missing == 1 { State::Done } else { State::Length { missing: missing - 1 } };
+        Ok(true)
+    }
+}
+
+/// A line that a browser, a proxy or somebody who uses one of them to get here would send: `POST` and `Host:` as Redis has them, and every
+/// other first line of HTTP or of the PROXY protocol.
+fn is_foreign(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let Some(first) = words.next() else { return false };
+    let last = words.next_back().unwrap_or_default();
+    first.eq_ignore_ascii_case(b"post")
+        || first.eq_ignore_ascii_case(b"host:")
+        || last.starts_with(b"HTTP/")
+        || first == b"PROXY" && line.starts_with(b"PROXY TCP")
+        || first == b"PROXY" && line.starts_with(b"PROXY UNKNOWN")
+}
+
+#[cfg(test)]
+impl Parser {
+    /// Spans for which memory is taken.
+    pub(super) fn spans_capacity(&self) -> usize {
+        self.spans.capacity()
+    }
+
+    /// Bytes of words for which memory is taken.
+    pub(super) fn words_capacity(&self) -> usize {
+        self.words.capacity()
+    }
+}

@@ -1,0 +1,195 @@
+//! Servers to talk to, and a plain client.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(dead_code, reason = "each test uses a part of it")]
+
+use sinter_server::command::Server;
+use sinter_server::keyspace::Keyspace;
+use sinter_server::net::{Net, Stopper};
+use sinter_storage::store::{MemoryStore, Store};
+use sinterdb::settings::Settings;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// This server, in a thread of this process.
+pub struct Served {
+    pub address: SocketAddr,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    pub fn start() -> Served {
+        Self::with(Server::default(), Arc::new(MemoryStore::new()))
+    }
+
+    pub fn with(server: Server, store: Arc<dyn Store>) -> Served {
+        let keyspace = Keyspace::open(store, &Settings::default(), 7).unwrap();
+        let net = Net::bind("127.0.0.1:0".parse().unwrap(), keyspace, server).unwrap();
+        let (address, stopper) = (net.address().unwrap(), net.stopper());
+        let thread = std::thread::Builder::new().spawn(move || net.run().unwrap()).unwrap();
+        Served { address, stopper, thread: Some(thread) }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+    }
+}
+
+/// A real Redis, as a process.
+pub struct Real {
+    address: SocketAddr,
+    child: Child,
+}
+
+impl Real {
+    /// `None`: there is none of the version that this server's replies are those of.
+    pub fn start() -> Option<Real> {
+        let version = Command::new("redis-server").arg("--version").output().ok()?;
+        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
+            return None;
+        }
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new("redis-server")
+            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let real = Real { address, child };
+        for _ in 0..200 {
+            if TcpStream::connect(address).is_ok() {
+                return Some(real);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not listen");
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A reply as it came.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reply {
+    /// The bytes of a reply that is not made of others, without the end of the line.
+    One(Vec<u8>),
+    /// The mark and the members.
+    Many(u8, Vec<Reply>),
+}
+
+impl std::fmt::Display for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reply::One(bytes) => write!(f, "{}", bytes.escape_ascii()),
+            Reply::Many(mark, members) => {
+                write!(f, "{}{}(", char::from(*mark), members.len())?;
+                for member in members {
+                    write!(f, "{member} ")?;
+                }
+                write!(f, ")")
+            }
+        }
+    }
+}
+
+impl Reply {
+    /// With its members in order; pairs stay together.
+    pub fn sorted(self, pairs: bool) -> Reply {
+        match self {
+            Reply::Many(mark, members) if pairs => {
+                let mut pairs: Vec<Vec<Reply>> = members.chunks(2).map(<[Reply]>::to_vec).collect();
+                pairs.sort();
+                Reply::Many(mark, pairs.concat())
+            }
+            Reply::Many(mark, mut members) => {
+                members.sort();
+                Reply::Many(mark, members)
+            }
+            one => one,
+        }
+    }
+}
+
+/// A request.
+pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        let word = word.as_ref();
+        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    request
+}
+
+/// A client that sends requests and reads replies.
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream: BufReader::new(stream) }
+    }
+
+    /// Its writing end, for another thread.
+    pub fn sender(&self) -> TcpStream {
+        self.stream.get_ref().try_clone().unwrap()
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub fn ask(&mut self, words: &[&[u8]]) -> Reply {
+        self.send(&encode(words));
+        self.reply().unwrap()
+    }
+
+    /// The next reply; `None`: the connection was closed.
+    pub fn reply(&mut self) -> Option<Reply> {
+        let mut line = Vec::new();
+        if self.stream.read_until(b'\n', &mut line).is_err() || line.is_empty() {
+            return None;
+        }
+        line.truncate(line.len() - 2);
+        let length = || std::str::from_utf8(&line[1..]).unwrap().parse::<i64>().unwrap();
+        match line[0] {
+            b'$' | b'=' if length() >= 0 => {
+                let mut bytes = vec![0; usize::try_from(length()).unwrap() + 2];
+                self.stream.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                Some(Reply::One([&line[..1], &bytes].concat()))
+            }
+            mark @ (b'*' | b'~' | b'>' | b'%') if length() >= 0 => {
+                let members = length() * if mark == b'%' { 2 } else { 1 };
+                (0..members).map(|_| self.reply()).collect::<Option<Vec<_>>>().map(|members| Reply::Many(mark, members))
+            }
+            _ => Some(Reply::One(line)),
+        }
+    }
+}

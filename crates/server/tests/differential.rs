@@ -1,0 +1,381 @@
+//! The same random commands to this server and to a real `redis-server`: every reply must be the same, byte for byte, in RESP2 and RESP3.
+//!
+//! What Redis leaves open is put in order first: members of sets and fields of hashes come in no order. Needs `redis-server` 7.0 on the
+//! path, and says so where there is none. A failure prints the seed and the last commands.
+
+mod common;
+
+use common::{Client, Real, Reply, Served, encode};
+use std::collections::VecDeque;
+
+/// Commands per protocol.
+const COMMANDS: usize = 100_000;
+/// Most commands that are sent at once: they are one turn here.
+const AT_ONCE: usize = 30;
+/// Commands that are printed with a failure.
+const SHOWN: usize = 12;
+/// Differences after which there is no more to be learned.
+const COMPLAINTS: usize = 12;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % n.max(1)
+    }
+
+    fn of<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        list[self.below(list.len())]
+    }
+}
+
+/// Shapes of commands. A word in small letters that is one of the kinds below stands for a random argument, everything else for itself;
+/// a trailing `?` makes a word optional, `...` repeats what is before it.
+const SHAPES: &[&str] = &[
+    // Strings.
+    "GET k",
+    "SET k v",
+    "SET k v",
+    "SET k n",
+    "SET k v NX",
+    "SET k v XX",
+    "SET k v GET",
+    "SET k v KEEPTTL",
+    "SET k v XX GET",
+    "SET k v EX long",
+    "SET k v PX long KEEPTTL",
+    "SET k v EX e",
+    "SETNX k v",
+    "SETEX k e v",
+    "PSETEX k long v",
+    "GETSET k v",
+    "GETDEL k",
+    "GETEX k",
+    "GETEX k PERSIST",
+    "GETEX k EX long",
+    "MGET k k k",
+    "MSET k v k v",
+    "MSET k v k",
+    "MSETNX k v k n",
+    "APPEND k v",
+    "STRLEN k",
+    "GETRANGE k n n",
+    "SUBSTR k n n",
+    "SETRANGE k small v",
+    "INCR k",
+    "DECR k",
+    "INCRBY k n",
+    "DECRBY k n",
+    "INCRBYFLOAT k f",
+    // Keys.
+    "DEL k",
+    "DEL k k k",
+    "UNLINK k",
+    "EXISTS k k",
+    "TYPE k",
+    "RENAME k k",
+    "RENAMENX k k",
+    "EXPIRE k long",
+    "EXPIRE k e",
+    "PEXPIRE k long GT",
+    "EXPIRE k long LT",
+    "EXPIRE k long NX",
+    "EXPIRE k long XX GT",
+    "EXPIRE k long NX XX",
+    "EXPIRE k x",
+    "PERSIST k",
+    "COPY k k",
+    "COPY k k REPLACE",
+    "COPY k k DB 1",
+    "MOVE k 1",
+    "TOUCH k k",
+    "DBSIZE",
+    "TTL none",
+    "OBJECT REFCOUNT none",
+    "EXPIREAT k 99999999999",
+    "EXPIRETIME none",
+    "PEXPIREAT k 99999999999000",
+    "PEXPIRETIME none",
+    // Hashes.
+    "HSET k m v",
+    "HSET k m v m v",
+    "HSET k m v m",
+    "HMSET k m v",
+    "HSETNX k m v",
+    "HGET k m",
+    "HMGET k m m m",
+    "HDEL k m",
+    "HDEL k m m",
+    "HLEN k",
+    "HSTRLEN k m",
+    "HEXISTS k m",
+    "HGETALL k",
+    "HKEYS k",
+    "HVALS k",
+    "HINCRBY k m n",
+    "HINCRBYFLOAT k m f",
+    "HRANDFIELD none 3",
+    // Lists.
+    "LPUSH k v",
+    "RPUSH k v v v",
+    "LPUSHX k v",
+    "RPUSHX k v",
+    "LPOP k",
+    "RPOP k",
+    "LPOP k small",
+    "RPOP k n",
+    "LLEN k",
+    "LINDEX k n",
+    "LSET k n v",
+    "LRANGE k n n",
+    "LTRIM k n n",
+    "LREM k n v",
+    "LINSERT k BEFORE v v",
+    "LINSERT k AFTER v v",
+    "LINSERT k NEAR v v",
+    "LPOS k v",
+    "LPOS k v RANK n",
+    "LPOS k v COUNT small",
+    "LPOS k v RANK -1 COUNT 2 MAXLEN small",
+    "LMOVE k k LEFT RIGHT",
+    "LMOVE k k RIGHT LEFT",
+    "RPOPLPUSH k k",
+    "LMPOP 2 k k LEFT",
+    "LMPOP 1 k RIGHT COUNT small",
+    "LMPOP n k LEFT",
+    // Sets.
+    "SADD k m",
+    "SADD k m m m",
+    "SREM k m m",
+    "SISMEMBER k m",
+    "SMISMEMBER k m m",
+    "SCARD k",
+    "SMEMBERS k",
+    "SMOVE k k m",
+    "SINTER k k",
+    "SUNION k k k",
+    "SDIFF k k",
+    "SINTERSTORE k k k",
+    "SUNIONSTORE k k k",
+    "SDIFFSTORE k k k",
+    "SINTERCARD 2 k k",
+    "SINTERCARD 2 k k LIMIT small",
+    "SINTERCARD n k",
+    "SPOP none",
+    "SRANDMEMBER none n",
+    // Sorted sets.
+    "ZADD k f m",
+    "ZADD k f m f m f m",
+    "ZADD k NX f m",
+    "ZADD k XX CH f m",
+    "ZADD k GT CH f m",
+    "ZADD k LT f m",
+    "ZADD k INCR f m",
+    "ZADD k XX INCR f m",
+    "ZADD k NX GT f m",
+    "ZADD k f",
+    "ZINCRBY k f m",
+    "ZREM k m m",
+    "ZSCORE k m",
+    "ZMSCORE k m m",
+    "ZCARD k",
+    "ZRANK k m",
+    "ZREVRANK k m",
+    "ZRANGE k n n",
+    "ZRANGE k n n WITHSCORES",
+    "ZRANGE k n n REV WITHSCORES",
+    "ZRANGE k s s BYSCORE",
+    "ZRANGE k s s BYSCORE WITHSCORES LIMIT small small",
+    "ZRANGE k s s BYSCORE REV LIMIT n n",
+    "ZRANGE k n n LIMIT 1 1",
+    "ZREVRANGE k n n WITHSCORES",
+    "ZRANGEBYSCORE k s s",
+    "ZREVRANGEBYSCORE k s s WITHSCORES",
+    "ZRANGEBYLEX lex r r",
+    "ZREVRANGEBYLEX lex r r",
+    "ZRANGE lex r r BYLEX",
+    "ZLEXCOUNT lex r r",
+    "ZREMRANGEBYLEX lex r r",
+    "ZADD lex 0 m 0 m",
+    "ZCOUNT k s s",
+    "ZREMRANGEBYRANK k n n",
+    "ZREMRANGEBYSCORE k s s",
+    "ZPOPMIN k",
+    "ZPOPMAX k small",
+    "ZPOPMIN k n",
+    "ZMPOP 2 k k MIN",
+    "ZMPOP 1 k MAX COUNT small",
+    "ZUNION 2 k k WITHSCORES",
+    "ZINTER 2 k k WITHSCORES",
+    "ZDIFF 2 k k WITHSCORES",
+    "ZUNIONSTORE k 2 k k WEIGHTS f f",
+    "ZINTERSTORE k 2 k k AGGREGATE MAX",
+    "ZDIFFSTORE k 2 k k",
+    "ZUNIONSTORE k 2 k k AGGREGATE MIN",
+    "ZINTERCARD 2 k k",
+    "ZUNION 0 k",
+    "ZRANGESTORE k k n n",
+    "ZRANGESTORE k k s s BYSCORE",
+    // The rest.
+    "PING",
+    "PING x",
+    "ECHO x",
+    "SELECT 0",
+    "SELECT 99",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH k",
+    "UNWATCH",
+    "NOSUCH a b",
+    "GET",
+    "CLIENT SETNAME x",
+    "CLIENT GETNAME",
+    "CLIENT NOSUCH",
+    "CONFIG NOSUCH",
+    "OBJECT NOSUCH",
+    "FLUSHDB x",
+    "SCAN x",
+    "SCAN 0 COUNT 0",
+    "HSCAN none 0",
+    "SSCAN k x",
+    "COMMAND GETKEYS MSET a 1 b 2",
+    "AUTH x",
+    "DISCARD x",
+];
+
+fn argument(kind: &str, random: &mut Random) -> String {
+    match kind {
+        "k" => format!("key{}", random.below(9)),
+        "v" => random.of(&["a", "b", "c", "", "hello world", "10", "3.5", "with \"quotes\""]).into(),
+        "m" => random.of(&["a", "b", "c", "d", "aa", "", "\u{fc}", "1", "2"]).into(),
+        "n" => random.of(&["0", "1", "2", "-1", "-2", "5", "-100", "100", "x", "1.5", "9223372036854775807"]).into(),
+        "small" => random.of(&["0", "1", "2", "3", "7"]).into(),
+        // Nothing ends while the test runs.
+        "e" => random.of(&["0", "-1", "x", "100000", "9223372036854775807"]).into(),
+        "long" => random.of(&["100000000", "200000000"]).into(),
+        "f" => random.of(&["0", "1", "-1", "1.5", "2", "0.1", "3", "-0.25", "1e3", "inf", "-inf", "x", "nan"]).into(),
+        "s" => random.of(&["0", "1", "(1", "-inf", "+inf", "(2", "-1", "1.5", "inf", "x"]).into(),
+        "r" => random.of(&["-", "+", "[a", "(a", "[b", "(c", "[aa", "x"]).into(),
+        word => word.into(),
+    }
+}
+
+fn command(random: &mut Random) -> Vec<String> {
+    random.of(SHAPES).split(' ').map(|word| argument(word, random)).collect()
+}
+
+/// Commands whose replies come in no order.
+fn is_unordered(name: &str) -> bool {
+    ["SMEMBERS", "SINTER", "SUNION", "SDIFF", "HKEYS", "HVALS", "HGETALL"].contains(&name)
+}
+
+/// Puts what has no order in order. In a transaction, each reply is one of the queued commands.
+fn in_order(names: &[String], reply: Reply) -> Reply {
+    match (names, reply) {
+        ([name], reply) if is_unordered(name) => reply.sorted(name == "HGETALL"),
+        ([_], reply) => reply,
+        (queued, Reply::Many(mark, replies)) if queued.len() == replies.len() => {
+            Reply::Many(mark, queued.iter().zip(replies).map(|(name, reply)| in_order(std::slice::from_ref(name), reply)).collect())
+        }
+        (_, reply) => reply,
+    }
+}
+
+/// Sends the same to both and compares.
+struct Pair {
+    ours: Client,
+    theirs: Client,
+    shown: VecDeque<String>,
+    queued: Option<Vec<String>>,
+    complaints: Vec<String>,
+}
+
+impl Pair {
+    /// Sends all at once and compares reply by reply.
+    fn compare_all(&mut self, commands: &[Vec<String>], what: &str) {
+        let requests: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
+        self.ours.send(&requests);
+        self.theirs.send(&requests);
+        let before = self.complaints.len();
+        for command in commands {
+            let (ours, theirs) = (self.ours.reply(), self.theirs.reply());
+            // What comes behind a difference may follow from it.
+            if self.complaints.len() == before {
+                let (Some(ours), Some(theirs)) = (ours, theirs) else { panic!("{what}: {command:?}: a connection was closed") };
+                self.compare(command, (ours, theirs), what);
+            }
+        }
+        if self.complaints.len() > before {
+            // From here on they may differ in what they hold.
+            for client in [&mut self.ours, &mut self.theirs] {
+                client.ask(&[b"DISCARD"]);
+                client.ask(&[b"UNWATCH"]);
+                client.ask(&[b"FLUSHALL"]);
+            }
+            self.queued = None;
+        }
+    }
+
+    fn compare(&mut self, command: &[String], (ours, theirs): (Reply, Reply), what: &str) {
+        self.shown.push_back(format!("{command:?}"));
+        if self.shown.len() > SHOWN {
+            self.shown.pop_front();
+        }
+        let name = command[0].clone();
+        let names = match &mut self.queued {
+            Some(queued) if name == "EXEC" => std::mem::take(queued),
+            _ => vec![name.clone()],
+        };
+        let is_queued = matches!(&theirs, Reply::One(text) if text == b"+QUEUED");
+        let (ours, theirs) = (in_order(&names, ours), in_order(&names, theirs));
+        if ours != theirs {
+            let before = self.shown.iter().cloned().collect::<Vec<_>>().join("\n  ");
+            self.complaints.push(format!("{what}\n  {before}\nours:   {ours}\ntheirs: {theirs}"));
+            return;
+        }
+        let ends = name == "EXEC" || name == "DISCARD" && command.len() == 1;
+        match &mut self.queued {
+            _ if ends => self.queued = None,
+            Some(queued) if is_queued => queued.push(name),
+            None if name == "MULTI" => self.queued = Some(Vec::new()),
+            _ => {}
+        }
+    }
+}
+
+fn run(protocol: &str, seed: u64) {
+    let Some(real) = Real::start() else {
+        eprintln!("skipped: there is no redis-server 7.0 here to compare with");
+        return;
+    };
+    let served = Served::start();
+    let mut pair = Pair { ours: served.client(), theirs: real.client(), shown: VecDeque::new(), queued: None, complaints: Vec::new() };
+    for client in [&mut pair.ours, &mut pair.theirs] {
+        client.ask(&[b"HELLO", protocol.as_bytes()]);
+    }
+    let mut random = Random(seed);
+    let (mut sent, mut since_clearing) = (0, 0);
+    while sent < COMMANDS && pair.complaints.len() < COMPLAINTS {
+        let mut commands: Vec<Vec<String>> = (0..=random.below(AT_ONCE)).map(|_| command(&mut random)).collect();
+        if since_clearing > 500 {
+            since_clearing = 0;
+            commands.extend(["DISCARD", "DBSIZE", "FLUSHALL"].map(|line| vec![line.to_owned()]));
+        }
+        pair.compare_all(&commands, &format!("RESP{protocol}, seed {seed}, commands from {sent}"));
+        sent += commands.len();
+        since_clearing += commands.len();
+    }
+    assert!(pair.complaints.is_empty(), "{} differences:\n\n{}", pair.complaints.len(), pair.complaints.join("\n\n"));
+}
+
+#[test]
+fn replies_are_those_of_redis_in_resp2() {
+    run("2", 1);
+}
+
+#[test]
+fn replies_are_those_of_redis_in_resp3() {
+    run("3", 2);
+}
