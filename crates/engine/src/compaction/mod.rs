@@ -30,6 +30,7 @@ mod universal;
 
 pub use manual::{ManualRange, manual, manual_up_to};
 pub use placing::{Hot, Span, Young};
+pub use sinking::REST_SECONDS;
 
 use crate::key::Seq;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
@@ -60,6 +61,10 @@ pub struct PickEnv<'a> {
     pub loading: bool,
     /// What is too young for the last level; `None`: age does not place data.
     pub young: Option<Young>,
+    /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
+    pub two_media: bool,
+    /// Up to this number all was surely written [`REST_SECONDS`] ago or earlier; 0: not known of any.
+    pub rested: Seq,
 }
 
 impl PickEnv<'_> {

@@ -7,8 +7,8 @@
 //!    both would, the table goes that rewrites least per ripe byte. So dead data is bounded as in a tree without placement, and so is old
 //!    data above.
 //! 2. A table with nothing young in it goes if that rewrites no more than it moves, and for nothing if it can move: data in order of time.
-//! 3. When all data above the last level is old and nothing was flushed for ten minutes, it all goes down level by level, where a step is
-//!    no larger than a compaction may be.
+//! 3. When all data above the last level is old and was written ten minutes ago or earlier, it all goes down level by level, where a step
+//!    is no larger than a compaction may be. Values with times of their own say by their numbers when they were written.
 //!
 //! What sank, or was settled, is not ripe again, so none of this repeats without new data or time to pass.
 
@@ -19,8 +19,8 @@ use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
 
-/// A tree that was not written to for so long is at rest.
-const REST_SECONDS: u64 = 600;
+/// A tree that was not written to for so many seconds is at rest.
+pub const REST_SECONDS: u64 = 600;
 
 /// The level above the last, if it is one run that gives to it.
 fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &'a Run)> {
@@ -82,8 +82,7 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let young = env.young()?;
     let above = &version.levels[..version.levels.len() - 1];
     let tables = || above.iter().flatten().flat_map(|run| &run.tables);
-    let newest = tables().map(|t| t.newest_time).max()?;
-    if newest.saturating_add(REST_SECONDS) > env.now || !tables().all(|t| young.is_old(t)) {
+    if !tables().all(|t| young.is_old(t) && is_rested(env, t)) {
         return None;
     }
     let is_light = |choice: &Choice| !matches!(choice, Choice::Merge(plan) if plan.bytes() > env.settings.max_compaction_bytes);
@@ -94,6 +93,11 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
             idle.into_iter().find_map(|i| push_from(version, env, (level, run), i, Reason::Age).filter(is_light))
         })
     })
+}
+
+/// Nothing in the table was written lately. What carries times of its own may have been, whatever these are.
+pub fn is_rested(env: &PickEnv<'_>, table: &TableInfo) -> bool {
+    table.max_seq <= env.rested || (table.timed.is_none() && table.newest_time.saturating_add(REST_SECONDS) <= env.now)
 }
 
 /// A table of the level above the last has something to give to that one.

@@ -7,8 +7,14 @@
 //! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level
 //! with it that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait
 //! on the levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
+//!
+//! That is worth its bytes where it frees a faster medium ([`PickEnv::two_media`]). On one medium old data is in nobody's way: it sinks
+//! with merges of everything, and what such a merge left on the last two levels counts as the one run that it would be without placement.
+//! So the same merges are made as without it. What one left above also moves down once it is old as a whole, and everything that is old
+//! sinks when nothing was written for a while.
 
 use super::placing::{Young, unsettled};
+use super::sinking::is_rested;
 use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, plan};
 use crate::manifest::{Run, Version};
 use crate::settings::FamilySettings;
@@ -18,9 +24,11 @@ use std::ops::Range;
 /// The universal style.
 pub struct Universal;
 
-/// Data sinks once one byte in so many of those that are merged for it is old: so each is rewritten at most so often on its way.
+/// Data sinks to another medium once one byte in so many of those that are merged for it is old: so each is rewritten at most so often on
+/// its way.
 const SINKS_FROM: u64 = 4;
 
+#[derive(Clone, Copy)]
 struct Sorted<'a> {
     level: usize,
     run: &'a Run,
@@ -30,10 +38,21 @@ struct Sorted<'a> {
     busy: bool,
 }
 
+impl Sorted<'_> {
+    /// A merge of everything left it on this level: it hides next to nothing.
+    fn is_left(&self, level: usize) -> bool {
+        self.level == level && self.unsettled <= self.bytes / 2
+    }
+}
+
 /// How the runs are divided between what is above the last two levels and these.
 struct Shape {
     /// Runs above the last level; without placement by age all runs.
     above: usize,
+    /// Those of them that are merged with their like.
+    alike: usize,
+    /// What is left is merged with its like, too, as if it were one run.
+    joins: bool,
     /// What counts against the trigger. The last two levels count as one run: they are what the others are merged into.
     runs: usize,
     /// The same without runs that a job works on.
@@ -46,17 +65,18 @@ impl Picker for Universal {
             return choice;
         }
         let runs = sorted_runs(version, env);
-        let shape = Shape::of(&runs, version.levels.len(), env.settings);
+        let shape = Shape::of(&runs, version.levels.len(), env);
         let is_due = shape.runs >= env.settings.level0_file_num_compaction_trigger.max(2);
-        let above = &runs[..shape.above];
+        let alike = shape.alike(&runs);
+        let whole = |(group, reason): (Range<usize>, Reason)| (shape.whole(group, runs.len()), reason);
         let try_group = |group: Option<(Range<usize>, Reason)>| {
             group.and_then(|(group, reason)| merge(version, env, &runs, group, reason)).map(Choice::Merge)
         };
         let if_due = |group: &dyn Fn() -> Option<(Range<usize>, Reason)>| is_due.then(group).and_then(try_group);
         if_due(&|| space_amplification(&runs, env.settings))
             .or_else(|| sink(version, env, &runs, shape.above))
-            .or_else(|| if_due(&|| size_ratio(above, env.settings)))
-            .or_else(|| if_due(&|| run_count(above, shape.idle, env.settings)))
+            .or_else(|| if_due(&|| size_ratio(&alike, env.settings).map(whole)))
+            .or_else(|| if_due(&|| run_count(&alike, shape.idle, env.settings).map(whole)))
             .or_else(|| push_expired(version, env, &runs))
             .or_else(|| aging::rewrite_tombstones(version, env))
             .unwrap_or(Choice::Nothing)
@@ -80,15 +100,34 @@ fn bottom(levels: usize, settings: &FamilySettings) -> usize {
 }
 
 impl Shape {
-    fn of(runs: &[Sorted<'_>], levels: usize, settings: &FamilySettings) -> Shape {
-        let bottom = bottom(levels, settings);
-        let (upper, lower) = runs.split_at(runs.iter().position(|r| r.level >= bottom).unwrap_or(runs.len()));
+    fn of(runs: &[Sorted<'_>], levels: usize, env: &PickEnv<'_>) -> Shape {
+        let bottom = bottom(levels, env.settings);
+        let first = |level: usize| runs.iter().position(|r| r.level >= level).unwrap_or(runs.len());
+        let (upper, above) = (first(bottom), first(bottom + 1));
+        let joins = bottom < levels && !env.two_media;
+        let alike = if joins && runs[..above].last().is_some_and(|r| r.is_left(bottom)) { above - 1 } else { above };
+        let end = if joins { alike } else { upper };
+        let (newer, older) = runs.split_at(end);
         let idle = |runs: &[Sorted<'_>]| runs.iter().filter(|r| !r.busy).count();
-        Shape {
-            above: upper.len() + lower.iter().filter(|r| r.level == bottom).count(),
-            runs: upper.len() + usize::from(!lower.is_empty()),
-            idle: idle(upper) + idle(lower).min(1),
-        }
+        Shape { above, alike, joins, runs: newer.len() + usize::from(!older.is_empty()), idle: idle(newer) + idle(older).min(1) }
+    }
+
+    /// What is merged with its like, newest first.
+    fn alike<'a>(&self, runs: &[Sorted<'a>]) -> Vec<Sorted<'a>> {
+        let (newer, older) = runs.split_at(self.alike);
+        let sum = |of: fn(&Sorted<'_>) -> u64| older.iter().map(of).sum::<u64>();
+        let older = older.first().filter(|_| self.joins).map(|first| Sorted {
+            bytes: sum(|r| r.bytes),
+            unsettled: sum(|r| r.unsettled),
+            busy: older.iter().any(|r| r.busy),
+            ..*first
+        });
+        newer.iter().copied().chain(older).collect()
+    }
+
+    /// A group of these among all runs.
+    fn whole(&self, group: Range<usize>, runs: usize) -> Range<usize> {
+        group.start..if group.end > self.alike { runs } else { group.end }
     }
 }
 
@@ -137,24 +176,15 @@ fn run_count(runs: &[Sorted<'_>], idle: usize, settings: &FamilySettings) -> Opt
 /// that are not larger. What is young in them stays above.
 fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize) -> Option<Choice> {
     let young: Young = env.young()?;
-    let idle = runs[..above].iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
-    let due = |r: &Sorted<'_>| r.run.tables.iter().map(|t| young.due(t)).sum::<u64>();
-    let (mut start, mut old, mut bytes, mut best) = (above, 0u64, 0u64, None);
-    while start > idle {
-        start -= 1;
-        let of_run = due(&runs[start]);
-        (old, bytes) = (old.saturating_add(of_run), bytes.saturating_add(runs[start].bytes));
-        if of_run > 0 && u128::from(old) * u128::from(SINKS_FROM) >= u128::from(bytes) {
-            best = Some((start, bytes));
-        }
-    }
-    let (start, mut bytes) = best?;
+    let last = version.levels.len() - 1;
+    let (start, may_merge) =
+        if env.two_media { (ripe(&runs[..above], &young)?, true) } else { unhurried(&runs[..above], &young, env, last)? };
+    let mut bytes: u64 = runs[start..above].iter().map(|r| r.bytes).sum();
     let mut end = above;
-    while let Some(next) = runs.get(end).filter(|r| !r.busy && is_similar(bytes, r.bytes, env.settings)) {
+    while let Some(next) = runs.get(end).filter(|r| may_merge && !r.busy && is_similar(bytes, r.bytes, env.settings)) {
         bytes = bytes.saturating_add(next.bytes);
         end += 1;
     }
-    let last = version.levels.len() - 1;
     let number = match (runs.get(end), &runs[above..end]) {
         (None, _) => 0,
         (Some(_), [.., oldest]) => oldest.run.number,
@@ -163,7 +193,32 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
     let plan = merge_to(version, env, (runs, start..end), Reason::Age, (last, number))?;
     let is_free =
         start + 1 == end && plan.hot.is_none() && env.settings.compression_at(runs[start].level) == env.settings.compression_at(last);
-    Some(if is_free { Choice::Move(plan) } else { Choice::Merge(plan) })
+    if is_free { Some(Choice::Move(plan)) } else { may_merge.then_some(Choice::Merge(plan)) }
+}
+
+/// The newest run of those that sink to another medium.
+fn ripe(runs: &[Sorted<'_>], young: &Young) -> Option<usize> {
+    let idle = runs.iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
+    let (mut old, mut bytes, mut newest) = (0u64, 0u64, None);
+    for (i, run) in runs.iter().enumerate().skip(idle).rev() {
+        let due = run.run.tables.iter().map(|t| young.due(t)).sum::<u64>();
+        (old, bytes) = (old.saturating_add(due), bytes.saturating_add(run.bytes));
+        if due > 0 && u128::from(old) * u128::from(SINKS_FROM) >= u128::from(bytes) {
+            newest = Some(i);
+        }
+    }
+    newest
+}
+
+/// The same on one medium, and whether they may be merged: all of them, if all is old and nothing was written lately; else what a merge of
+/// everything left, once it is old as a whole and can move.
+fn unhurried(runs: &[Sorted<'_>], young: &Young, env: &PickEnv<'_>, last: usize) -> Option<(usize, bool)> {
+    let is_old = |r: &Sorted<'_>| !r.busy && r.run.tables.iter().all(|t| young.is_old(t));
+    let is_rested = |r: &Sorted<'_>| r.run.tables.iter().all(|t| is_rested(env, t));
+    if !runs.is_empty() && runs.iter().all(|r| is_old(r) && is_rested(r)) {
+        return Some((0, true));
+    }
+    runs.last().filter(|r| r.is_left(last - 1) && is_old(r)).map(|_| (runs.len() - 1, false))
 }
 
 fn newest_group(runs: &[Sorted<'_>], least: usize, most: usize, joins: impl Fn(u64, u64) -> bool) -> Option<Range<usize>> {

@@ -9,7 +9,7 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{self, Choice, Hot, PickEnv, Plan, Young};
+use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Young};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -149,7 +149,17 @@ impl Inner {
             newest_snapshot: snapshots.iter().nth_back(1).copied(),
             loading: self.is_loading(shared, core),
             young: self.young(shared, core, &settings),
+            two_media: self.has_two_media(&settings),
+            rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
+    }
+
+    /// What is old belongs on another tier than what is young.
+    fn has_two_media(&self, settings: &FamilySettings) -> bool {
+        let (Some(tiers), Some(last)) = (&self.media.tiers, settings.num_levels.checked_sub(1)) else { return false };
+        let now = self.clock.unix_seconds();
+        let serving = |level, written| tiers.serving(settings.temperature_of(level, written, settings.default_write_temperature, now));
+        serving(last, 1) != serving(last.saturating_sub(1), now)
     }
 
     /// What is too young for a family's last level.

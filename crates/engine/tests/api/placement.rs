@@ -220,6 +220,22 @@ fn old_data_sinks_by_itself_when_nobody_writes() {
     }
 }
 
+/// Values that are old when they are put are no sign that nobody writes.
+#[test]
+fn a_backfill_of_old_values_is_not_taken_for_rest() {
+    let world = World::new(aged(Style::Leveled, 1000));
+    (0..100).for_each(|n| world.db.put_at(&key(n), &noise(n, 100), START - 5000).unwrap());
+    world.db.flush().unwrap();
+    let after = |seconds| {
+        world.clock.advance_to(START + seconds);
+        world.db.wait_for_compactions().unwrap();
+        world.levels()
+    };
+    assert_eq!(after(300), [100, 0, 0, 0], "more may come");
+    assert_eq!(after(700), [0, 0, 0, 100]);
+    (0..100).for_each(|n| world.check(n, 0));
+}
+
 #[test]
 fn the_age_changes_while_open_and_survives_reopening() {
     for style in STYLES {

@@ -1,6 +1,8 @@
-//! The engine finds the age up to which data stays above the last level: study 2's workloads in small, on a clock that writes move.
+//! The engine finds the age up to which data stays above the last level, which lies on a tier: study 2's workloads in small, on a clock
+//! that writes move.
 
 use super::*;
+use sinter_storage::store::Temperature;
 use sinterdb::ledger::Ticker;
 use sinterdb::settings::{Preclude, Style, TierBudget};
 
@@ -41,13 +43,30 @@ impl Zipf {
     }
 }
 
+/// Where a database lies.
+struct Stores {
+    fast: Arc<MemoryStore>,
+    slow: Arc<MemoryStore>,
+}
+
+impl Stores {
+    fn new() -> Self {
+        Stores { fast: memory(), slow: memory() }
+    }
+
+    fn open(&self, builder: Builder, clock: &Arc<ManualClock>) -> Db {
+        let builder = builder.settings(inline()).clock(clock.clone());
+        try_open(&self.fast, builder.tier_store(Temperature::Cold, self.slow.clone())).unwrap()
+    }
+}
+
 struct Run {
     db: Db,
     clock: Arc<ManualClock>,
 }
 
 impl Run {
-    fn new(store: &Arc<MemoryStore>, preclude: Preclude, style: Style) -> Self {
+    fn new(stores: &Stores, preclude: Preclude, style: Style) -> Self {
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(1_700_000_000);
         let settings = FamilySettings {
@@ -55,11 +74,11 @@ impl Run {
             preclude_last_level_data_seconds: preclude,
             preserve_internal_time_seconds: 120,
             fast_tier_budget: TierBudget::Percent(25.0),
+            last_level_temperature: Temperature::Cold,
             num_levels: 4,
             ..small()
         };
-        let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
-        Run { db: try_open(store, builder).unwrap(), clock }
+        Run { db: stores.open(builder().family("default", settings), &clock), clock }
     }
 
     /// The share of bytes above the last level.
@@ -89,7 +108,7 @@ struct Outcome {
 }
 
 fn study(alpha: f64, preclude: Preclude, style: Style) -> Outcome {
-    let run = Run::new(&memory(), preclude, style);
+    let run = Run::new(&Stores::new(), preclude, style);
     let mut zipf = Zipf::new(alpha);
     let (mut before, mut bytes, mut samples) = ([0; 2], 0.0, 0.0);
     for n in 1..=WRITES {
@@ -131,8 +150,8 @@ fn the_engines_age_is_as_good_as_the_best_by_hand_that_takes_no_more_room() {
 #[test]
 fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
     for style in [Style::Universal, Style::Leveled] {
-        let store = memory();
-        let run = Run::new(&store, Preclude::Seconds(0), style);
+        let stores = Stores::new();
+        let run = Run::new(&stores, Preclude::Seconds(0), style);
         (0..KEYS).for_each(|n| run.db.put(&key(n * 1013 % KEYS), &noise(n, 100)).unwrap());
         let merged = |run: &Run| {
             run.db.compact_range(&run.db.default_family(), None, None).unwrap();
@@ -146,7 +165,7 @@ fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
         let switched_on = merged(&run);
         let Run { db, clock } = run;
         db.close().unwrap();
-        let db = try_open(&store, builder().settings(inline()).clock(clock.clone())).unwrap();
+        let db = stores.open(builder(), &clock);
         let reopened = merged(&Run { db, clock });
         let budget = 0.15..0.35;
         assert!(budget.contains(&switched_on) && budget.contains(&reopened), "{style:?}: {switched_on:.2}, {reopened:.2} of the data");
@@ -157,7 +176,7 @@ fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
 #[test]
 fn data_from_before_is_not_fetched_up() {
     for style in [Style::Universal, Style::Leveled] {
-        let run = Run::new(&memory(), Preclude::Seconds(0), style);
+        let run = Run::new(&Stores::new(), Preclude::Seconds(0), style);
         let change = |change: &dyn Fn(&mut FamilySettings)| {
             let family = run.db.default_family();
             let mut settings = run.db.family_settings(&family).unwrap();
@@ -181,9 +200,9 @@ fn data_from_before_is_not_fetched_up() {
 /// Whoever only reads chooses nothing, and knows no better than the tables.
 #[test]
 fn a_reader_tells_what_the_writer_chose() {
-    let store = memory();
-    let run = Run::new(&store, Preclude::Auto, Style::Universal);
-    let reader = || try_open(&store, builder().read_only()).unwrap();
+    let stores = Stores::new();
+    let run = Run::new(&stores, Preclude::Auto, Style::Universal);
+    let reader = || try_open(&stores.fast, builder().read_only().tier_store(Temperature::Cold, stores.slow.clone())).unwrap();
     let told = |db: &Db| db.property(&db.default_family(), "sinterdb.tiering").unwrap();
     let nothing = told(&reader());
     assert!(nothing.starts_with("auto: no table says"), "{nothing}");

@@ -157,6 +157,8 @@ impl Tree {
             newest_snapshot: None,
             loading,
             young: None,
+            two_media: false,
+            rested: 0,
         };
         f(&self.version, &env)
     }

@@ -27,6 +27,8 @@ struct State {
     newest_snapshot: Option<u64>,
     loading: bool,
     young: Option<Young>,
+    two_media: bool,
+    rested: u64,
     next_number: u64,
 }
 
@@ -44,6 +46,8 @@ impl State {
             newest_snapshot: None,
             loading: false,
             young: None,
+            two_media: true,
+            rested: 0,
             next_number: 900,
         }
     }
@@ -59,6 +63,8 @@ impl State {
             newest_snapshot: self.newest_snapshot,
             loading: self.loading,
             young: self.young,
+            two_media: self.two_media,
+            rested: self.rested,
         }
     }
 
@@ -74,6 +80,8 @@ impl State {
                 ("snapshot", v) => self.oldest_snapshot = number(v),
                 ("newest-snapshot", v) => self.newest_snapshot = Some(number(v)),
                 ("loading", v) => self.loading = v == "true",
+                ("media", v) => self.two_media = number(v) > 1,
+                ("rested", v) => self.rested = number(v),
                 ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
                 ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),
                 other => panic!("env {other:?}"),

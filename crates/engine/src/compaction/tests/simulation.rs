@@ -1,7 +1,7 @@
 //! Trees under random work: flushes, several jobs at once that end in any order or meet damage, changes of style and requests by hand.
 //! Tables carry the versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
 
-use super::super::{Choice, ManualRange, PickEnv, Plan, Young, check_plan, check_shape, manual, picker, placing};
+use super::super::{Choice, ManualRange, PickEnv, Plan, REST_SECONDS, Young, check_plan, check_shape, manual, picker, placing};
 use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::settings::{FamilySettings, Preclude, Style};
@@ -52,6 +52,8 @@ struct World {
     times: Vec<u64>,
     /// Every third entry goes by a time of its own.
     timed: bool,
+    /// The last level lies on another medium than the others.
+    two_media: bool,
     cursor: u32,
     merges: u64,
     moves: u64,
@@ -94,6 +96,7 @@ impl World {
             idle_seconds: 0,
             times: vec![0],
             timed: false,
+            two_media: true,
             cursor: 0,
             merges: 0,
             moves: 0,
@@ -114,8 +117,13 @@ impl World {
     fn young(&self) -> Option<Young> {
         let Preclude::Seconds(age) = self.settings.preclude_last_level_data_seconds else { return None };
         let since = self.now().saturating_sub(age);
-        let after = self.times.partition_point(|time| *time <= since) as u64 - 1;
+        let after = self.written_by(since);
         self.settings.places_by_age().then_some(Young { after, since })
+    }
+
+    /// The newest number that was written by then.
+    fn written_by(&self, time: u64) -> u64 {
+        self.times.partition_point(|written| *written <= time) as u64 - 1
     }
 
     /// The time that an entry goes by instead of its number: long ago, never, about then.
@@ -197,6 +205,8 @@ impl World {
             newest_snapshot: None,
             loading: self.loading,
             young: self.young(),
+            two_media: self.two_media,
+            rested: self.written_by(self.now().saturating_sub(REST_SECONDS)),
         };
         f(&env)
     }
@@ -444,6 +454,7 @@ fn trees_that_place_by_age_stay_sound() {
         let style = if seed % 2 == 0 { Style::Leveled } else { Style::Universal };
         let mut world = World::new(seed, style, seed % 4 < 2);
         world.preclude([20, 300, 3000][seed as usize / 2 % 3]);
+        world.two_media = seed % 5 > 1;
         if seed > 411 {
             world.most_damaged = 2;
             live(&mut world, false);
@@ -494,9 +505,10 @@ struct Past {
     written: f64,
 }
 
-fn past(seed: u64, style: Style, preclude: u64, overwrites: bool) -> Past {
+fn past(seed: u64, style: Style, preclude: u64, overwrites: bool, two_media: bool) -> Past {
     let mut world = World::new(seed, style, true);
     world.preclude(preclude);
+    world.two_media = two_media;
     let (mut past, mut flushed, mut sum) = (Past::default(), 0, 0.0);
     for step in 0..900 {
         if overwrites {
@@ -529,15 +541,29 @@ fn a_long_past_stays_within_its_budgets() {
     for (n, style) in [Style::Leveled, Style::Universal, Style::Leveled, Style::Universal].into_iter().enumerate() {
         let overwrites = n > 1;
         let seed = 500 + n as u64;
-        let plain = past(seed, style, 0, overwrites);
+        let plain = past(seed, style, 0, overwrites, true);
         for preclude in [50, 400, 2000, 1_000_000] {
-            let placed = past(seed, style, preclude, overwrites);
+            let placed = past(seed, style, preclude, overwrites, true);
             println!("{style:?} {preclude} overwrites {overwrites}: {placed:?} {plain:?}");
             // Universal: 200 % above the oldest run, and what was just flushed.
             let most = if style == Style::Leveled { 1.15 * plain.space.0 } else { 3.2 };
             let is_small = placed.space.0 <= most && placed.space.1 <= 1.1 * plain.space.1;
             assert!(is_small && placed.written <= 1.4 * plain.written, "{style:?} {preclude}: {placed:?} {plain:?}");
             assert!(placed.above <= if preclude < 100 { 3.5 } else { 2.0 }, "{style:?} {preclude}: {placed:?}");
+        }
+    }
+}
+
+/// On one medium nobody waits for the room that old data takes: it sinks with merges that are made without placement, too.
+#[test]
+fn on_one_medium_placement_writes_as_much_as_is_written_without_it() {
+    for (seed, overwrites) in [(510, false), (511, true)] {
+        let plain = past(seed, Style::Universal, 0, overwrites, false);
+        for preclude in [50, 400, 2000] {
+            let placed = past(seed, Style::Universal, preclude, overwrites, false);
+            println!("{preclude} overwrites {overwrites}: {placed:?} {plain:?}");
+            assert!(placed.written <= 1.02 * plain.written, "{preclude}: {placed:?} {plain:?}");
+            assert!(placed.space.0 <= 1.02 * plain.space.0, "{preclude}: {placed:?} {plain:?}");
         }
     }
 }
