@@ -200,9 +200,9 @@ fn data_from_before_is_not_fetched_up() {
 /// Whoever only reads chooses nothing, and knows no better than the tables.
 #[test]
 fn a_reader_tells_what_the_writer_chose() {
-    let store = memory();
-    let run = Run::new(&store, Preclude::Auto, Style::Universal);
-    let reader = || try_open(&store, builder().read_only()).unwrap();
+    let stores = Stores::new();
+    let run = Run::new(&stores, Preclude::Auto, Style::Universal);
+    let reader = || try_open(&stores.fast, builder().read_only().tier_store(Temperature::Cold, stores.slow.clone())).unwrap();
     let told = |db: &Db| db.property(&db.default_family(), "sinterdb.tiering").unwrap();
     let nothing = told(&reader());
     assert!(nothing.starts_with("auto: no table says"), "{nothing}");
