@@ -47,7 +47,7 @@ fn value(write: u64) -> Vec<u8> {
 fn moment(db: &Db) -> Result<u64, String> {
     let mut found = Vec::new();
     for number in 0..KEYS {
-        let got = db.get(&db.default_family(), &key(number)).map_err(|error| format!("key {number}: {error}"))?;
+        let got = db.get(&key(number)).map_err(|error| format!("key {number}: {error}"))?;
         if let Some(bytes) = got {
             let write: u64 = std::str::from_utf8(&bytes[..6]).ok().and_then(|text| text.parse().ok()).ok_or("a value of no write")?;
             found.push((write, bytes));

@@ -6,3 +6,4 @@ mod damage;
 mod files;
 mod space;
 mod support;
+mod tree;

@@ -373,3 +373,6 @@ impl DataHead {
         Some((DataHead { file, offset: from.u64()?, synced: from.u64()?, length }, check))
     }
 }
+
+#[cfg(test)]
+mod tests;
