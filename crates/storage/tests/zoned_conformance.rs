@@ -281,7 +281,7 @@ fn the_block_device_is_the_emulator() {
     println!("{device:?}");
     let _lock = device.lock().unwrap();
     let (emulator, capacity) = emulated(&device);
-    compare(&device.geometry().clone(), capacity, &mut Device(&device), &mut Device(&emulator), 1, 1500);
+    compare(&device.geometry().clone(), capacity, &mut Device(&device), &mut Device(&emulator), 1, 800);
 }
 
 /// By the drive's own statuses, and with real appends. Leaves all zones empty: the kernel knows nothing of what happened.
@@ -292,7 +292,7 @@ fn the_nvme_drive_is_the_emulator() {
     println!("{device:?}");
     let _lock = device.lock().unwrap();
     let (emulator, capacity) = emulated(&device);
-    compare(&device.geometry().clone(), capacity, &mut Device(&device), &mut Device(&emulator), 1, 1500);
+    compare(&device.geometry().clone(), capacity, &mut Device(&device), &mut Device(&emulator), 1, 800);
     // Past the last zone, which is the end of the drive.
     let geometry = device.geometry();
     let last = geometry.zones - 1;
