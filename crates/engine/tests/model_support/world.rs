@@ -502,6 +502,11 @@ impl World {
                 drop(db);
                 self.medium = Medium::Tiers(Arc::new(images.0), Arc::new(images.1));
             }
+            (Medium::Zones(drive), Some(seed)) => {
+                let image = drive.crash_with(seed).unwrap();
+                drop(db);
+                self.medium = Medium::Zones(Arc::new(image));
+            }
             (Medium::Directory(_), Some(_)) => drop(db),
             (_, None) => db.close().map_err(failed("close"))?,
         }

@@ -27,7 +27,7 @@ fn options() -> Options {
 /// So small that logs, flushes and compactions go through many zones, and some come around again.
 fn drive() -> Arc<Emulator> {
     let geometry = Geometry { block: 512, zones: 64, zone_size: 16 << 10, max_open: Some(10), max_active: Some(10), conventional: 0 };
-    Arc::new(Emulator::memory(geometry, 14 << 10).unwrap())
+    Arc::new(Emulator::memory(geometry, 14 << 10).expect("a sound geometry"))
 }
 
 fn open(store: ZonedStore) -> sinterdb::Result<Db> {
