@@ -271,14 +271,13 @@ fn is_unordered(name: &str) -> bool {
     ["SMEMBERS", "SINTER", "SUNION", "SDIFF", "HKEYS", "HVALS", "HGETALL"].contains(&name)
 }
 
-/// Puts what has no order in order. In a transaction, each reply is one of the queued commands.
-fn in_order(names: &[String], reply: Reply) -> Reply {
-    match (names, reply) {
-        ([name], reply) if is_unordered(name) => reply.sorted(name == "HGETALL"),
-        ([_], reply) => reply,
-        (queued, Reply::Many(mark, replies)) if queued.len() == replies.len() => {
-            Reply::Many(mark, queued.iter().zip(replies).map(|(name, reply)| in_order(std::slice::from_ref(name), reply)).collect())
+/// Puts what has no order in order. Replies to `EXEC` are those of the commands that were `queued`.
+fn in_order(name: &str, queued: Option<&[String]>, reply: Reply) -> Reply {
+    match (queued, reply) {
+        (Some(queued), Reply::Many(mark, replies)) if queued.len() == replies.len() => {
+            Reply::Many(mark, queued.iter().zip(replies).map(|(name, reply)| in_order(name, None, reply)).collect())
         }
+        (_, reply) if is_unordered(name) => reply.sorted(name == "HGETALL"),
         (_, reply) => reply,
     }
 }
@@ -324,12 +323,9 @@ impl Pair {
             self.shown.pop_front();
         }
         let name = command[0].clone();
-        let names = match &mut self.queued {
-            Some(queued) if name == "EXEC" => std::mem::take(queued),
-            _ => vec![name.clone()],
-        };
+        let queued = self.queued.clone().filter(|_| name == "EXEC");
         let is_queued = matches!(&theirs, Reply::One(text) if text == b"+QUEUED");
-        let (ours, theirs) = (in_order(&names, ours), in_order(&names, theirs));
+        let (ours, theirs) = (in_order(&name, queued.as_deref(), ours), in_order(&name, queued.as_deref(), theirs));
         if ours != theirs {
             let before = self.shown.iter().cloned().collect::<Vec<_>>().join("\n  ");
             self.complaints.push(format!("{what}\n  {before}\nours:   {ours}\ntheirs: {theirs}"));

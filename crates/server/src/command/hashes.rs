@@ -4,7 +4,7 @@ use super::arguments::{Rest, count, double, integer, is};
 use super::scan::{self, Request};
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Head, Kind, Member};
+use crate::keyspace::{Head, Kind, Member, check_member};
 use crate::number::{integer_text, parse_integer};
 use crate::resp::{Protocol, Writer};
 use crate::wide::Wide;
@@ -47,6 +47,7 @@ fn set_fields(context: &mut Context, arguments: &[&[u8]]) -> Result<i64, Failure
     if arguments.len() % 2 == 1 {
         return Err(wrong_arity(arguments[0]));
     }
+    arguments[2..].chunks_exact(2).try_for_each(|pair| check_member(pair[0]))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
     let mut new = 0;
     for pair in arguments[2..].chunks_exact(2) {
@@ -126,6 +127,7 @@ fn hlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn hdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    arguments[2..].iter().try_for_each(|field| check_member(field))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
     let mut removed = 0;
     for field in &arguments[2..] {

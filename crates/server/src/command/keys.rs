@@ -3,7 +3,7 @@
 use super::arguments::{Rest, integer, is};
 use super::table::{FAST, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
-use crate::keyspace::{DATABASES, Head, Kind};
+use crate::keyspace::{DATABASES, Head, Kind, check_key};
 use crate::number::parse_integer;
 
 const SAME_OBJECT: Failure = Failure::fixed("ERR source and destination objects are the same");
@@ -45,6 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn del(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    arguments[1..].iter().try_for_each(|key| check_key(key))?;
     let mut removed = 0;
     for key in &arguments[1..] {
         removed += i64::from(context.keyspace.remove(context.session.db, key)?);

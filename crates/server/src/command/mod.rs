@@ -81,7 +81,7 @@ impl Failure {
 
     /// The turn has to be dropped: it is not known what was read.
     pub fn is_engine(&self) -> bool {
-        matches!(self, Failure::Keyspace(keyspace::Error::Engine(_)))
+        matches!(self, Failure::Keyspace(keyspace::Error::Engine(_) | keyspace::Error::Damaged(_)))
     }
 }
 

@@ -5,7 +5,7 @@ use super::hashes::{pick, size};
 use super::scan::{self, Request};
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
-use crate::keyspace::{Head, Kind};
+use crate::keyspace::{Head, Kind, check_member};
 use crate::resp::Writer;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -60,6 +60,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn sadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    arguments[2..].iter().try_for_each(|member| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Set)?;
     let mut added = 0;
     for member in &arguments[2..] {
@@ -73,6 +74,7 @@ fn sadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn srem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    arguments[2..].iter().try_for_each(|member| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Set)?;
     let mut removed = 0;
     for member in &arguments[2..] {

@@ -5,7 +5,7 @@ use super::hashes::{pick, size};
 use super::scan::{self, Request};
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX};
-use crate::keyspace::{Kind, decode_score};
+use crate::keyspace::{Kind, check_member, decode_score};
 use crate::number::format_double;
 use crate::resp::{Protocol, Writer};
 use std::ops::ControlFlow;
@@ -118,6 +118,7 @@ impl Options {
 
 fn add(context: &mut Context, key: &[u8], options: &Options, pairs: &[&[u8]]) -> Outcome {
     let scores: Vec<f64> = pairs.chunks_exact(2).map(|pair| double(pair[0])).collect::<Result<_, _>>()?;
+    pairs.chunks_exact(2).try_for_each(|pair| check_member(pair[1]))?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
     let (mut added, mut changed, mut last) = (0, 0, None);
     for (pair, given) in pairs.chunks_exact(2).zip(scores) {
@@ -150,6 +151,7 @@ fn zincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn zrem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    arguments[2..].iter().try_for_each(|member| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::SortedSet)?;
     let mut removed = 0;
     for member in &arguments[2..] {

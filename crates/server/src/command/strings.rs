@@ -3,7 +3,7 @@
 use super::arguments::{Rest, double, integer, is, span};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::Kind;
+use crate::keyspace::{Kind, check_key};
 use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
@@ -237,6 +237,7 @@ fn mget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn set_pairs(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
+    pairs.chunks_exact(2).try_for_each(|pair| check_key(pair[0]))?;
     for pair in pairs.chunks_exact(2) {
         context.keyspace.set_string(context.session.db, pair[0], pair[1], None)?;
     }

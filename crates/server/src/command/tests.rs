@@ -105,6 +105,24 @@ fn collections() {
     ]);
 }
 
+/// A name that the engine cannot keep stands behind ones that it can.
+#[test]
+fn a_refused_command_leaves_nothing() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    talk.say(&mut session, "SADD s a");
+    talk.say(&mut session, "SET k v");
+    let long = "x".repeat(1 << 20);
+    for line in ["SADD s b", "SADD t b", "SREM s a", "HSET h f v", "ZADD z 1 b 2", "MSET b 1", "DEL k"] {
+        let line = if line.starts_with("HSET") || line.starts_with("MSET") { format!("{line} {long} v") } else { format!("{line} {long}") };
+        let reply = talk.say(&mut session, &line);
+        assert!(reply.starts_with("-ERR a ") && reply.ends_with("is longer than 1 MiB|"), "{reply}");
+    }
+    assert_eq!(talk.say(&mut session, "SMEMBERS s"), "*1|$1|a|");
+    assert_eq!(talk.say(&mut session, "EXISTS k b t h z"), ":1|");
+    assert_eq!(talk.say(&mut session, "DBSIZE"), ":2|");
+}
+
 #[test]
 fn replies_follow_the_protocol() {
     let mut talk = Talk::new();

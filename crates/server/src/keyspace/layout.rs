@@ -64,12 +64,18 @@ pub(super) fn hash(seed: u64, name: &[u8]) -> u64 {
 }
 
 /// Refuses a key that the engine could not keep.
-pub(super) fn check_key(key: &[u8]) -> Result<()> {
+///
+/// # Errors
+/// [`Error::TooLong`].
+pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > NAME_MAX { Err(Error::TooLong("a key")) } else { Ok(()) }
 }
 
-/// Refuses a member, field or element name that the engine could not keep.
-pub(super) fn check_member(member: &[u8]) -> Result<()> {
+/// Refuses a member or field that the engine could not keep. Commands that add many ask for all of them first.
+///
+/// # Errors
+/// [`Error::TooLong`].
+pub fn check_member(member: &[u8]) -> Result<()> {
     if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
 }
 

@@ -4,8 +4,8 @@
 //! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
-//! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. An
-//! [`Error::Engine`] may come in between: then the turn has to be dropped ([`Keyspace::discard`]).
+//! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
+//! [`Error::Damaged`] may come in between: then the turn has to be dropped ([`Keyspace::discard`]).
 //!
 //! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
@@ -25,7 +25,7 @@ mod watch;
 
 pub use entry::{Head, Kind};
 pub use error::{Error, Result};
-pub use layout::DATABASES;
+pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
 pub use sorted::{LexBound, ScoreBound, decode_score};

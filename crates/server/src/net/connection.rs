@@ -9,8 +9,6 @@ use crate::resp::{Limits, Parser, Writer};
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 
-/// Bytes that are read at once: one client's share of a turn.
-const READ: usize = 64 << 10;
 /// Bytes to be sent at which a client's further requests wait.
 const OUTPUT_PAUSE: usize = 1 << 20;
 /// Bytes to be sent at which a client is closed: one reply larger than that.
@@ -99,20 +97,16 @@ impl Connection {
         (self.is_readable || self.has_waiting) && !self.is_paused() && !self.is_ending && !self.is_dead
     }
 
-    /// Reads once.
-    pub fn read(&mut self, server: &mut Server, now: u64) {
-        let from = self.input.len();
-        self.input.resize(from + READ, 0);
-        let result = self.stream.read(&mut self.input[from..]);
-        let bytes = *result.as_ref().unwrap_or(&0);
-        self.input.truncate(from + bytes);
-        match result {
+    /// Reads once, through a buffer that all share.
+    pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) {
+        match self.stream.read(buffer) {
             Ok(0) => self.is_dead = true,
-            Ok(_) => {
+            Ok(bytes) => {
+                self.input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
                 server.statistics.bytes_in += bytes as u64;
                 self.active = now;
                 // A short read has emptied the socket; what comes later is told of.
-                self.is_readable = bytes == READ;
+                self.is_readable = bytes == buffer.len();
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -224,6 +218,16 @@ impl Connection {
         self.sent = 0;
         self.settle();
         self.is_dead |= self.is_ending;
+    }
+
+    /// Gives back memory that an idle client does not need.
+    pub fn rest(&mut self) {
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        if self.output.is_empty() {
+            self.output = Vec::new();
+        }
     }
 
     /// Gives back the memory of what is sent, once that is the larger part.

@@ -35,6 +35,8 @@ const WAKER: Token = Token(1);
 /// Tokens of clients start behind these: session numbers do.
 const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
+/// Bytes that are read at once: one client's share of a turn.
+const READ: usize = 64 << 10;
 /// Bytes of writes at which a turn is committed before it ends.
 const TURN_BYTES: usize = 8 << 20;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
@@ -80,6 +82,8 @@ pub struct Net {
     /// Clients that have something to be handled or sent.
     active: Vec<u64>,
     next_session: u64,
+    /// Where all clients' bytes come in.
+    buffer: Vec<u8>,
     keyspace: Keyspace,
     server: Server,
     stopper: Stopper,
@@ -116,6 +120,7 @@ impl Net {
             connections: HashMap::new(),
             active: Vec::new(),
             next_session: FIRST_SESSION,
+            buffer: vec![0; READ],
             keyspace,
             server,
             stopper: Stopper { waker, stops: Arc::default() },
@@ -200,7 +205,7 @@ impl Net {
     fn serve(&mut self, id: u64, now: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.is_readable && connection.has_work() {
-            connection.read(&mut self.server, now);
+            connection.read(&mut self.buffer, &mut self.server, now);
         }
         if connection.handle(&mut self.keyspace, &mut self.server) == Handled::EngineFailed {
             self.keyspace.discard();
@@ -296,11 +301,17 @@ impl Net {
         self.syncs.set(self.server.configuration.fsync);
         match self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE) {
             Ok(removed) => self.server.statistics.expired += removed as u64,
-            // The reader of such a key is told.
-            Err(_) => self.keyspace.discard(),
+            Err(error) => {
+                self.keyspace.discard();
+                self.refuse_all(&error.to_string());
+            }
         }
         for (id, connection) in &mut self.connections {
-            self.server.update(&connection.session, connection.active);
+            if connection.active.saturating_add(ticking::IDLE_MS) >= now {
+                self.server.update(&connection.session, connection.active);
+            } else {
+                connection.rest();
+            }
             let limit = if connection.session.is_authenticated { self.server.configuration.timeout } else { ticking::GREETING_SECONDS };
             if limit > 0 && now.saturating_sub(connection.active) / 1000 >= limit {
                 connection.is_dead = true;

@@ -14,6 +14,9 @@ pub(super) const EXPIRED_AT_ONCE: usize = 1000;
 /// Seconds in which a client has to authenticate, if it has to.
 pub(super) const GREETING_SECONDS: u64 = 10;
 
+/// Milliseconds after which a client that says nothing needs no memory for more.
+pub(super) const IDLE_MS: u64 = 1000;
+
 /// When the next tick is due.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
