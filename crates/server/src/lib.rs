@@ -1,6 +1,6 @@
 //! A Redis-protocol server on SinterDB.
 //!
-//! From the bottom, each module importing only lower ones (docs/decisions/0025):
+//! From the bottom, each module importing only lower ones (docs/decisions/0020):
 //!
 //! * [`number`]: numbers as Redis reads and writes them
 //! * [`resp`]: requests and replies as bytes

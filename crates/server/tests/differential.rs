@@ -78,10 +78,10 @@ const SHAPES: &[&str] = &[
     "RENAMENX k k",
     "EXPIRE k long",
     "EXPIRE k e",
-    "PEXPIRE k long GT",
-    "EXPIRE k long LT",
+    "PEXPIREAT k at GT",
+    "PEXPIREAT k at LT",
     "EXPIRE k long NX",
-    "EXPIRE k long XX GT",
+    "PEXPIREAT k at XX GT",
     "EXPIRE k long NX XX",
     "EXPIRE k x",
     "PERSIST k",
@@ -254,6 +254,8 @@ fn argument(kind: &str, random: &mut Random) -> String {
         "small" => random.of(&["0", "1", "2", "3", "7"]).into(),
         // Nothing ends while the test runs.
         "e" => random.of(&["0", "-1", "x", "100000", "9223372036854775807"]).into(),
+        // Both servers look at the clock, so what is compared with a deadline must not come from there.
+        "at" => random.of(&["3000000000000", "4000000000000"]).into(),
         "long" => random.of(&["100000000", "200000000"]).into(),
         "f" => random.of(&["0", "1", "-1", "1.5", "2", "0.1", "3", "-0.25", "1e3", "inf", "-inf", "x", "nan"]).into(),
         "s" => random.of(&["0", "1", "(1", "-inf", "+inf", "(2", "-1", "1.5", "inf", "x"]).into(),

@@ -25,16 +25,16 @@ enum Medium {
     /// With a cold tier.
     Tiers(Arc<MemoryStore>, Arc<MemoryStore>),
     Directory(tempfile::TempDir),
-    /// Opened anew with the database.
-    Zones(Arc<Emulator>),
+    /// The volume is opened anew with the database.
+    Zones(Arc<Emulator>, Arc<ZonedStore>),
 }
 
 /// Sixteen megabytes in zones so small that every table lies in several.
-fn drive() -> Arc<Emulator> {
+fn volume() -> Medium {
     let geometry = Geometry { block: 512, zones: 256, zone_size: 64 << 10, max_open: Some(14), max_active: Some(14), conventional: 0 };
     let drive = Arc::new(Emulator::memory(geometry, 60 << 10).unwrap());
-    ZonedStore::format(drive.clone(), VolumeId(*b"a model's volume"), STEPPED).unwrap();
-    drive
+    let store = ZonedStore::format(drive.clone(), VolumeId(*b"a model's volume"), STEPPED).unwrap();
+    Medium::Zones(drive, Arc::new(store))
 }
 
 const STEPPED: Options = Options {
@@ -53,7 +53,7 @@ impl Medium {
             Place::Memory => Medium::Memory(Arc::new(MemoryStore::new())),
             Place::Tiers => Medium::Tiers(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())),
             Place::Directory => Medium::Directory(tempfile::tempdir().unwrap()),
-            Place::Zones => Medium::Zones(drive()),
+            Place::Zones => volume(),
         }
     }
 
@@ -64,11 +64,21 @@ impl Medium {
         }
     }
 
+    /// After the database was closed, or on what a power cut left of the drive.
+    fn reopen_volume(&mut self, crashed: Option<Arc<Emulator>>) {
+        let Medium::Zones(drive, _) = self else { return };
+        let drive = crashed.unwrap_or_else(|| drive.clone());
+        // One volume at a time is open on a drive.
+        drop(std::mem::replace(self, Medium::Memory(Arc::default())));
+        let store = ZonedStore::open(drive.clone(), STEPPED).unwrap();
+        *self = Medium::Zones(drive, Arc::new(store));
+    }
+
     fn primary(&self) -> Arc<dyn Store> {
         match self {
             Medium::Memory(store) | Medium::Tiers(store, _) => store.clone(),
             Medium::Directory(directory) => Arc::new(DirStore::open(directory.path(), true).unwrap()),
-            Medium::Zones(drive) => Arc::new(ZonedStore::open(drive.clone(), STEPPED).unwrap()),
+            Medium::Zones(_, store) => store.clone(),
         }
     }
 }
@@ -502,13 +512,16 @@ impl World {
                 drop(db);
                 self.medium = Medium::Tiers(Arc::new(images.0), Arc::new(images.1));
             }
-            (Medium::Zones(drive), Some(seed)) => {
+            (Medium::Zones(drive, _), Some(seed)) => {
                 let image = drive.crash_with(seed).unwrap();
                 drop(db);
-                self.medium = Medium::Zones(Arc::new(image));
+                self.medium.reopen_volume(Some(Arc::new(image)));
             }
             (Medium::Directory(_), Some(_)) => drop(db),
-            (_, None) => db.close().map_err(failed("close"))?,
+            (_, None) => {
+                db.close().map_err(failed("close"))?;
+                self.medium.reopen_volume(None);
+            }
         }
         let live = self.live().map(|(i, _)| i).collect::<Vec<_>>();
         let db = self.medium.open(builder(&self.clock, live.into_iter())).map_err(failed("reopen"))?;

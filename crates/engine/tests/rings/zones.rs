@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Writes of one run.
-const WRITES: u64 = 900;
+const WRITES: u64 = 1300;
 
 /// Keys among which they go around.
 const KEYS: u64 = 97;

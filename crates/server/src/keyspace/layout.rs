@@ -1,4 +1,4 @@
-//! Which bytes a key, an element and a setting have in the engine (docs/decisions/0025).
+//! Which bytes a key, an element and a setting have in the engine (docs/decisions/0020).
 //!
 //! Family `default` (room [`Room::Keys`]):
 //!

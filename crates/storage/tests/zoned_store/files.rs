@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use sinter_storage::store::zoned::{Allocation, Condition, Reset, ZonedStore};
-use sinter_storage::store::{FileId, Store};
+use sinter_storage::store::{FileId, Store, StoreError};
 use sinter_storage::zoned::{Call, Geometry, ZoneErrorKind, ZoneFault, ZoneState};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ fn a_drive_without_a_volume_says_so() {
     put(&format(&drive, plain()), FileId::table(1), &table_hint(1), 9000);
     let again = format(&drive, plain());
     assert_eq!(again.list().unwrap(), [], "formatting forgets everything");
+    let errors = [ZonedStore::open(device(&drive), plain()), ZonedStore::format(device(&drive), ID, plain())].map(Result::unwrap_err);
+    assert!(errors.iter().all(StoreError::is_locked), "one volume at a time: {errors:?}");
+    drop(again);
     assert_eq!(open(&drive, plain()).id(), ID);
 }
 

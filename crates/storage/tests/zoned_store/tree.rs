@@ -159,7 +159,8 @@ fn table(zones: u32, max_active: Option<u32>, keys: Keys, entries: u32) {
             let name = format!("{:>20} {:>6}", allocation.name(), reset.name());
             match run(stepped(allocation, reset), zones, max_active, keys, entries) {
                 Ok(Outcome { figures, map, share }) => println!(
-                    "{name}: {:4.1} % live, host {:5} KiB, moved {:5}, resets {:4} (full {:4.1} %), {:3} finishes, used {:3} of {:3}, {} fallbacks",
+                    "{name}: {:4.1} % live, host {:5} KiB, moved {:5}, resets {:4} (full {:4.1} %), {:3} finishes, used {:3} of {:3}, {} \
+                     fallbacks",
                     share * 100.0,
                     figures.host_total() >> 10,
                     figures.moved.total() >> 10,

@@ -123,21 +123,40 @@ fn keep(volume: &Volume, stop: &AtomicBool) {
 pub struct ZonedStore {
     volume: Arc<Volume>,
     keeper: Keeper,
+    /// Opening writes: two volumes over one drive would undo each other's metadata. Dropped last.
+    _drive: Box<dyn StoreLock>,
+}
+
+/// A database has the volume.
+#[derive(Debug)]
+struct Claim {
+    claimed: Arc<AtomicBool>,
+}
+
+impl StoreLock for Claim {}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.claimed.store(false, Ordering::Release);
+    }
 }
 
 impl ZonedStore {
     /// Makes an empty volume on a drive and opens it; everything on the drive is lost. `id` is to be random. `Unsupported` if the drive
-    /// has too few zones, or lets too few be active.
+    /// has too few zones, or lets too few be active; locked if its volume is open.
     pub fn format(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
-        Self::start(recover::format(&device, id, options)?)
+        let drive = device.lock()?;
+        Self::start(recover::format(&device, id, options)?, drive)
     }
 
-    /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged.
+    /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged, locked
+    /// ([`StoreError::is_locked`]) if it is open already.
     pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
-        Self::start(recover::open(&device, options)?)
+        let drive = device.lock()?;
+        Self::start(recover::open(&device, options)?, drive)
     }
 
-    fn start(volume: Arc<Volume>) -> Result<Self> {
+    fn start(volume: Arc<Volume>, drive: Box<dyn StoreLock>) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut keeper = Keeper { stop: Arc::clone(&stop), thread: None };
         if volume.options.background {
@@ -146,7 +165,7 @@ impl ZonedStore {
             keeper.thread = Some(thread.map_err(|e| StoreError::store("open", e))?);
             volume.kept.store(true, Ordering::Release);
         }
-        Ok(ZonedStore { volume, keeper })
+        Ok(ZonedStore { volume, keeper, _drive: drive })
     }
 
     /// The identity it was formatted with.
@@ -272,6 +291,10 @@ impl Store for ZonedStore {
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
-        self.volume.device.lock()
+        let claimed = &self.volume.claimed;
+        if claimed.swap(true, Ordering::AcqRel) {
+            return Err(StoreError::store("lock", io::ErrorKind::WouldBlock.into()));
+        }
+        Ok(Box::new(Claim { claimed: Arc::clone(claimed) }))
     }
 }

@@ -275,6 +275,8 @@ pub(super) struct Volume {
     dead: AtomicBool,
     /// A thread resets and collects.
     pub(super) kept: AtomicBool,
+    /// A database has it.
+    pub(super) claimed: Arc<AtomicBool>,
 }
 
 impl Volume {
@@ -306,6 +308,7 @@ impl Volume {
             heads,
             dead: AtomicBool::new(false),
             kept: AtomicBool::new(false),
+            claimed: Arc::default(),
         })
     }
 
