@@ -38,14 +38,14 @@ impl Tree {
         Tree { store, levels, cursors: vec![0; 12], log: None, memtable: BTreeSet::new(), number: 0 }
     }
 
-    fn next(&mut self) -> u64 {
+    fn new_number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
 
     fn put(&mut self, key: u32) -> Result<(), StoreError> {
         if self.log.is_none() {
-            let id = FileId::log(self.next());
+            let id = FileId::log(self.new_number());
             self.log = Some((id, self.store.create(id, &log_hint())?));
         }
         if let Some((_, log)) = &mut self.log {
@@ -67,7 +67,7 @@ impl Tree {
     }
 
     fn write(&mut self, level: usize, keys: Vec<u32>) -> Result<Table, StoreError> {
-        let id = FileId::table(self.next());
+        let id = FileId::table(self.new_number());
         let lifetime = match level {
             0 | 1 => Lifetime::Medium,
             2 => Lifetime::Long,

@@ -6,6 +6,7 @@
 //!
 //! A zone may be written by several files at once. Each takes its turn at the zone's write pointer for one write.
 
+use super::Session;
 use super::allocate::Want;
 use super::figures::Written;
 use super::file::Cell;
@@ -37,6 +38,8 @@ pub(super) struct ZonedAppender {
     moved: bool,
     /// A frame or a padded end, built here.
     buffer: Vec<u8>,
+    /// The volume stays open as long.
+    _session: Arc<Session>,
 }
 
 /// One write that went well.
@@ -50,10 +53,12 @@ struct Placed {
 }
 
 impl ZonedAppender {
-    pub(super) fn new(volume: Arc<Volume>, cell: Arc<Cell>, cause: Cause) -> Self {
+    pub(super) fn new(session: Arc<Session>, cell: Arc<Cell>, cause: Cause) -> Self {
+        let volume = Arc::clone(&session.volume);
         let framed = Cell::framed(cell.id);
         let (ranges, buffer) = (Vec::new(), Vec::new());
-        ZonedAppender { volume, cell, cause, zone: None, framed, failed: false, synced: 0, ranges, moved: true, buffer }
+        let (zone, failed, synced, moved) = (None, false, 0, true);
+        ZonedAppender { volume, cell, cause, zone, framed, failed, synced, ranges, moved, buffer, _session: session }
     }
 
     fn want(&self) -> Want<'_> {

@@ -96,10 +96,33 @@ fn lifetime(id: FileId, hint: &Hint) -> u8 {
     }
 }
 
-/// The thread that resets and collects.
-struct Keeper {
+/// A volume in use: closed when the store and the last of its appenders are gone, in whatever order.
+struct Session {
+    volume: Arc<Volume>,
     stop: Arc<AtomicBool>,
+    /// The thread that resets and collects.
     thread: Option<JoinHandle<()>>,
+    /// Opening writes: two volumes over one drive would undo each other's metadata. Dropped last.
+    _drive: Box<dyn StoreLock>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        {
+            let _state = self.volume.state.lock();
+            self.stop.store(true, Ordering::Release);
+            self.volume.kept.store(false, Ordering::Release);
+        }
+        self.volume.wake();
+        if let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        // Names that nobody synced have no promise; closing loses them no more than closing a directory would.
+        drop(self.volume.commit_durably());
+    }
 }
 
 /// Works when there is something to do. After an error there is nothing: the volume takes no more changes.
@@ -118,13 +141,11 @@ fn keep(volume: &Volume, stop: &AtomicBool) {
     }
 }
 
-/// A volume on a zoned drive. Dropping it writes what the metadata log has not got yet and ends the thread; readers and appenders go on
-/// working.
+/// A volume on a zoned drive. When it and its last appender are dropped, what the metadata log has not got yet is written and the thread
+/// ends; readers go on working.
 pub struct ZonedStore {
     volume: Arc<Volume>,
-    keeper: Keeper,
-    /// Opening writes: two volumes over one drive would undo each other's metadata. Dropped last.
-    _drive: Box<dyn StoreLock>,
+    session: Arc<Session>,
 }
 
 /// A database has the volume.
@@ -158,14 +179,14 @@ impl ZonedStore {
 
     fn start(volume: Arc<Volume>, drive: Box<dyn StoreLock>) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut keeper = Keeper { stop: Arc::clone(&stop), thread: None };
+        let mut session = Session { volume: Arc::clone(&volume), stop: Arc::clone(&stop), thread: None, _drive: drive };
         if volume.options.background {
             let kept = Arc::clone(&volume);
             let thread = Builder::new().name("sinterdb-zones".into()).spawn(move || keep(&kept, &stop));
-            keeper.thread = Some(thread.map_err(|e| StoreError::store("open", e))?);
+            session.thread = Some(thread.map_err(|e| StoreError::store("open", e))?);
             volume.kept.store(true, Ordering::Release);
         }
-        Ok(ZonedStore { volume, keeper, _drive: drive })
+        Ok(ZonedStore { volume, session: Arc::new(session) })
     }
 
     /// The identity it was formatted with.
@@ -208,25 +229,6 @@ impl fmt::Debug for ZonedStore {
     }
 }
 
-impl Drop for ZonedStore {
-    fn drop(&mut self) {
-        {
-            let _state = self.volume.state.lock();
-            self.keeper.stop.store(true, Ordering::Release);
-            self.volume.kept.store(false, Ordering::Release);
-        }
-        self.volume.wake();
-        if let Some(thread) = self.keeper.thread.take()
-            && let Err(panic) = thread.join()
-            && !std::thread::panicking()
-        {
-            std::panic::resume_unwind(panic);
-        }
-        // Names that nobody synced have no promise; closing loses them no more than closing a directory would.
-        drop(self.volume.commit_durably());
-    }
-}
-
 impl Store for ZonedStore {
     fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
         let error = |kind: io::ErrorKind| StoreError::file("create", id, kind.into());
@@ -248,7 +250,7 @@ impl Store for ZonedStore {
         let cell = Cell::new(id, about, Content::default(), false, &self.volume);
         state.enter(Arc::clone(&cell));
         drop(state);
-        Ok(Box::new(ZonedAppender::new(Arc::clone(&self.volume), cell, hint.cause)))
+        Ok(Box::new(ZonedAppender::new(Arc::clone(&self.session), cell, hint.cause)))
     }
 
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
