@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Smallest and largest user key of a file, each cut to [`KEY_PREFIX`] bytes.
+/// Smallest and largest user key of a file, each cut to `KEY_PREFIX` bytes.
 pub type KeyRange = (Vec<u8>, Vec<u8>);
 
 /// What is known of a file from its creation on.
