@@ -61,6 +61,20 @@ impl<'r, 'a> Rest<'r, 'a> {
         integer(self.value()?)
     }
 
+    /// How many to take, where nothing but `COUNT n` may follow; 1 without it.
+    pub fn take_count(&mut self) -> Result<u64, Failure> {
+        const COUNT: Failure = Failure::fixed("ERR count should be greater than 0");
+        let mut most = None;
+        while let Some(word) = self.next() {
+            if !is(word, "count") || most.is_some() {
+                return Err(SYNTAX);
+            }
+            let number = integer_or(self.value()?, COUNT)?;
+            most = Some(u64::try_from(number).ok().filter(|number| *number > 0).ok_or(COUNT)?);
+        }
+        Ok(most.unwrap_or(1))
+    }
+
     /// Arguments that are left.
     pub fn len(&self) -> usize {
         self.rest.len()

@@ -142,21 +142,13 @@ fn side(text: &[u8]) -> Result<Side, Failure> {
 }
 
 fn lmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    const COUNT: Failure = Failure::fixed("ERR count should be greater than 0");
     let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
     let mut rest = Rest::new(rest);
     let from = side(rest.value()?)?;
-    let mut most = None;
-    while let Some(word) = rest.next() {
-        if !is(word, "count") || most.is_some() {
-            return Err(SYNTAX);
-        }
-        let number = integer_or(rest.value()?, COUNT)?;
-        most = Some(u64::try_from(number).ok().filter(|number| *number > 0).ok_or(COUNT)?);
-    }
+    let most = rest.take_count()?;
     for key in keys {
         if context.find(key, Kind::List)?.is_some() {
-            let items = take(context, key, from, most.unwrap_or(1))?;
+            let items = take(context, key, from, most)?;
             context.reply.array(2);
             context.reply.bulk(key);
             reply_items(&mut context.reply, &items);

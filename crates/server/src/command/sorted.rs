@@ -1,6 +1,6 @@
 //! Sorted sets: members one by one.
 
-use super::arguments::{Rest, count, double, integer_or, is, not_negative, numbered_keys};
+use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
 use super::hashes::{pick, size};
 use super::scan::{self, Request};
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
@@ -271,7 +271,6 @@ fn zpopmax(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    const COUNT: Failure = Failure::fixed("ERR count should be greater than 0");
     let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
     let mut rest = Rest::new(rest);
     let highest = match rest.value()? {
@@ -279,17 +278,10 @@ fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         word if is(word, "max") => true,
         _ => return Err(SYNTAX),
     };
-    let mut most = None;
-    while let Some(word) = rest.next() {
-        if !is(word, "count") || most.is_some() {
-            return Err(SYNTAX);
-        }
-        let number = integer_or(rest.value()?, COUNT)?;
-        most = Some(u64::try_from(number).ok().filter(|number| *number > 0).ok_or(COUNT)?);
-    }
+    let most = rest.take_count()?;
     for key in keys {
         if context.find(key, Kind::SortedSet)?.is_some() {
-            let taken = take(context, key, highest, most.unwrap_or(1))?;
+            let taken = take(context, key, highest, most)?;
             context.reply.array(2);
             context.reply.bulk(key);
             reply_scored(&mut context.reply, &taken, true);
