@@ -20,6 +20,16 @@ pub enum Group {
     Set,
     /// Sorted sets.
     SortedSet,
+    /// Streams.
+    Stream,
+    /// Strings as bits.
+    Bitmap,
+    /// Counts of distinct elements.
+    HyperLogLog,
+    /// Positions on earth.
+    Geo,
+    /// Messages to those who listen.
+    PubSub,
     /// The connection.
     Connection,
     /// The server.
@@ -38,6 +48,11 @@ impl Group {
             Group::List => "list",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
+            Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
@@ -53,6 +68,11 @@ impl Group {
             Group::List => "@list",
             Group::Set => "@set",
             Group::SortedSet => "@sortedset",
+            Group::Stream => "@stream",
+            Group::Bitmap => "@bitmap",
+            Group::HyperLogLog => "@hyperloglog",
+            Group::Geo => "@geo",
+            Group::PubSub => "@pubsub",
             Group::Connection => "@connection",
             Group::Transactions => "@transaction",
             Group::Server => return None,
