@@ -54,8 +54,7 @@ impl Db {
         check_family_name(name).map_err(Error::Invalid)?;
         validated(&settings)?;
         let inner = &self.inner;
-        inner.queue.lead();
-        inner.lead(|state| {
+        inner.lead_in_turn(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
             if shared.state.family(name).is_some() {
@@ -100,8 +99,7 @@ impl Db {
             return Err(Error::invalid("the default column family cannot be dropped"));
         }
         let inner = &self.inner;
-        inner.queue.lead();
-        inner.lead(|state| {
+        inner.lead_in_turn(|state| {
             inner.check_writable()?;
             inner.check_family(family)?;
             inner.sync_log(state)?;
@@ -142,8 +140,7 @@ impl Db {
     pub fn change_family_settings(&self, family: &Family, settings: FamilySettings) -> Result<()> {
         validated(&settings)?;
         let inner = &self.inner;
-        inner.queue.lead();
-        inner.lead(|state| {
+        inner.lead_in_turn(|state| {
             inner.check_writable()?;
             inner.check_family(family)?;
             let levels = family.core.settings.load().num_levels;
@@ -213,8 +210,7 @@ impl Inner {
     /// Returns when everything written before the call is in tables.
     pub(super) fn flush_all(&self) -> Result<()> {
         let targets: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
-        self.queue.lead();
-        let (mems, unlogged): (Vec<Arc<Mem>>, bool) = self.lead(|state| {
+        let (mems, unlogged): (Vec<Arc<Mem>>, bool) = self.lead_in_turn(|state| {
             self.check_writable()?;
             self.switch_all(state)?;
             let full = targets.iter().flat_map(|core| core.view.load().full.clone()).collect();

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::Edit;
 use crate::wal::LogWriter;
+use parking_lot::MutexGuard;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime};
 use std::sync::atomic::Ordering;
 
@@ -106,7 +107,11 @@ impl Inner {
     /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
     /// so that writers can retire segments and flushes can give them up; who also wants them synced waits.
     pub(super) fn sync_retired(&self) -> Result<()> {
-        let _turn = self.retired_sync.lock();
+        self.sync_retired_in(&self.log_sync.lock())
+    }
+
+    /// [`Inner::sync_retired`] by who has the turn to sync the log.
+    pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, ()>) -> Result<()> {
         loop {
             let mut retired = self.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
@@ -115,7 +120,7 @@ impl Inner {
             log.syncing = true;
             let number = log.number;
             drop(retired);
-            let synced = self.sync_segment(&mut writer);
+            let synced = self.sync_segment(&mut writer, LogWriter::sync);
             for log in self.retired.lock().iter_mut().filter(|log| log.number == number) {
                 (log.syncing, log.bytes) = (false, writer.len());
             }
@@ -123,11 +128,16 @@ impl Inner {
         }
     }
 
-    /// Syncs one segment; false if the marker behind the records did not fit, so that no more can be written to it. A failed sync ends the
-    /// handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
-    pub(super) fn sync_segment(&self, log: &mut LogWriter) -> Result<bool> {
+    /// Segments before the active one are still to be synced.
+    pub(super) fn has_unsynced_retired(&self) -> bool {
+        self.retired.lock().iter().any(|log| log.unsynced.is_some())
+    }
+
+    /// Syncs one segment, or notes that it is synced; false if the marker behind the records did not fit, so that no more can be written to it. A
+    /// failed sync ends the handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
+    pub(super) fn sync_segment(&self, log: &mut LogWriter, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<bool> {
         let before = log.len();
-        match log.sync() {
+        match sync(log) {
             Ok(()) => {}
             Err(Error::NoSpace(_)) if log.records_len() == log.synced() => return Ok(false),
             Err(error) => return Err(self.poison("sync of the log", error)),
@@ -139,15 +149,17 @@ impl Inner {
     }
 
     /// Before the first sync in a segment is acknowledged: its name is made durable and the manifest told of it, so that its loss would
-    /// be noticed.
-    pub(super) fn activate(&self, state: &WriteState) -> Result<()> {
-        let Some(log) = &state.log else { return Ok(()) };
-        let number = log.id().number;
+    /// be noticed. By who has the turn to sync the log.
+    pub(super) fn activate(&self, number: u64) -> Result<()> {
         if self.activated.load(Ordering::Acquire) >= number {
             return Ok(());
         }
         self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
         let mut shared = self.shared.lock();
+        if number < shared.state.needed_log() {
+            // Given up meanwhile: what it held is in tables.
+            return Ok(());
+        }
         let edit = Edit { new_logs: vec![number], ..Edit::default() };
         self.log_edit(&mut shared, &edit)?;
         self.activated.fetch_max(number, Ordering::AcqRel);

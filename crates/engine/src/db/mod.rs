@@ -2,7 +2,7 @@
 //!
 //! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
 //! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `retired_sync`, `shared`, `retired`; everything else is a leaf.
+//! `write_state`, `log_sync`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -147,7 +147,7 @@ struct Inner {
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     /// The turn to sync these.
-    retired_sync: Mutex<()>,
+    log_sync: Mutex<()>,
     /// Number of the active segment.
     active_log: AtomicU64,
     /// Segments up to this number are known to the manifest.
@@ -288,7 +288,7 @@ impl Inner {
             ticked_ns: AtomicU64::new(0),
             sampling: Sampling::default(),
             retired: Mutex::default(),
-            retired_sync: Mutex::default(),
+            log_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
@@ -347,8 +347,7 @@ impl Inner {
         self.packers.end();
         let mut synced = Ok(());
         if !self.ended.load(Ordering::Acquire) {
-            self.queue.lead();
-            synced = self.lead(|state| {
+            synced = self.lead_in_turn(|state| {
                 // What is not flushed must not look as young as the next open.
                 self.take_sample(&mut self.shared.lock());
                 let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));

@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
 use crate::wal::LogWriter;
-use sinter_storage::store::Cause;
+use parking_lot::MutexGuard;
+use sinter_storage::store::{Cause, SyncBeside};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -167,9 +168,11 @@ impl Db {
         Ok(())
     }
 
-    /// Syncs the log: everything acknowledged so far, other than unlogged writes, survives the machine.
+    /// Syncs the log: everything acknowledged so far, other than unlogged writes, survives the machine. Buffered and unlogged writes go on
+    /// meanwhile, where the medium lets them.
     pub fn sync(&self) -> Result<()> {
-        self.write(&mut WriteBatch::new(), &WriteOptions { durability: Durability::Sync })
+        self.inner.check_writable()?;
+        self.inner.sync_beside()
     }
 }
 
@@ -206,6 +209,12 @@ impl Inner {
             }
             Joined::Leader(batch) => self.lead(|state| self.commit(state, &batch, options)).map(|()| batch),
         }
+    }
+
+    /// Waits for the lead, then [`Inner::lead`].
+    pub(super) fn lead_in_turn<T>(&self, own: impl FnOnce(&mut WriteState) -> Result<T>) -> Result<T> {
+        self.queue.lead();
+        self.lead(own)
     }
 
     /// Runs `own` as the leader (the caller has the lead), commits what others left meanwhile, and gives the lead away.
@@ -362,23 +371,93 @@ impl Inner {
     /// Makes the log durable up to its end. A failed sync ends the handle: after it, the kernel may have dropped the pages and report
     /// the next sync as good (fsyncgate).
     pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
-        self.sync_retired()?;
-        if state.log.is_none() {
+        self.sync_log_in(state, &self.log_sync.lock())
+    }
+
+    /// [`Inner::sync_log`] by who has the turn to sync the log.
+    fn sync_log_in(&self, state: &mut WriteState, turn: &MutexGuard<'_, ()>) -> Result<()> {
+        self.sync_retired_in(turn)?;
+        let Some(number) = state.log.as_ref().map(|log| log.id().number) else {
             // The last segment is torn, and retired: its name is all that is missing.
             return self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()));
-        }
-        self.activate(state)?;
+        };
+        self.activate(number)?;
         let start = self.clock.monotonic_ns();
+        self.sync_active(state, LogWriter::sync)?;
+        self.note_log_sync(start);
+        Ok(())
+    }
+
+    /// Syncs the active segment, or notes that it is synced.
+    fn sync_active(&self, state: &mut WriteState, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<()> {
         if let Some(log) = state.log.as_mut()
-            && !self.sync_segment(log)?
+            && !self.sync_segment(log, sync)?
         {
             let good = log.records_len();
             self.retire_log(state, good);
         }
-        self.statistics.add(Ticker::WalFileSynced, 1);
-        self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));
         Ok(())
     }
+
+    fn note_log_sync(&self, start: u64) {
+        self.statistics.add(Ticker::WalFileSynced, 1);
+        self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));
+    }
+
+    /// Makes the log durable up to its end, without the lead while the medium works. All syncs of the log have one turn, so that whoever
+    /// hears of a failure ends the handle before another sync, which the kernel would call a success, can be told its result.
+    fn sync_beside(&self) -> Result<()> {
+        loop {
+            // Outside the lead, for it may take long; usually there is nothing to do.
+            self.sync_retired()?;
+            let (turn, number, (sync, end)) = match self.lead_for_sync()? {
+                Beside::Done => return Ok(()),
+                Beside::Again => continue,
+                Beside::Run(turn, number, run) => (turn, number, run),
+            };
+            self.activate(number)?;
+            let start = self.clock.monotonic_ns();
+            sync().map_err(|error| self.poison("sync of the log", error.into()))?;
+            self.note_log_sync(start);
+            drop(turn);
+            return self.lead_in_turn(|state| match &state.log {
+                Some(log) if log.id().number == number => self.sync_active(state, |log| log.synced_beside(end)),
+                // It was retired meanwhile, and whoever needs it synced syncs it once more.
+                _ => Ok(()),
+            });
+        }
+    }
+
+    fn lead_for_sync(&self) -> Result<Beside<'_>> {
+        self.lead_in_turn(|state| {
+            self.check_writable()?;
+            if self.torn_manifest.load(Ordering::Acquire) {
+                self.renew_manifest()?;
+            }
+            let Some(turn) = self.log_sync.try_lock() else { return Ok(Beside::Again) };
+            if self.has_unsynced_retired() {
+                return Ok(Beside::Again);
+            }
+            let Some(log) = state.log.as_ref() else { return self.sync_log_in(state, &turn).map(|()| Beside::Done) };
+            if !log.is_dirty() {
+                return Ok(Beside::Done);
+            }
+            match log.sync_beside() {
+                Some(run) => Ok(Beside::Run(turn, log.id().number, run)),
+                None => self.sync_log_in(state, &turn).map(|()| Beside::Done),
+            }
+        })
+    }
+}
+
+/// How a sync without the lead goes on.
+enum Beside<'a> {
+    /// It is done.
+    Done,
+    /// Someone else syncs a segment before.
+    Again,
+    /// The turn to sync, the segment, and what to run with the length that it makes durable.
+    Run(MutexGuard<'a, ()>, u64, (SyncBeside, u64)),
 }
 
 /// Inserts a batch into the memtables, numbering from `seq`; returns the next number.
@@ -415,3 +494,6 @@ impl Drop for LeadGuard<'_> {
         while self.inner.queue.leave(usize::MAX) {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use super::frame::{RECORD_HEADER, Salts};
 use super::header::{self, MAX_EXTRA};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError};
+use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError, SyncBeside};
 
 /// No record may end behind this offset: watermarks are 32 bits wide, and a marker must still fit.
 pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
@@ -93,9 +93,39 @@ impl LogWriter {
         if self.torn {
             return Ok(());
         }
+        self.mark()
+    }
+
+    /// A sync of all records so far, to be run while more are appended, and the length that [`LogWriter::synced_beside`] is told when it has
+    /// ended well; none where the medium cannot do that. After a failure the writer must not be used.
+    pub fn sync_beside(&self) -> Option<(SyncBeside, u64)> {
+        let alive = self.failed.is_none();
+        alive.then(|| self.out.sync_beside()).flatten().map(|sync| (sync, self.len))
+    }
+
+    /// The first `end` bytes are durable: later records say so, and if there is none yet, a marker does.
+    pub fn synced_beside(&mut self, end: u64) -> Result<()> {
+        if end <= self.synced {
+            return Ok(());
+        }
+        self.synced = end;
+        if self.len > end || self.failed.is_some() {
+            return Ok(());
+        }
+        self.dirty = false;
+        self.mark()
+    }
+
+    /// Appends a record of nothing, which says how far the log is synced.
+    fn mark(&mut self) -> Result<()> {
         self.buffer.clear();
         self.buffer.extend_from_slice(&[0; RECORD_HEADER]);
         self.write()
+    }
+
+    /// Something has been appended since the last sync.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
     }
 
     /// Makes everything durable, the last marker included, and ends the file. Its length, bytes.

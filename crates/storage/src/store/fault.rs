@@ -1,7 +1,7 @@
 //! A wrapper that counts calls and makes chosen ones fail, and that calls back before every mutating call so that a test can take a
 //! crash image there.
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock};
+use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
@@ -296,6 +296,14 @@ impl Appender for FaultAppender {
     fn sync(&mut self) -> Result<()> {
         self.enter(Operation::Sync).map_err(|(error, _)| error)?;
         self.below.sync()
+    }
+
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        let (below, plan, id) = (self.below.sync_beside()?, Arc::clone(&self.plan), self.id);
+        Some(Box::new(move || {
+            plan.enter(Operation::Sync).map_err(|fault| error(Operation::Sync, Some(id), fault))?;
+            below()
+        }))
     }
 
     fn len(&self) -> u64 {

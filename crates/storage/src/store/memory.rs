@@ -10,7 +10,7 @@ mod crash;
 
 pub use crash::{CrashMode, Fate, Tail, Unsynced};
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Store, StoreError, StoreLock};
+use super::{Appender, FileId, Hint, ReadAt, Result, Store, StoreError, StoreLock, SyncBeside};
 use content::{Content, FileState};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -255,6 +255,15 @@ impl Appender for MemoryAppender {
         let _instant = self.inner.names.lock();
         self.cell.write().sync();
         Ok(())
+    }
+
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        let (inner, cell, len) = (Arc::clone(&self.inner), Arc::clone(&self.cell), self.len());
+        Some(Box::new(move || {
+            let _instant = inner.names.lock();
+            cell.write().sync_to(len);
+            Ok(())
+        }))
     }
 
     fn len(&self) -> u64 {

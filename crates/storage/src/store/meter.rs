@@ -1,6 +1,6 @@
 //! A wrapper that counts what a store is asked to write and read: the outside view that the engine's write ledger is checked against.
 
-use super::{Appender, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock};
+use super::{Appender, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -172,6 +172,15 @@ impl Appender for MeterAppender {
         self.below.sync()?;
         add(&self.counters.syncs, 1);
         Ok(())
+    }
+
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        let (below, counters) = (self.below.sync_beside()?, Arc::clone(&self.counters));
+        Some(Box::new(move || {
+            below()?;
+            add(&counters.syncs, 1);
+            Ok(())
+        }))
     }
 
     fn len(&self) -> u64 {

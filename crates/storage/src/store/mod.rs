@@ -184,6 +184,9 @@ fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Res
 /// After an append failed, all that was appended before can be read but for this many bytes at most, which the appender may hold back.
 pub const HELD_BACK: usize = 1 << 20;
 
+/// See [`Appender::sync_beside`].
+pub type SyncBeside = Box<dyn FnOnce() -> Result<()> + Send>;
+
 /// The one writer of a file.
 pub trait Appender: Send {
     /// Adds bytes at the end. In the kernel (or the medium) when it returns, not yet durable.
@@ -191,6 +194,13 @@ pub trait Appender: Send {
 
     /// Makes everything appended so far durable.
     fn sync(&mut self) -> Result<()>;
+
+    /// A sync of what has been appended by now, to be run while more is appended; none where the medium cannot do that. The caller sees to it
+    /// that no other sync of the file runs at the same time: the kernel tells a failure once, and it must not be the other one that hears it.
+    /// After a failure the appender must not be used.
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        None
+    }
 
     /// Bytes appended so far.
     fn len(&self) -> u64;

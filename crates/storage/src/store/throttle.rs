@@ -1,6 +1,6 @@
 //! A wrapper that makes any store as slow as a given medium, to see what an engine does on one.
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock};
+use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
@@ -140,6 +140,10 @@ impl Appender for ThrottleAppender {
 
     fn sync(&mut self) -> Result<()> {
         self.below.sync()
+    }
+
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        self.below.sync_beside()
     }
 
     fn len(&self) -> u64 {

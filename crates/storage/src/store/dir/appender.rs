@@ -1,6 +1,6 @@
 //! The writer of one file in a directory: straight pwrites, or aligned pieces past the page cache.
 
-use crate::store::{Appender, FileId, HELD_BACK, Result, StoreError, sys};
+use crate::store::{Appender, FileId, HELD_BACK, Result, StoreError, SyncBeside, sys};
 use parking_lot::Mutex;
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ const ALIGN: usize = 4096;
 
 enum Output {
     /// Through the page cache. Write-back is started every `step` bytes (0: never) and has been up to `pushed`.
-    Plain { file: File, pushed: u64, step: u64 },
+    Plain { file: Arc<File>, pushed: u64, step: u64 },
     /// Past the page cache.
     Direct(Arc<Mutex<DirectFile>>),
 }
@@ -34,7 +34,7 @@ pub(super) struct DirAppender {
 
 impl DirAppender {
     pub(super) fn plain(id: FileId, file: File, step: u64) -> Self {
-        DirAppender { id, output: Output::Plain { file, pushed: 0, step }, len: 0, failed: None }
+        DirAppender { id, output: Output::Plain { file: Arc::new(file), pushed: 0, step }, len: 0, failed: None }
     }
 
     pub(super) fn direct(id: FileId, file: Arc<Mutex<DirectFile>>) -> Self {
@@ -78,6 +78,12 @@ impl Appender for DirAppender {
         })
     }
 
+    fn sync_beside(&self) -> Option<SyncBeside> {
+        let (id, Output::Plain { file, .. }) = (self.id, &self.output) else { return None };
+        let file = Arc::clone(file);
+        self.failed.is_none().then(|| -> SyncBeside { Box::new(move || file.sync_data().map_err(|e| StoreError::file("sync", id, e))) })
+    }
+
     fn len(&self) -> u64 {
         self.len
     }
@@ -88,7 +94,8 @@ impl Appender for DirAppender {
         }
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })?;
         match self.output {
-            Output::Plain { file, .. } => sys::close(file).map_err(|e| StoreError::file("seal", self.id, e)),
+            // Whoever still has it is syncing it, and is told what there is to tell.
+            Output::Plain { file, .. } => Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e)),
             // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
             Output::Direct(_) => Ok(()),
         }

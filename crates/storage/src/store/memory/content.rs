@@ -100,7 +100,12 @@ impl FileState {
     }
 
     pub(super) fn sync(&mut self) {
-        self.synced = self.content.len();
-        self.ends.clear();
+        self.sync_to(self.content.len());
+    }
+
+    /// The first `len` bytes are durable.
+    pub(super) fn sync_to(&mut self, len: u64) {
+        self.synced = self.synced.max(len);
+        self.ends.retain(|end| *end > len);
     }
 }
