@@ -128,11 +128,6 @@ impl Inner {
         }
     }
 
-    /// Segments before the active one are still to be synced.
-    pub(super) fn has_unsynced_retired(&self) -> bool {
-        self.retired.lock().iter().any(|log| log.unsynced.is_some())
-    }
-
     /// Syncs one segment, or notes that it is synced; false if the marker behind the records did not fit, so that no more can be written to it. A
     /// failed sync ends the handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
     pub(super) fn sync_segment(&self, log: &mut LogWriter, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<bool> {

@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
 use crate::wal::LogWriter;
-use parking_lot::MutexGuard;
 use sinter_storage::store::{Cause, SyncBeside};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -371,12 +370,8 @@ impl Inner {
     /// Makes the log durable up to its end. A failed sync ends the handle: after it, the kernel may have dropped the pages and report
     /// the next sync as good (fsyncgate).
     pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
-        self.sync_log_in(state, &self.log_sync.lock())
-    }
-
-    /// [`Inner::sync_log`] by who has the turn to sync the log.
-    fn sync_log_in(&self, state: &mut WriteState, turn: &MutexGuard<'_, ()>) -> Result<()> {
-        self.sync_retired_in(turn)?;
+        let turn = self.log_sync.lock();
+        self.sync_retired_in(&turn)?;
         let Some(number) = state.log.as_ref().map(|log| log.id().number) else {
             // The last segment is torn, and retired: its name is all that is missing.
             return self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()));
@@ -407,57 +402,41 @@ impl Inner {
     /// Makes the log durable up to its end, without the lead while the medium works. All syncs of the log have one turn, so that whoever
     /// hears of a failure ends the handle before another sync, which the kernel would call a success, can be told its result.
     fn sync_beside(&self) -> Result<()> {
-        loop {
-            // Outside the lead, for it may take long; usually there is nothing to do.
-            self.sync_retired()?;
-            let (turn, number, (sync, end)) = match self.lead_for_sync()? {
-                Beside::Done => return Ok(()),
-                Beside::Again => continue,
-                Beside::Run(turn, number, run) => (turn, number, run),
-            };
-            self.activate(number)?;
-            let start = self.clock.monotonic_ns();
-            sync().map_err(|error| self.poison("sync of the log", error.into()))?;
-            self.note_log_sync(start);
-            drop(turn);
-            return self.lead_in_turn(|state| match &state.log {
-                Some(log) if log.id().number == number => self.sync_active(state, |log| log.synced_beside(end)),
-                // It was retired meanwhile, and whoever needs it synced syncs it once more.
-                _ => Ok(()),
-            });
-        }
-    }
-
-    fn lead_for_sync(&self) -> Result<Beside<'_>> {
-        self.lead_in_turn(|state| {
-            self.check_writable()?;
-            if self.torn_manifest.load(Ordering::Acquire) {
-                self.renew_manifest()?;
-            }
-            let Some(turn) = self.log_sync.try_lock() else { return Ok(Beside::Again) };
-            if self.has_unsynced_retired() {
-                return Ok(Beside::Again);
-            }
-            let Some(log) = state.log.as_ref() else { return self.sync_log_in(state, &turn).map(|()| Beside::Done) };
-            if !log.is_dirty() {
-                return Ok(Beside::Done);
-            }
-            match log.sync_beside() {
-                Some(run) => Ok(Beside::Run(turn, log.id().number, run)),
-                None => self.sync_log_in(state, &turn).map(|()| Beside::Done),
-            }
+        let Some((number, sync, end)) = self.lead_in_turn(|state| self.begin_sync(state))? else { return Ok(()) };
+        // Not within the lead: who leads goes on to commit for others, and these may wait for the turn.
+        let turn = self.log_sync.lock();
+        self.sync_retired_in(&turn)?;
+        self.activate(number)?;
+        let start = self.clock.monotonic_ns();
+        sync().map_err(|error| self.poison("sync of the log", error.into()))?;
+        self.note_log_sync(start);
+        drop(turn);
+        self.lead_in_turn(|state| match &state.log {
+            Some(log) if log.id().number == number => self.sync_active(state, |log| log.synced_beside(end)),
+            // It was retired meanwhile, and whoever needs it synced syncs it once more.
+            _ => Ok(()),
         })
     }
-}
 
-/// How a sync without the lead goes on.
-enum Beside<'a> {
-    /// It is done.
-    Done,
-    /// Someone else syncs a segment before.
-    Again,
-    /// The turn to sync, the segment, and what to run with the length that it makes durable.
-    Run(MutexGuard<'a, ()>, u64, (SyncBeside, u64)),
+    /// What is to be run without the lead to sync the active segment: its number, the sync, and the length that it makes durable. Nothing if all
+    /// is synced, which this sees to where the medium cannot sync beside writers.
+    fn begin_sync(&self, state: &mut WriteState) -> Result<Option<(u64, SyncBeside, u64)>> {
+        self.check_writable()?;
+        if self.torn_manifest.load(Ordering::Acquire) {
+            self.renew_manifest()?;
+        }
+        match &state.log {
+            // A segment that is synced was synced after those before it.
+            Some(log) if !log.is_dirty() => return Ok(None),
+            Some(log) => {
+                if let Some((sync, end)) = log.sync_beside() {
+                    return Ok(Some((log.id().number, sync, end)));
+                }
+            }
+            None => {}
+        }
+        self.sync_log(state).map(|()| None)
+    }
 }
 
 /// Inserts a batch into the memtables, numbering from `seq`; returns the next number.

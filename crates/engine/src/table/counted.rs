@@ -17,6 +17,8 @@ const LONGEST: usize = 64 << 10;
 const SLOW_NS: u64 = 15_000;
 /// How much one read changes a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
+/// The last so many reads that waited are remembered.
+const SLOW_READS: usize = 63;
 
 #[derive(Debug)]
 pub(super) struct Counted {
@@ -111,15 +113,26 @@ impl ReadAt for Counted {
 pub struct ReadTimes {
     /// `None`: nothing is timed.
     clock: Option<Arc<dyn Clock>>,
-    summary: Mutex<ReadSummary>,
+    noted: Mutex<Noted>,
 }
 
-/// Means over the last hundred or so timed reads.
+#[derive(Debug, Default)]
+struct Noted {
+    fast_ns: Option<f64>,
+    slow_share: f64,
+    /// Nanoseconds of the last reads that waited, in a ring.
+    slow: Vec<u64>,
+    /// Where the next one goes.
+    next: usize,
+}
+
+/// Of the last hundred or so timed reads.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReadSummary {
-    /// Nanoseconds of a read that the page cache answered; `None` if there was none.
+    /// Nanoseconds of a read that the page cache answered, their mean; `None` if there was none.
     pub fast_ns: Option<f64>,
-    /// Nanoseconds of one that waited for the medium.
+    /// Nanoseconds of one that waited for the medium, their median: some were stopped by a quota of processor time in their midst, which
+    /// any other work would have been, and took a thousand times as long.
     pub slow_ns: Option<f64>,
     /// The part of reads that waited.
     pub slow_share: f64,
@@ -128,21 +141,33 @@ pub struct ReadSummary {
 impl ReadTimes {
     /// Without a clock nothing is timed.
     pub fn new(clock: Option<Arc<dyn Clock>>) -> Self {
-        ReadTimes { clock, summary: Mutex::default() }
+        ReadTimes { clock, noted: Mutex::default() }
     }
 
-    /// The means.
+    /// What is known of them.
     pub fn summary(&self) -> ReadSummary {
-        *self.summary.lock()
+        let noted = self.noted.lock();
+        let mut slow = noted.slow.clone();
+        slow.sort_unstable();
+        let slow_ns = slow.get(slow.len() / 2).map(|ns| *ns as f64);
+        ReadSummary { fast_ns: noted.fast_ns, slow_ns, slow_share: noted.slow_share }
     }
 
     fn note(&self, ns: u64) {
-        let mut summary = self.summary.lock();
+        let mut noted = self.noted.lock();
         let is_slow = ns >= SLOW_NS;
-        summary.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - summary.slow_share);
-        let mean = if is_slow { &mut summary.slow_ns } else { &mut summary.fast_ns };
-        let ns = ns as f64;
-        *mean = Some(mean.map_or(ns, |mean| mean + WEIGHT * (ns - mean)));
+        noted.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - noted.slow_share);
+        if !is_slow {
+            let ns = ns as f64;
+            noted.fast_ns = Some(noted.fast_ns.map_or(ns, |mean| mean + WEIGHT * (ns - mean)));
+            return;
+        }
+        let next = noted.next;
+        match noted.slow.get_mut(next) {
+            Some(oldest) => *oldest = ns,
+            None => noted.slow.push(ns),
+        }
+        noted.next = (next + 1) % SLOW_READS;
     }
 }
 
@@ -160,5 +185,8 @@ mod tests {
         let summary = times.summary();
         assert_eq!((summary.fast_ns, summary.slow_ns), (Some(700.0), Some(50_000.0)));
         assert!((summary.slow_share - 0.5).abs() < 0.01, "{summary:?}");
+        // A quarter of them were stopped in their midst.
+        (0..200).for_each(|n| times.note(if n % 4 == 0 { 40_000_000 } else { 90_000 + n }));
+        assert!(times.summary().slow_ns.is_some_and(|ns| (90_000.0..91_000.0).contains(&ns)), "{:?}", times.summary());
     }
 }

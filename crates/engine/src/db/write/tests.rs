@@ -1,7 +1,6 @@
 //! A sync of the log beside writers: what goes on meanwhile, what it makes durable, and who hears of its failure.
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use super::*;
 use crate::settings::DbSettings;
@@ -129,10 +128,10 @@ fn what_a_sync_acknowledges_survives() {
             let mut written = 0u64;
             while !ends.load(Ordering::Acquire) {
                 written += 1;
-                let options = if written % 7 == 0 { SYNC } else { WriteOptions::default() };
+                let options = if written.is_multiple_of(7) { SYNC } else { WriteOptions::default() };
                 db.put_with(&db.default_family(), &written.to_be_bytes(), &[7; 100], &options).unwrap();
                 acknowledged.store(written, Ordering::Release);
-                if written % 50 == 0 {
+                if written.is_multiple_of(50) {
                     db.flush().unwrap();
                 }
             }

@@ -95,7 +95,9 @@ impl Appender for DirAppender {
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })?;
         match self.output {
             // Whoever still has it is syncing it, and is told what there is to tell.
-            Output::Plain { file, .. } => Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e)),
+            Output::Plain { file, .. } => {
+                Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
+            }
             // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
             Output::Direct(_) => Ok(()),
         }
