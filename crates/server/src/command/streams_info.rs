@@ -188,12 +188,12 @@ fn full_groups(context: &mut Context, head: &Head, most: u64) -> Outcome {
     Ok(())
 }
 
-fn full_consumer(context: &mut Context, group: &Group, (number, consumer): (u64, &Consumer), most: u64) -> Outcome {
+fn full_consumer(context: &mut Context, group: &Group, (owner, consumer): (u64, &Consumer), most: u64) -> Outcome {
     context.reply.map(4);
     text(&mut context.reply, "name", &consumer.name);
     number(&mut context.reply, "seen-time", consumer.seen);
     number(&mut context.reply, "pel-count", consumer.pending);
-    pending(context, group, Some(number), most, &HashMap::new())
+    pending(context, group, Some(owner), most, &HashMap::new())
 }
 
 /// What is pending in a group, with the names of consumers, or what one of them has pending.
