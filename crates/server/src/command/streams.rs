@@ -209,7 +209,7 @@ impl Trim {
             Some(0) => u64::MAX,
             Some(limit) => limit,
         };
-        Ok(context.keyspace.trim(edit, keep, self.is_rough.then_some(Blocks { size, limit }))?)
+        Ok(context.keyspace.trim_entries(edit, keep, self.is_rough.then_some(Blocks { size, limit }))?)
     }
 }
 

@@ -461,7 +461,7 @@ mod tests {
             let places = ids.map(|id| place(group, id));
             assert!(places.is_sorted() && ids.iter().zip(&places).all(|(id, place)| split_entry_id(place) == Some(*id)));
             let (from, to) = range(group, ids[1], ids[3]);
-            assert_eq!(places.map(|place| from <= place && place < to), [false, true, true, true, false]);
+            assert_eq!(places.each_ref().map(|place| from <= *place && *place < to), [false, true, true, true, false]);
             all.extend(places);
         }
         let (from, to) = all_grouped(group);

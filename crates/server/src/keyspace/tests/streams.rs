@@ -59,7 +59,7 @@ fn change_entries(keyspace: &mut Keyspace, edit: &mut Edit, model: &mut Model, r
                 Keep::From(id) => model.entries.range(..id).count(),
             };
             let blocks = (random.below(2) == 0).then(|| Blocks { size: random.below(5) as u64, limit: 1 + random.below(30) as u64 });
-            let removed = keyspace.trim(edit, keep, blocks).unwrap();
+            let removed = keyspace.trim_entries(edit, keep, blocks).unwrap();
             match blocks {
                 None => assert_eq!(removed, too_many as u64),
                 Some(blocks) => assert!(removed <= blocks.limit.min(too_many as u64), "{removed} of {too_many} by {blocks:?}"),
@@ -249,7 +249,7 @@ fn long_streams_are_trimmed_by_ranges() {
                 commit(&mut keyspace);
                 edit = keyspace.edit(0, KEY, Kind::Stream).unwrap();
             }
-            assert_eq!(keyspace.trim(&mut edit, keep, None).unwrap(), 3000 - kept);
+            assert_eq!(keyspace.trim_entries(&mut edit, keep, None).unwrap(), 3000 - kept);
             keyspace.finish(&edit);
             let head = keyspace.find(0, KEY).unwrap().unwrap();
             let first = if kept == 0 { EntryId::MIN } else { id(3000 - kept) };
@@ -276,19 +276,19 @@ fn rough_trims_take_whole_blocks() {
     };
     let blocks = |limit| Some(Blocks { size: 100, limit });
     add(&mut keyspace, &mut edit, 1000);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(555), None).unwrap(), 445);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(444), blocks(10_000)).unwrap(), 55);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(401), blocks(10_000)).unwrap(), 0);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(0), blocks(250)).unwrap(), 200);
-    assert_eq!(keyspace.trim(&mut edit, Keep::From(EntryId::new(801, 0)), blocks(10_000)).unwrap(), 100);
-    assert_eq!(keyspace.trim(&mut edit, Keep::From(EntryId::new(900, 0)), blocks(10_000)).unwrap(), 0);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(555), None).unwrap(), 445);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(444), blocks(10_000)).unwrap(), 55);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(401), blocks(10_000)).unwrap(), 0);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(0), blocks(250)).unwrap(), 200);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::From(EntryId::new(801, 0)), blocks(10_000)).unwrap(), 100);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::From(EntryId::new(900, 0)), blocks(10_000)).unwrap(), 0);
     // The last block is one even if it is not full.
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(0), blocks(10_000)).unwrap(), 200);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(0), blocks(10_000)).unwrap(), 0);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(0), blocks(10_000)).unwrap(), 200);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(0), blocks(10_000)).unwrap(), 0);
     add(&mut keyspace, &mut edit, 30);
-    assert_eq!(keyspace.trim(&mut edit, Keep::Newest(10), Some(Blocks { size: 0, limit: 10_000 })).unwrap(), 0);
-    assert_eq!(keyspace.trim(&mut edit, Keep::From(EntryId::MAX), blocks(29)).unwrap(), 0);
-    assert_eq!(keyspace.trim(&mut edit, Keep::From(EntryId::MAX), blocks(30)).unwrap(), 30);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::Newest(10), Some(Blocks { size: 0, limit: 10_000 })).unwrap(), 0);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::From(EntryId::MAX), blocks(29)).unwrap(), 0);
+    assert_eq!(keyspace.trim_entries(&mut edit, Keep::From(EntryId::MAX), blocks(30)).unwrap(), 30);
     keyspace.finish(&edit);
 }
 
