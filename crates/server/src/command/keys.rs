@@ -272,6 +272,7 @@ fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result<&'static s
         Kind::SortedSet if head.count <= 128 => "listpack",
         Kind::Hash | Kind::Set => "hashtable",
         Kind::SortedSet => "skiplist",
+        Kind::Stream => "stream",
     })
 }
 

@@ -4,6 +4,7 @@
 //! wrote to the reply is taken back and the error takes its place.
 
 mod arguments;
+mod blocking;
 mod connection;
 mod hashes;
 mod info;
@@ -16,12 +17,18 @@ mod sets;
 mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
+mod streams;
+mod streams_groups;
+mod streams_info;
+mod streams_read;
 mod strings;
+mod subcommand;
 mod table;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
+pub use blocking::Wait;
 pub use server::{Client, Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};

@@ -68,6 +68,8 @@ pub struct Configuration {
     pub clients_max: usize,
     /// Seconds after which a client that says nothing is closed; 0: never.
     pub timeout: u64,
+    /// Entries of a stream that a trim with `~` removes together; 0: only all.
+    pub stream_block: u64,
 }
 
 impl Default for Configuration {
@@ -80,13 +82,25 @@ impl Default for Configuration {
             fsync: Fsync::default(),
             clients_max: 10_000,
             timeout: 0,
+            stream_block: 100,
         }
     }
 }
 
 /// Parameters by name. Those that follow from what the server is cannot be changed.
-const PARAMETERS: &[&str] =
-    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "port", "requirepass", "save", "timeout"];
+const PARAMETERS: &[&str] = &[
+    "appendfsync",
+    "appendonly",
+    "bind",
+    "databases",
+    "dir",
+    "maxclients",
+    "port",
+    "requirepass",
+    "save",
+    "stream-node-max-entries",
+    "timeout",
+];
 
 impl Configuration {
     pub(super) fn needs_password(&self) -> bool {
@@ -110,6 +124,7 @@ impl Configuration {
             "requirepass" => self.password.clone(),
             // There are no snapshots to be made: the log is short.
             "save" => String::new(),
+            "stream-node-max-entries" => self.stream_block.to_string(),
             "timeout" => self.timeout.to_string(),
             _ => return None,
         })
@@ -120,6 +135,9 @@ impl Configuration {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             "requirepass" => self.password = value.into(),
+            "stream-node-max-entries" => {
+                self.stream_block = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
+            }
             "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             _ => return Err("can't set immutable config"),
         }

@@ -1,5 +1,6 @@
 //! A client's state, and the way of a request through the checks to the command.
 
+use super::blocking::Wait;
 use super::table::{IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::{Command, Context, Failure, Server, find, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
@@ -52,6 +53,10 @@ pub struct Session {
     pub is_authenticated: bool,
     /// The command that ran last.
     pub last_command: &'static str,
+    /// The request that ran last is to wait.
+    pub(super) asks: Option<Wait>,
+    /// The key whose change has led to this run of a request.
+    pub(super) woken: Option<Vec<u8>>,
     pub(super) replies: Replies,
     pub(super) multi: Option<Multi>,
     pub(super) closes: bool,

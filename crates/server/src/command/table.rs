@@ -2,6 +2,7 @@
 
 use super::{Context, Outcome};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
+use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -149,6 +150,12 @@ pub struct Command {
     pub run: Run,
 }
 
+/// So many arguments are right for an arity.
+pub(super) fn takes(arity: i32, arguments: usize) -> bool {
+    let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+    if arity < 0 { arguments >= least } else { arguments == least }
+}
+
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
         Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
@@ -187,8 +194,7 @@ impl Command {
 
     /// So many arguments, the name included, are right.
     pub fn takes(&self, arguments: usize) -> bool {
-        let arity = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
-        if self.arity < 0 { arguments >= arity } else { arguments == arity }
+        takes(self.arity, arguments)
     }
 
     /// It knows this subcommand, or takes anything.
@@ -213,6 +219,9 @@ impl Command {
     /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
     pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
         let count = arguments.len();
+        if self.has(MOVABLE) && self.group == Group::Stream {
+            return streams_read::keys(arguments);
+        }
         if self.has(MOVABLE) {
             return movable_keys(self, arguments);
         }
@@ -247,6 +256,10 @@ pub const TABLE: &[&[Command]] = &[
     sorted::COMMANDS,
     sorted_ranges::COMMANDS,
     sorted_algebra::COMMANDS,
+    streams::COMMANDS,
+    streams_read::COMMANDS,
+    streams_groups::COMMANDS,
+    streams_info::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
     info::COMMANDS,
@@ -301,5 +314,10 @@ mod tests {
         assert_eq!(keys("zunionstore d 2 a b"), Some(vec![1, 3, 4]));
         assert_eq!(keys("zunionstore d 3 a b"), None);
         assert_eq!(keys("zunionstore d x a b"), None);
+        assert_eq!(keys("xread count 2 block 0 streams streams b 0 0"), Some(vec![6, 7]));
+        assert_eq!(keys("xreadgroup group streams c noack streams a >"), Some(vec![6]));
+        assert_eq!(keys("xread count 2 streams a b 0"), None);
+        assert_eq!(keys("xread count streams a 0"), None);
+        assert_eq!(keys("xgroup create a g 0"), Some(vec![2]));
     }
 }

@@ -1,6 +1,8 @@
 //! Commands over a session, without a network. What Redis answers is compared with a real one in `tests/differential.rs`; here is what only
 //! concerns this server, and what has to hold even where no Redis is installed.
 
+mod streams;
+
 use super::{Ended, Server, Session, execute};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
@@ -242,7 +244,7 @@ fn extreme_numbers_break_nothing() {
         "-",
         "+",
     ];
-    let seeds = ["SET a 1", "RPUSH a x y", "SADD a x y", "ZADD a 1 x 2 y", "HSET a x 1 y 2"];
+    let seeds = ["SET a 1", "RPUSH a x y", "SADD a x y", "ZADD a 1 x 2 y", "HSET a x 1 y 2", "XADD a 1-1 x 1"];
     for command in super::TABLE.iter().flat_map(|family| family.iter()) {
         for number in numbers {
             for (extra, seed) in seeds.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
 
+use super::blocking::refuse;
 use super::session::{Multi, call};
 use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
@@ -82,6 +83,7 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
                 "a read failed in the transaction".into(),
             ))));
         }
+        refuse(context)?;
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 //!
 //! The head byte has the type in its low four bits, the version of the format in the next three (0), and 0x80 if a deadline follows
 //! (unix milliseconds, little-endian). A string's body is the string. A collection's body is its id and its number of elements, as
-//! varints; a list's has the index of its first item behind them.
+//! varints; a list's has the index of its first item behind them, and a stream's what [`StreamHead`] has, as varints.
 
+use super::entry_id::EntryId;
 use super::error::{Error, Result};
 use sinterdb::coding::{Decoder, put_varint};
 
@@ -26,6 +27,8 @@ pub enum Kind {
     SortedSet = 3,
     /// Strings by field.
     Hash = 4,
+    /// Entries of fields and values, in the order of the ids that they were added with.
+    Stream = 5,
 }
 
 impl Kind {
@@ -36,6 +39,7 @@ impl Kind {
             2 => Kind::Set,
             3 => Kind::SortedSet,
             4 => Kind::Hash,
+            5 => Kind::Stream,
             _ => return None,
         })
     }
@@ -48,7 +52,37 @@ impl Kind {
             Kind::Set => "set",
             Kind::SortedSet => "zset",
             Kind::Hash => "hash",
+            Kind::Stream => "stream",
         }
+    }
+}
+
+/// What is known of a stream beside the number of its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamHead {
+    /// Of the first entry; [`EntryId::MIN`] if there is none.
+    pub first: EntryId,
+    /// The largest id that was given to an entry, or that was set.
+    pub last: EntryId,
+    /// The largest id of an entry that was deleted by itself, not by a trim.
+    pub max_deleted: EntryId,
+    /// Entries that were ever added.
+    pub added: u64,
+}
+
+impl StreamHead {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for id in [self.first, self.last, self.max_deleted] {
+            put_varint(out, id.ms());
+            put_varint(out, id.seq());
+        }
+        put_varint(out, self.added);
+    }
+
+    fn decode(from: &mut Decoder) -> Option<StreamHead> {
+        let mut id = || Some(EntryId::new(from.varint()?, from.varint()?));
+        let (first, last, max_deleted) = (id()?, id()?, id()?);
+        Some(StreamHead { first, last, max_deleted, added: from.varint()? })
     }
 }
 
@@ -65,15 +99,22 @@ pub struct Head {
     pub count: u64,
     /// Index of a list's first item.
     pub(super) first: u64,
+    /// Of a stream.
+    pub stream: StreamHead,
 }
 
 impl Head {
     pub(super) fn string(deadline: Option<u64>) -> Self {
-        Head { kind: Kind::String, deadline, id: 0, count: 0, first: 0 }
+        Head { kind: Kind::String, deadline, id: 0, count: 0, first: 0, stream: StreamHead::default() }
     }
 
     pub(super) fn collection(kind: Kind, id: u64) -> Self {
-        Head { kind, deadline: None, id, count: 0, first: LIST_MIDDLE }
+        Head { kind, deadline: None, id, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
+    }
+
+    /// A collection that has lost its last element, and is gone for that: a stream stays, with its last id and its groups.
+    pub(super) fn is_gone(&self) -> bool {
+        self.count == 0 && self.kind != Kind::Stream
     }
 
     /// The bytes of an entry; `string` is the value of a string.
@@ -90,6 +131,9 @@ impl Head {
             put_varint(&mut out, self.count);
             if self.kind == Kind::List {
                 put_varint(&mut out, self.first);
+            }
+            if self.kind == Kind::Stream {
+                self.stream.encode(&mut out);
             }
         }
         out
@@ -111,7 +155,8 @@ impl Head {
         let (id, count) = (from.varint()?, from.varint()?);
         let first = if kind == Kind::List { from.varint()? } else { LIST_MIDDLE };
         first.checked_add(count)?;
-        from.is_empty().then_some((Head { kind, deadline, id, count, first }, entry.len()))
+        let stream = if kind == Kind::Stream { StreamHead::decode(&mut from)? } else { StreamHead::default() };
+        from.is_empty().then_some((Head { kind, deadline, id, count, first, stream }, entry.len()))
     }
 }
 
@@ -127,11 +172,14 @@ mod tests {
         assert_eq!(set.encode(b"ignored"), b"\x02\xac\x02\x03");
         let list = Head { count: 1, first: 5, deadline: Some(1), ..Head::collection(Kind::List, 1) };
         assert_eq!(list.encode(b""), b"\x81\x01\0\0\0\0\0\0\0\x01\x01\x05");
+        let head = StreamHead { first: EntryId::new(1, 0), last: EntryId::new(300, 2), max_deleted: EntryId::new(3, 4), added: 9 };
+        let stream = Head { count: 2, stream: head, ..Head::collection(Kind::Stream, 1) };
+        assert_eq!(stream.encode(b""), b"\x05\x01\x02\x01\0\xac\x02\x02\x03\x04\x09");
     }
 
     #[test]
     fn entries_read_back_and_damage_is_noticed() {
-        let heads = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash].map(|kind| Head {
+        let heads = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream].map(|kind| Head {
             count: 7,
             deadline: Some(9),
             ..Head::collection(kind, 1 << 40)

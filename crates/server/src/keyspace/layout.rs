@@ -15,11 +15,26 @@
 //!   set (its score, 8 bytes, as [`score_order`]).
 //! * Part 2, `score, 8 bytes | member`: a sorted set in its order.
 //! * Part 3, `index, 8 bytes`: an item of a list.
+//! * Part 4, `entry id, 16 bytes`: an entry of a stream: the number of its fields as a varint, then each field and its value, both with
+//!   their length as a varint before them. An entry id is milliseconds and sequence number, 8 bytes each.
+//! * Part 5, `name`: a group of a stream: its number; the id that was delivered last, 16 bytes; the entries read so far and one, or 0
+//!   where that is not known; how many entries are pending; how many consumers there are. Numbers are varints.
+//! * Part 6, `number of a group, 6 bytes | kind | rest`: what belongs to a group.
+//!   * Kind 0, `name`: the number of the consumer of this name, a varint.
+//!   * Kind 1, `number of a consumer, 6 bytes`: a consumer: when it was last seen (unix milliseconds), how many entries it has pending,
+//!     both varints, and its name.
+//!   * Kind 2, `entry id`: an entry that was delivered and is not acknowledged yet: the number of its consumer, when it was delivered last
+//!     (unix milliseconds), how often it was delivered; three varints.
+//!   * Kind 3, `number of a consumer, 6 bytes | entry id`: the same entry among those of its consumer; no value.
+//!
+//! Numbers of groups and consumers come from the same source as ids of collections, so none is used again: what a group has is one range,
+//! and a name that comes again finds nothing of what had it before.
 //!
 //! Keys and members come in the order of their hashes, which have a secret seed. So a scan's cursor is a hash: it needs no memory on the
 //! server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's trees are searched,
 //! differ from key to key. Nothing is cut from a key, so a byte in it can be anything: what is of fixed length comes first.
 
+use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
 use sinterdb::db::MAX_KEY;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -45,6 +60,15 @@ const EXISTS: u8 = 0;
 const MEMBER: u8 = 1;
 const SCORE: u8 = 2;
 const ITEM: u8 = 3;
+const ENTRY: u8 = 4;
+const GROUP: u8 = 5;
+const GROUPED: u8 = 6;
+
+/// Kinds of what belongs to a group of a stream.
+const CONSUMER_NAME: u8 = 0;
+const CONSUMER: u8 = 1;
+const PENDING: u8 = 2;
+const OWNED: u8 = 3;
 
 /// A column family of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,10 +193,14 @@ pub(super) fn setting_key(name: &[u8]) -> Vec<u8> {
     [&[SETTING], name].concat()
 }
 
-fn part(id: u64, part: u8, more: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(ID + 1 + more);
+fn put_id(out: &mut Vec<u8>, id: u64) {
     // The lower six of eight bytes.
     out.extend_from_slice(&id.min(ID_MAX).to_be_bytes()[2..]);
+}
+
+fn part(id: u64, part: u8, more: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(ID + 1 + more);
+    put_id(&mut out, id);
     out.push(part);
     out
 }
@@ -273,6 +301,106 @@ pub(super) fn scores(id: u64) -> Bounds {
     below(part(id, SCORE, 0))
 }
 
+/// An entry of a stream.
+pub(super) fn stream_key(id: u64, entry: EntryId) -> Vec<u8> {
+    let mut out = part(id, ENTRY, ENTRY_ID + 1);
+    out.extend_from_slice(&entry.bytes());
+    out
+}
+
+/// The entry id at the end of a key.
+pub(super) fn split_entry_id(element: &[u8]) -> Option<EntryId> {
+    EntryId::from_bytes(element.get(element.len().checked_sub(ENTRY_ID)?..)?)
+}
+
+/// The range of keys that end in an entry id, from one id up to and including another.
+fn up_to_entry(prefix: &[u8], from: EntryId, to: EntryId) -> Bounds {
+    ([prefix, &from.bytes()].concat(), [prefix, &to.bytes(), b"\0"].concat())
+}
+
+/// The entries of a stream from one id up to and including another.
+pub(super) fn stream_entries(id: u64, from: EntryId, to: EntryId) -> Bounds {
+    up_to_entry(&part(id, ENTRY, 0), from, to)
+}
+
+/// A group of a stream.
+pub(super) fn group_key(id: u64, name: &[u8]) -> Vec<u8> {
+    let mut out = part(id, GROUP, name.len());
+    out.extend_from_slice(name);
+    out
+}
+
+/// The name of a [`group_key`].
+pub(super) fn split_group_key(element: &[u8]) -> Option<&[u8]> {
+    element.get(ID + 1..)
+}
+
+/// All groups of a stream.
+pub(super) fn groups(id: u64) -> Bounds {
+    below(part(id, GROUP, 0))
+}
+
+/// A group: the stream's id and its number.
+pub(super) type GroupPlace = (u64, u64);
+
+fn grouped(group: GroupPlace, kind: u8, more: usize) -> Vec<u8> {
+    let mut out = part(group.0, GROUPED, ID + 1 + more);
+    put_id(&mut out, group.1);
+    out.push(kind);
+    out
+}
+
+/// All that belongs to a group.
+pub(super) fn all_grouped(group: GroupPlace) -> Bounds {
+    (grouped(group, CONSUMER_NAME, 0), grouped(group, u8::MAX, 0))
+}
+
+/// Where the number of a consumer stands.
+pub(super) fn consumer_name_key(group: GroupPlace, name: &[u8]) -> Vec<u8> {
+    let mut out = grouped(group, CONSUMER_NAME, name.len());
+    out.extend_from_slice(name);
+    out
+}
+
+/// The names of all consumers of a group.
+pub(super) fn consumer_names(group: GroupPlace) -> Bounds {
+    below(grouped(group, CONSUMER_NAME, 0))
+}
+
+/// A consumer.
+pub(super) fn consumer_key(group: GroupPlace, consumer: u64) -> Vec<u8> {
+    let mut out = grouped(group, CONSUMER, ID);
+    put_id(&mut out, consumer);
+    out
+}
+
+/// A pending entry of a group.
+pub(super) fn pending_key(group: GroupPlace, entry: EntryId) -> Vec<u8> {
+    let mut out = grouped(group, PENDING, ENTRY_ID);
+    out.extend_from_slice(&entry.bytes());
+    out
+}
+
+/// The pending entries of a group from one id up to and including another.
+pub(super) fn pending(group: GroupPlace, from: EntryId, to: EntryId) -> Bounds {
+    up_to_entry(&grouped(group, PENDING, 0), from, to)
+}
+
+/// A pending entry among those of its consumer.
+pub(super) fn owned_key(group: GroupPlace, consumer: u64, entry: EntryId) -> Vec<u8> {
+    let mut out = grouped(group, OWNED, ID + ENTRY_ID);
+    put_id(&mut out, consumer);
+    out.extend_from_slice(&entry.bytes());
+    out
+}
+
+/// The pending entries of a consumer from one id up to and including another.
+pub(super) fn owned(group: GroupPlace, consumer: u64, from: EntryId, to: EntryId) -> Bounds {
+    let mut prefix = grouped(group, OWNED, ID);
+    put_id(&mut prefix, consumer);
+    up_to_entry(&prefix, from, to)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,6 +443,41 @@ mod tests {
         assert!(from < to && expiry_key(u64::MAX, 0, b"x") < to);
         let (from, to) = deadlines(8);
         assert!(expiry_key(8, 15, b"\xff") < to && expiry_key(9, 0, b"") >= to && from < expiry_key(0, 0, b""));
+    }
+
+    #[test]
+    fn what_a_stream_has_lies_in_its_ranges_in_order() {
+        let ids = [EntryId::MIN, EntryId::new(0, 1), EntryId::new(1, u64::MAX), EntryId::new(2, 0), EntryId::MAX];
+        let group = (5, 9);
+        type Place = fn(GroupPlace, EntryId) -> Vec<u8>;
+        type Range = fn(GroupPlace, EntryId, EntryId) -> Bounds;
+        let families: [(Place, Range); 3] = [
+            (|group, id| stream_key(group.0, id), |group, from, to| stream_entries(group.0, from, to)),
+            (pending_key, pending),
+            (|group, id| owned_key(group, 3, id), |group, from, to| owned(group, 3, from, to)),
+        ];
+        let mut all = Vec::new();
+        for (place, range) in families {
+            let places = ids.map(|id| place(group, id));
+            assert!(places.is_sorted() && ids.iter().zip(&places).all(|(id, place)| split_entry_id(place) == Some(*id)));
+            let (from, to) = range(group, ids[1], ids[3]);
+            assert_eq!(places.each_ref().map(|place| from <= *place && *place < to), [false, true, true, true, false]);
+            all.extend(places);
+        }
+        let (from, to) = all_grouped(group);
+        for name in [&b""[..], b"\0", b"a", b"\xff\xff"] {
+            assert_eq!(split_group_key(&group_key(5, name)), Some(name));
+            let (first, last) = groups(5);
+            assert!(first <= group_key(5, name) && group_key(5, name) < last);
+            let (first, last) = consumer_names(group);
+            assert!(first <= consumer_name_key(group, name) && consumer_name_key(group, name) < last);
+            assert!(from <= consumer_name_key(group, name) && consumer_name_key(group, name) < to);
+        }
+        all.push(consumer_key(group, 3));
+        assert!(all[ids.len()..].iter().all(|place| from <= *place && *place < to));
+        let (first, last) = elements(5);
+        assert!(all.iter().all(|place| owner(place) == Some((5, false)) && first <= *place && *place < last));
+        assert!(all_grouped((5, 8)).1 <= from && all_grouped((5, 10)).0 >= to);
     }
 
     /// Different names never meet, also where one is the start of another.

@@ -7,11 +7,8 @@ use super::entry::Head;
 use super::error::{Error, Result};
 use super::layout::{self, Room};
 use super::turn::{Direction, Visit};
-use super::{CHUNK, Edit, Keyspace};
+use super::{CHUNK, Edit, Keyspace, RANGE_FROM};
 use std::ops::ControlFlow;
-
-/// Above so many items, a range tombstone is cheaper than one for each.
-const RANGE_FROM: u64 = 512;
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

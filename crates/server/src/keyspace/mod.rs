@@ -1,7 +1,8 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed).
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements
+//! in their order), `cleaner` (how collections that are gone are removed).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -11,24 +12,31 @@
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
 mod cleaner;
+mod counting;
 mod entry;
+mod entry_id;
 mod error;
+mod groups;
 mod keys;
 mod layout;
 mod lists;
 mod members;
 mod sorted;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod watch;
 
-pub use entry::{Head, Kind};
+pub use entry::{Head, Kind, StreamHead};
+pub use entry_id::EntryId;
 pub use error::{Error, Result};
+pub use groups::{Consumer, Group, GroupEdit, Pending};
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
 pub use sorted::{LexBound, ScoreBound, decode_score};
+pub use streams::{Blocks, Keep, encode_fields, fields};
 
 use cleaner::Cleaner;
 use layout::Room;
@@ -49,6 +57,8 @@ const ELEMENTS: &str = "elements";
 const IDS_AT_ONCE: u64 = 1 << 16;
 /// Elements that are read at once where they are changed meanwhile.
 const CHUNK: usize = 1024;
+/// Above so many elements, a range tombstone is cheaper than one for each.
+const RANGE_FROM: u64 = 512;
 
 /// Numbers that are kept beside the keys and change with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -308,11 +318,11 @@ impl Keyspace {
         Ok(Edit { db, key, old, head })
     }
 
-    /// Ends the change of a collection: one without elements is gone.
+    /// Ends the change of a collection: one without elements is gone, unless it is a stream.
     pub fn finish(&mut self, edit: &Edit) {
         match edit.old {
-            None if edit.head.count == 0 => {}
-            Some(old) if edit.head.count == 0 => self.erase(edit.db, edit.key, &old),
+            None if edit.head.is_gone() => {}
+            Some(old) if edit.head.is_gone() => self.erase(edit.db, edit.key, &old),
             Some(old) if old == edit.head => self.touch(edit.db, edit.key),
             old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
         }

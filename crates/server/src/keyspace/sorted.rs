@@ -1,7 +1,7 @@
 //! Sorted sets: each member twice, once by its name with its score, once in the order of scores and names.
 //!
-//! Scores and names are found by a search. A rank is found by counting from the nearer end: what a rank is cannot be stored without
-//! rewriting it for every member behind. So `ZRANK` and a range by rank cost as much as the members up to the nearer end.
+//! Scores and names are found by a search. A rank is found by counting from the nearer end (`counting`), so `ZRANK` and a range by rank
+//! cost as much as the members up to there.
 
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
@@ -9,9 +9,6 @@ use super::layout::{self, Room, score_of, score_order};
 use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
-
-/// Members that are counted from one end before the other end is tried.
-const STRIDE: u64 = 512;
 
 /// One end of a range of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,30 +126,15 @@ impl Keyspace {
         self.walk_order(&bounds, direction(backward), visit)
     }
 
-    /// The engine key of the member with a rank, counted from the lowest score.
-    fn place_of_rank(&self, head: &Head, rank: u64) -> Result<Option<Vec<u8>>> {
-        let from_end = head.count.saturating_sub(1).saturating_sub(rank);
-        let (direction, skip) = if rank <= from_end { (Direction::Forward, rank) } else { (Direction::Backward, from_end) };
-        let (mut passed, mut found) = (0, None);
-        self.turn.walk(Room::Elements, &layout::scores(head.id), direction, &mut |place, _| {
-            if passed < skip {
-                passed += 1;
-                return ControlFlow::Continue(());
-            }
-            found = Some(place.to_vec());
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
-    }
-
     /// Shows `visit` the members from a rank up to another (excluded), counted from the lowest score, in order or backwards.
     pub fn walk_ranks(&self, head: &Head, ranks: (u64, u64), backward: bool, visit: &mut VisitScored) -> Result<()> {
         let (from, to) = (ranks.0, ranks.1.min(head.count));
         if from >= to {
             return Ok(());
         }
-        let Some(start) = self.place_of_rank(head, if backward { to - 1 } else { from })? else { return Ok(()) };
-        let (lower, upper) = layout::scores(head.id);
+        let whole = layout::scores(head.id);
+        let Some(start) = self.place_at(&whole, if backward { to - 1 } else { from }, head.count)? else { return Ok(()) };
+        let (lower, upper) = whole;
         let bounds = if backward { (lower, [&start[..], b"\0"].concat()) } else { (start, upper) };
         let mut left = to - from;
         self.walk_order(&bounds, direction(backward), &mut |member, score| {
@@ -168,43 +150,7 @@ impl Keyspace {
     pub fn rank(&self, head: &Head, member: &[u8]) -> Result<Option<(u64, f64)>> {
         let Some(score) = self.score(head, member)? else { return Ok(None) };
         let target = layout::score_key(head.id, score_order(score), member);
-        let (lower, upper) = layout::scores(head.id);
-        let mut before = (lower, target.clone());
-        let mut behind = ([&target[..], b"\0"].concat(), upper);
-        // From both ends in turns, until one of them gets there.
-        let (mut low, mut high) = (0, 0);
-        loop {
-            let passed = self.pass(&mut before, Direction::Forward)?;
-            low += passed;
-            if passed < STRIDE {
-                return Ok(Some((low, score)));
-            }
-            let passed = self.pass(&mut behind, Direction::Backward)?;
-            high += passed;
-            if passed < STRIDE {
-                return Ok(Some((head.count.saturating_sub(1).saturating_sub(high), score)));
-            }
-        }
-    }
-
-    /// Counts up to [`STRIDE`] keys and takes them from the bounds.
-    fn pass(&self, bounds: &mut layout::Bounds, direction: Direction) -> Result<u64> {
-        let (mut passed, mut last) = (0, Vec::new());
-        self.turn.walk(Room::Elements, bounds, direction, &mut |place, _| {
-            passed += 1;
-            if passed < STRIDE {
-                return ControlFlow::Continue(());
-            }
-            last = place.to_vec();
-            ControlFlow::Break(())
-        })?;
-        if passed == STRIDE {
-            match direction {
-                Direction::Forward => bounds.0 = [&last[..], b"\0"].concat(),
-                Direction::Backward => bounds.1 = last,
-            }
-        }
-        Ok(passed)
+        Ok(Some((self.count_before(&layout::scores(head.id), &target, head.count)?, score)))
     }
 
     /// The members of a set or a sorted set with their scores; those of a set have the score 1.

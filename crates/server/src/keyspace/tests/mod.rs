@@ -2,6 +2,7 @@
 
 mod collections;
 mod model;
+mod streams;
 
 use super::layout::{self, Room};
 use super::turn::Direction;
@@ -31,7 +32,7 @@ fn add_set(keyspace: &mut Keyspace, key: &[u8], members: u32) {
 }
 
 /// Entries in the engine, pending ones included.
-fn stored(keyspace: &Keyspace, room: Room) -> usize {
+pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
     let everything = (Vec::new(), vec![0xff; 16]);
     let mut count = 0;
     keyspace

@@ -1,0 +1,418 @@
+//! Streams: adding, reading and removing entries.
+
+use super::arguments::{Rest, integer, is};
+use super::hashes::size;
+use super::table::{DENYOOM, FAST, READ, Run, WRITE};
+use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, wrong_arity};
+use crate::keyspace::{Blocks, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
+use crate::number::parse_integer;
+use crate::resp::Writer;
+use std::ops::ControlFlow;
+
+/// Bytes of all fields and values of an entry.
+const ENTRY_MAX: usize = 512 << 20;
+/// Blocks that a trim takes at most where it was not told, and entries that this may come to.
+const BLOCKS_AT_ONCE: u64 = 100;
+const TRIMMED_AT_ONCE: (u64, u64) = (10_000, 1_000_000);
+
+const NOT_AN_ID: Failure = Failure::fixed("ERR Invalid stream ID specified as stream command argument");
+const TWO_STRATEGIES: Failure = Failure::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
+
+pub(super) const fn stream(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Stream, name, arity, run).keys(1, 1, 1).since("5.0.0")
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    stream("xadd", -5, xadd)
+        .flags(WRITE | DENYOOM | FAST)
+        .says("Add an entry", "O(1), and O(n) for a trim, n being the entries that it removes"),
+    stream("xdel", -3, xdel).flags(WRITE | FAST).says("Remove entries", "O(n), n being the number of ids"),
+    stream("xlen", 2, xlen).flags(READ | FAST).says("How many entries there are", "O(1)"),
+    stream("xrange", -4, xrange).flags(READ).says("The entries between two ids", "O(n), n being the entries that are returned"),
+    stream("xrevrange", -4, xrevrange)
+        .flags(READ)
+        .says("The entries between two ids, backwards", "O(n), n being the entries that are returned"),
+    stream("xsetid", -3, xsetid).flags(WRITE | DENYOOM | FAST).says("Set what is known of a stream beside its entries", "O(1)"),
+    stream("xtrim", -4, xtrim).flags(WRITE).says("Remove the first entries", "O(n), n being the entries that are removed"),
+];
+
+/// A number as C's `strtoull` reads it, but for a minus where there is a number that has one.
+fn unsigned(text: &[u8]) -> Option<u64> {
+    if let Some(number) = parse_integer(text) {
+        return u64::try_from(number).ok();
+    }
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
+}
+
+/// An id that may lack its sequence number, as `ms` or `ms-seq`; of `ms-*` the sequence number is `None`.
+fn open_id(text: &[u8], missing: u64) -> Result<(u64, Option<u64>), Failure> {
+    let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let ms = unsigned(ms).filter(|_| text.len() < 128).ok_or(NOT_AN_ID)?;
+    match seq {
+        None => Ok((ms, Some(missing))),
+        Some(b"*") => Ok((ms, None)),
+        Some(seq) => Ok((ms, Some(unsigned(seq).ok_or(NOT_AN_ID)?))),
+    }
+}
+
+/// An id; `missing` is the sequence number of one that has none.
+pub(super) fn entry_id(text: &[u8], missing: u64) -> Result<EntryId, Failure> {
+    let (ms, seq) = open_id(text, missing)?;
+    Ok(EntryId::new(ms, seq.ok_or(NOT_AN_ID)?))
+}
+
+/// Ids that are all there.
+pub(super) fn entry_ids(texts: &[&[u8]]) -> Result<Vec<EntryId>, Failure> {
+    texts.iter().map(|text| entry_id(text, 0)).collect()
+}
+
+/// An id, or `-` or `+` for the first and the last one there can be.
+pub(super) fn id_or_edge(text: &[u8], missing: u64) -> Result<EntryId, Failure> {
+    match text {
+        b"-" => Ok(EntryId::MIN),
+        b"+" => Ok(EntryId::MAX),
+        text => entry_id(text, missing),
+    }
+}
+
+/// The first id of a range.
+pub(super) fn range_start(text: &[u8]) -> Result<EntryId, Failure> {
+    match text {
+        [b'(', open @ ..] if !open.is_empty() => entry_id(open, 0)?.after().ok_or(Failure::fixed("ERR invalid start ID for the interval")),
+        text => id_or_edge(text, 0),
+    }
+}
+
+/// The last id of a range.
+pub(super) fn range_end(text: &[u8]) -> Result<EntryId, Failure> {
+    match text {
+        [b'(', open @ ..] if !open.is_empty() => {
+            entry_id(open, u64::MAX)?.before().ok_or(Failure::fixed("ERR invalid end ID for the interval"))
+        }
+        text => id_or_edge(text, u64::MAX),
+    }
+}
+
+/// Writes an id.
+pub(super) fn reply_id(reply: &mut Writer, id: EntryId) {
+    reply.bulk(id.to_string().as_bytes());
+}
+
+/// Writes an entry.
+pub(super) fn reply_entry(reply: &mut Writer, id: EntryId, entry: &[u8]) -> Outcome {
+    let fields = fields(entry)?;
+    reply.array(2);
+    reply_id(reply, id);
+    reply.array(fields.len());
+    fields.iter().for_each(|text| reply.bulk(text));
+    Ok(())
+}
+
+/// Writes the entries from one id up to and including another, `most` at most (0: all); gives their ids.
+pub(super) fn reply_range(
+    reply: &mut Writer,
+    keyspace: &Keyspace,
+    head: &Head,
+    range: (EntryId, EntryId),
+    backward: bool,
+    most: u64,
+) -> Result<Vec<EntryId>, Failure> {
+    let (mut ids, mut out, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
+    let mut writer = Writer::new(&mut out, reply.protocol());
+    keyspace.walk_entries(head, range, backward, &mut |id, entry| {
+        outcome = reply_entry(&mut writer, id, entry);
+        ids.push(id);
+        if outcome.is_err() || ids.len() as u64 == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    outcome?;
+    reply.array(ids.len());
+    reply.raw(&out);
+    Ok(ids)
+}
+
+/// What is to be trimmed, as `XADD` and `XTRIM` have it.
+#[derive(Debug, Default)]
+struct Trim {
+    keep: Option<Keep>,
+    is_rough: bool,
+    limit: Option<u64>,
+}
+
+impl Trim {
+    /// Reads the option that `word` is the name of; false: it is none of a trim's.
+    fn parse(&mut self, word: &[u8], rest: &mut Rest) -> Result<bool, Failure> {
+        let (by_length, by_id) = (is(word, "maxlen"), is(word, "minid"));
+        if rest.len() == 0 {
+            return Ok(false);
+        }
+        if is(word, "limit") {
+            let limit = u64::try_from(rest.integer()?);
+            self.limit = Some(limit.map_err(|_| Failure::fixed("ERR The LIMIT argument must be >= 0."))?);
+            return Ok(true);
+        }
+        if !by_length && !by_id {
+            return Ok(false);
+        }
+        if self.keep.is_some() {
+            return Err(TWO_STRATEGIES);
+        }
+        let mut bound = rest.value()?;
+        self.is_rough = false;
+        if rest.len() > 0 && (bound == b"~" || bound == b"=") {
+            self.is_rough = bound == b"~";
+            bound = rest.value()?;
+        }
+        self.keep = Some(if by_length {
+            let kept = u64::try_from(integer(bound)?);
+            Keep::Newest(kept.map_err(|_| Failure::fixed("ERR The MAXLEN argument must be >= 0."))?)
+        } else {
+            Keep::From(entry_id(bound, 0)?)
+        });
+        Ok(true)
+    }
+
+    /// Whether the options go together; there may have to be something to trim by.
+    fn check(&self, must: bool) -> Outcome {
+        let text = match (self.keep, self.limit) {
+            (None, Some(limit)) if limit > 0 => "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+            (None, _) if must => "ERR syntax error, XTRIM must be called with a trimming strategy",
+            (_, Some(_)) if !self.is_rough => "ERR syntax error, LIMIT cannot be used without the special ~ option",
+            _ => return Ok(()),
+        };
+        Err(Failure::fixed(text))
+    }
+
+    /// Trims a stream; says how many entries were removed.
+    fn run(&self, context: &mut Context, edit: &mut Edit) -> Result<u64, Failure> {
+        let Some(keep) = self.keep else { return Ok(0) };
+        let size = context.server.configuration.stream_block;
+        let usual = match size.saturating_mul(BLOCKS_AT_ONCE) {
+            0 => TRIMMED_AT_ONCE.0,
+            entries => entries.min(TRIMMED_AT_ONCE.1),
+        };
+        let limit = match self.limit {
+            None => usual,
+            Some(0) => u64::MAX,
+            Some(limit) => limit,
+        };
+        Ok(context.keyspace.trim_entries(edit, keep, self.is_rough.then_some(Blocks { size, limit }))?)
+    }
+}
+
+/// The id that an entry is added with.
+#[derive(Debug, Clone, Copy)]
+enum NewId {
+    /// `*`: the time.
+    Time,
+    /// `ms-*`.
+    Millisecond(u64),
+    /// All of it.
+    Given(EntryId),
+}
+
+impl NewId {
+    fn parse(text: &[u8]) -> Result<NewId, Failure> {
+        let (ms, seq) = open_id(text, 0)?;
+        Ok(seq.map_or(NewId::Millisecond(ms), |seq| NewId::Given(EntryId::new(ms, seq))))
+    }
+
+    /// The id behind `last`.
+    fn resolve(self, last: EntryId, now: u64) -> Result<EntryId, Failure> {
+        if last == EntryId::MAX {
+            return Err(Failure::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
+        }
+        let id = match self {
+            NewId::Time if now > last.ms() => Some(EntryId::new(now, 0)),
+            NewId::Time => last.after(),
+            NewId::Millisecond(ms) if ms == last.ms() => last.after().filter(|id| id.ms() == ms),
+            NewId::Millisecond(ms) => Some(EntryId::new(ms, 0)),
+            NewId::Given(id) => Some(id),
+        };
+        let too_small = Failure::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+        id.filter(|id| *id > last).ok_or(too_small)
+    }
+}
+
+fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (mut trim, mut only_existing, mut id) = (Trim::default(), false, None);
+    let mut rest = Rest::new(&arguments[2..]);
+    while let Some(word) = rest.next() {
+        match () {
+            () if word == b"*" => id = Some(NewId::Time),
+            () if trim.parse(word, &mut rest)? => continue,
+            () if is(word, "nomkstream") => {
+                only_existing = true;
+                continue;
+            }
+            () => id = Some(NewId::parse(word)?),
+        }
+        break;
+    }
+    trim.check(false)?;
+    let pairs = &arguments[arguments.len() - rest.len()..];
+    let id = id.filter(|_| pairs.len() >= 2 && pairs.len().is_multiple_of(2)).ok_or_else(|| wrong_arity(b"xadd"))?;
+    if matches!(id, NewId::Given(EntryId::MIN)) {
+        return Err(Failure::fixed("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let key = arguments[1];
+    if only_existing && context.find(key, Kind::Stream)?.is_none() {
+        context.reply.null();
+        return Ok(());
+    }
+    let mut edit = context.keyspace.edit(context.session.db, key, Kind::Stream)?;
+    let id = id.resolve(edit.head.stream.last, context.keyspace.now())?;
+    if pairs.iter().map(|text| text.len()).sum::<usize>() > ENTRY_MAX {
+        return Err(Failure::fixed("ERR Elements are too large to be stored"));
+    }
+    context.keyspace.append(&mut edit, id, encode_fields(pairs));
+    trim.run(context, &mut edit)?;
+    context.keyspace.finish(&edit);
+    reply_id(&mut context.reply, id);
+    Ok(())
+}
+
+fn xtrim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut trim = Trim::default();
+    let mut rest = Rest::new(&arguments[2..]);
+    while let Some(word) = rest.next() {
+        if !trim.parse(word, &mut rest)? {
+            return Err(SYNTAX);
+        }
+    }
+    trim.check(true)?;
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Stream)?;
+    let removed = if edit.existed() { trim.run(context, &mut edit)? } else { 0 };
+    reply_removed(context, &edit, removed)
+}
+
+/// Writes the change if there was one, and how many entries were removed.
+fn reply_removed(context: &mut Context, edit: &Edit, removed: u64) -> Outcome {
+    if removed > 0 {
+        context.keyspace.finish(edit);
+    }
+    context.reply.integer(i64::try_from(removed).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn xdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Stream)?;
+    let ids = if edit.existed() { entry_ids(&arguments[2..])? } else { Vec::new() };
+    let removed = context.keyspace.remove_entries(&mut edit, &ids)?;
+    reply_removed(context, &edit, removed)
+}
+
+fn xlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let head = context.find(arguments[1], Kind::Stream)?;
+    context.reply.count(size(head.as_ref()));
+    Ok(())
+}
+
+fn range(context: &mut Context, arguments: &[&[u8]], backward: bool) -> Outcome {
+    let (start, end) = if backward { (arguments[3], arguments[2]) } else { (arguments[2], arguments[3]) };
+    let range = (range_start(start)?, range_end(end)?);
+    let mut most = None;
+    let mut rest = Rest::new(&arguments[4..]);
+    while let Some(word) = rest.next() {
+        if !is(word, "count") {
+            return Err(SYNTAX);
+        }
+        most = Some(u64::try_from(rest.integer()?).unwrap_or(0));
+    }
+    match (context.find(arguments[1], Kind::Stream)?, most) {
+        (None, _) => context.reply.array(0),
+        (Some(_), Some(0)) => context.reply.null_array(),
+        (Some(head), most) => {
+            reply_range(&mut context.reply, context.keyspace, &head, range, backward, most.unwrap_or(0))?;
+        }
+    }
+    Ok(())
+}
+
+fn xrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, false)
+}
+
+fn xrevrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    range(context, arguments, true)
+}
+
+fn xsetid(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let last = entry_id(arguments[2], 0)?;
+    let (mut added, mut max_deleted) = (None, EntryId::MIN);
+    let mut rest = Rest::new(&arguments[3..]);
+    while let Some(word) = rest.next() {
+        match () {
+            () if is(word, "entriesadded") && rest.len() > 0 => {
+                let number = u64::try_from(rest.integer()?);
+                added = Some(number.map_err(|_| Failure::fixed("ERR entries_added must be positive"))?);
+            }
+            () if is(word, "maxdeletedid") && rest.len() > 0 => {
+                max_deleted = entry_id(rest.value()?, 0)?;
+                if last < max_deleted {
+                    return Err(Failure::fixed("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"));
+                }
+            }
+            () => return Err(SYNTAX),
+        }
+    }
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Stream)?;
+    if !edit.existed() {
+        return Err(NO_SUCH_KEY);
+    }
+    let head = &mut edit.head;
+    if context.keyspace.last_entry(head)?.is_some_and(|top| last < top) {
+        return Err(Failure::fixed("ERR The ID specified in XSETID is smaller than the target stream top item"));
+    }
+    if added.is_some_and(|added| added < head.count) {
+        return Err(Failure::fixed("ERR The entries_added specified in XSETID is smaller than the target stream length"));
+    }
+    head.stream.last = last;
+    head.stream.added = added.unwrap_or(head.stream.added);
+    if max_deleted != EntryId::MIN {
+        head.stream.max_deleted = max_deleted;
+    }
+    context.keyspace.finish(&edit);
+    context.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_redis_does() {
+        let id = |text: &str| entry_id(text.as_bytes(), 7).ok().map(|id| id.to_string());
+        for (text, expected) in [
+            ("5", "5-7"),
+            ("5-3", "5-3"),
+            ("05-+3", "5-3"),
+            (" 5-3", "5-3"),
+            ("18446744073709551615-18446744073709551615", "18446744073709551615-18446744073709551615"),
+            // What C makes of a minus that the strict reading refused.
+            ("1--01", "1-18446744073709551615"),
+            ("1--0", "1-0"),
+        ] {
+            assert_eq!(id(text).as_deref(), Some(expected), "{text:?}");
+        }
+        for wrong in ["", "-", "+", "-5", "5-", "5-x", "5-*", "x", "5-3-1", "18446744073709551616", "5 ", "1--1", "$", "*", "5-++1"] {
+            assert_eq!(id(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(id(&"0".repeat(127)).as_deref(), Some("0-7"));
+        assert_eq!(id(&"0".repeat(128)), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Streams: entries in the order of their ids.
+//!
+//! The head has the first and the last id, so a walk starts and ends at entries that are there, not among those that were deleted before
+//! them. Groups of consumers are in `groups`.
+
+use super::entry::Head;
+use super::entry_id::EntryId;
+use super::error::{Error, Result};
+use super::layout::{self, Bounds, Room};
+use super::turn::Direction;
+use super::{Edit, Keyspace, RANGE_FROM};
+use sinterdb::coding::{Decoder, put_bytes, put_varint};
+use std::ops::ControlFlow;
+
+const DAMAGED: Error = Error::Damaged("the entries of a stream");
+
+/// What a walk over a stream calls for each entry: its id, and what [`fields`] reads.
+type VisitEntry<'a> = dyn FnMut(EntryId, &[u8]) -> ControlFlow<()> + 'a;
+
+/// What a trim leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// So many entries at the end.
+    Newest(u64),
+    /// Entries with this id or a larger one.
+    From(EntryId),
+}
+
+/// A trim that may leave more than it was told to: it takes whole blocks of entries, counted from the first one that was ever added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocks {
+    /// Entries in a block; 0: all are in one.
+    pub size: u64,
+    /// Entries that are removed at most.
+    pub limit: u64,
+}
+
+impl Blocks {
+    /// How many of the first `most` entries are removed.
+    fn cut(&self, most: u64, head: &Head) -> u64 {
+        let most = most.min(self.limit);
+        if most == head.count {
+            return most;
+        }
+        let gone = head.stream.added.saturating_sub(head.count);
+        let end = gone.saturating_add(most).checked_div(self.size).unwrap_or(0).saturating_mul(self.size);
+        end.saturating_sub(gone)
+    }
+}
+
+/// What the engine keeps for an entry: fields and values, one after the other.
+pub fn encode_fields(pairs: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(pairs.iter().map(|text| text.len() + 2).sum::<usize>() + 2);
+    put_varint(&mut out, pairs.len() as u64 / 2);
+    pairs.iter().for_each(|text| put_bytes(&mut out, text));
+    out
+}
+
+/// The fields and values of an entry, one after the other.
+pub fn fields(entry: &[u8]) -> Result<Vec<&[u8]>> {
+    let read = || {
+        let mut from = Decoder::new(entry);
+        // Each takes a byte at least, so a number that fits the bytes that are left takes no more memory than they allow.
+        let texts = from.length()?.checked_mul(2)?;
+        let all: Vec<&[u8]> = (0..texts).map(|_| from.prefixed()).collect::<Option<_>>()?;
+        from.is_empty().then_some(all)
+    };
+    read().ok_or(DAMAGED)
+}
+
+impl Head {
+    fn entries(&self) -> Bounds {
+        layout::stream_entries(self.id, self.stream.first, self.stream.last)
+    }
+}
+
+impl Keyspace {
+    /// Adds an entry behind all others: the caller has an id larger than the last one.
+    pub fn append(&mut self, edit: &mut Edit, id: EntryId, entry: Vec<u8>) {
+        self.turn.put(Room::Elements, layout::stream_key(edit.head.id, id), entry);
+        let head = &mut edit.head;
+        if head.count == 0 {
+            head.stream.first = id;
+        }
+        head.count += 1;
+        head.stream.added = head.stream.added.wrapping_add(1);
+        head.stream.last = id;
+    }
+
+    /// Shows `visit` the entries from one id up to and including another, in order or backwards, until it breaks.
+    pub fn walk_entries(&self, head: &Head, range: (EntryId, EntryId), backward: bool, visit: &mut VisitEntry) -> Result<()> {
+        let (from, to) = (range.0.max(head.stream.first), range.1.min(head.stream.last));
+        if head.count == 0 || from > to {
+            return Ok(());
+        }
+        let direction = if backward { Direction::Backward } else { Direction::Forward };
+        self.turn.walk(Room::Elements, &layout::stream_entries(head.id, from, to), direction, &mut |place, entry| {
+            match layout::split_entry_id(place) {
+                Some(id) => visit(id, entry),
+                None => ControlFlow::Continue(()),
+            }
+        })
+    }
+
+    /// The fields and values of an entry, for [`fields`] to read; `None`: it is not there.
+    pub fn entry(&self, head: &Head, id: EntryId) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(self.turn.get(Room::Elements, &layout::stream_key(head.id, id), &mut out)?.then_some(out))
+    }
+
+    /// The id of the first entry, or of the last one.
+    fn edge(&self, head: &Head, backward: bool) -> Result<Option<EntryId>> {
+        let mut found = None;
+        self.walk_entries(head, (EntryId::MIN, EntryId::MAX), backward, &mut |id, _| {
+            found = Some(id);
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
+    /// The id of the last entry that is there.
+    pub fn last_entry(&self, head: &Head) -> Result<Option<EntryId>> {
+        self.edge(head, true)
+    }
+
+    /// Removes entries; says how many there were.
+    pub fn remove_entries(&mut self, edit: &mut Edit, ids: &[EntryId]) -> Result<u64> {
+        let mut removed = 0;
+        let mut first_is_gone = false;
+        for id in ids {
+            if self.entry(&edit.head, *id)?.is_none() {
+                continue;
+            }
+            self.turn.delete(Room::Elements, layout::stream_key(edit.head.id, *id));
+            removed += 1;
+            let head = &mut edit.head;
+            head.count = head.count.saturating_sub(1);
+            head.stream.max_deleted = head.stream.max_deleted.max(*id);
+            first_is_gone |= *id == head.stream.first;
+        }
+        if edit.head.count == 0 {
+            edit.head.stream.first = EntryId::MIN;
+        } else if first_is_gone {
+            edit.head.stream.first = self.edge(&edit.head, false)?.ok_or(DAMAGED)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes the first entries, up to what is to be kept, or less in whole blocks. Says how many.
+    pub fn trim_entries(&mut self, edit: &mut Edit, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
+        let head = edit.head;
+        if head.count == 0 {
+            return Ok(0);
+        }
+        let (wanted, end) = match (keep, blocks) {
+            (Keep::Newest(kept), _) => (head.count.saturating_sub(kept), None),
+            (Keep::From(id), None) => {
+                let place = layout::stream_key(head.id, id);
+                (self.count_before(&head.entries(), &place, head.count)?, Some(place))
+            }
+            (Keep::From(id), Some(Blocks { limit, .. })) => {
+                let (first, end) = head.entries();
+                let mut before = (first, end.min(layout::stream_key(head.id, id)));
+                (self.pass(&mut before, Direction::Forward, limit.max(1))?, None)
+            }
+        };
+        let removed = blocks.map_or(wanted, |blocks| blocks.cut(wanted, &head));
+        if removed > 0 {
+            self.remove_first(edit, removed, end)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes so many entries from the start; `end` is behind them, if that is known.
+    fn remove_first(&mut self, edit: &mut Edit, count: u64, end: Option<Vec<u8>>) -> Result<()> {
+        let whole = edit.head.entries();
+        let mut next = None;
+        if count <= RANGE_FROM {
+            let mut places = self.places(&whole, count + 1)?;
+            if places.len() as u64 > count {
+                next = places.pop();
+            }
+            places.into_iter().for_each(|place| self.turn.delete(Room::Elements, place));
+        } else if count < edit.head.count {
+            let end = match end {
+                Some(end) => end,
+                None => self.place_at(&whole, count, edit.head.count)?.ok_or(DAMAGED)?,
+            };
+            next = self.places(&(end.clone(), whole.1), 1)?.pop();
+            self.turn.clear(Room::Elements, (whole.0, end));
+        } else {
+            self.turn.clear(Room::Elements, whole);
+        }
+        edit.head.count = edit.head.count.saturating_sub(count);
+        edit.head.stream.first = match next {
+            Some(place) => layout::split_entry_id(&place).ok_or(DAMAGED)?,
+            None if edit.head.count == 0 => EntryId::MIN,
+            None => return Err(DAMAGED),
+        };
+        Ok(())
+    }
+}
