@@ -192,7 +192,8 @@ fn a_run_of_redis_has_all_figures_and_leaves_nothing() {
     assert!(updates.series.iter().any(|second| second.longest_ping_ns.is_some()));
     assert!(updates.memory.peak_resident_bytes >= 1 << 20 && rest.proportional_bytes >= 1 << 20);
     assert!(rest.tickers["aof_rewrites"] > 0 && rest.tickers["total_forks"] > 0, "{:?}", rest.tickers);
-    let (written, disk): (u64, u64) = (record.phases.iter().map(|phase| phase.written.total_bytes).sum(), rest.space.store_bytes);
+    // What reaches a medium depends on the file system.
+    let (written, disk): (u64, u64) = (record.phases.iter().map(|phase| phase.process_written_bytes).sum(), rest.space.store_bytes);
     assert!(written > 1 << 20 && disk > 0, "{written} {disk}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the run leaves nothing behind");
 }
