@@ -106,7 +106,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     print::findings(&findings)?;
     let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
     if study.compares_engines() {
-        print::engines(&folder.path().join(report::ENGINES))?;
+        print::made(&folder.path().join(report::ENGINES))?;
+    } else if study.cells.iter().any(|cell| cell.settings.server.is_some()) {
+        print::made(&folder.path().join(report::SERVERS))?;
     } else if study.hypotheses.is_empty() {
         print::table(&table(&study, &results))?;
     }

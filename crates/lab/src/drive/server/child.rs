@@ -40,16 +40,18 @@ impl Server {
     /// # Errors
     /// A program that cannot be started, or ends, or does not answer; `stop` was raised.
     pub fn start(spec: &EngineSpec, server: &ServerSpec, directory: &Path, clock: &SystemClock, stop: &AtomicBool) -> Outcome<Server> {
+        // It is started in its own directory.
+        let directory = std::path::absolute(directory)?;
         fs::create_dir(directory.join(DATA))?;
         let log = File::create(directory.join(LOG))?;
         let address = free_address()?;
         let program = program(spec, server)?;
         let mut command = Command::new(&program);
-        command.args(arguments(spec, address, &directory.join(DATA))).current_dir(directory);
+        command.args(arguments(spec, address, &directory.join(DATA))).current_dir(&directory);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-        let mut server = Server { child, address, directory: directory.to_owned() };
-        fs::write(directory.join(GROUP), server.process().to_string())?;
+        let mut server = Server { child, address, directory };
+        fs::write(server.directory.join(GROUP), server.process().to_string())?;
         let until = clock.monotonic_ns() + PATIENCE_NS;
         while !Line::connect(address, stop).is_ok_and(|mut line| line.ping().is_ok()) {
             if let Some(status) = server.child.try_wait()? {
