@@ -111,7 +111,7 @@ pub struct Phase {
     pub proportional_bytes: u64,
     /// CPU time, seconds; of a server without that of its client.
     pub cpu_seconds: f64,
-    /// CPU time of the thread that asked a server, seconds.
+    /// CPU time of the thread that asked a server, seconds, warm-up left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_seconds: Option<f64>,
     /// The levels at its end, by family.

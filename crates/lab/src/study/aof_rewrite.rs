@@ -120,7 +120,7 @@ impl Sizes {
 
     /// The rows of A.
     fn rows(&self) -> impl Iterator<Item = Row> {
-        self.values.iter().flat_map(|value| self.times.iter().map(|times| Row { value: *value, sets: times * value.keys }))
+        self.values.iter().flat_map(|value| self.times.iter().map(move |times| Row { value: *value, sets: times * value.keys }))
     }
 
     /// The row of a value that has most SETs.

@@ -14,7 +14,7 @@ pub enum Metric {
     WriteAmplification,
     /// Bytes of the store over bytes of live keys and values, when the last phase ended.
     SpaceAmplification,
-    /// Largest resident set, bytes.
+    /// Largest resident set, bytes; of a server and its children the largest proportional set.
     PeakMemory,
     /// Operations over the time of the phases that have any.
     OperationsPerSecond,

@@ -48,7 +48,7 @@ pub(super) struct Client<'a> {
 pub(super) struct Ran {
     /// When the warm-up ended.
     pub warm_ns: u64,
-    /// CPU time of the client's thread.
+    /// CPU time of the client's thread since then.
     pub cpu_seconds: f64,
 }
 
@@ -62,7 +62,8 @@ impl Client<'_> {
         let open = |token| Connection::open(self.address, token, poll.registry());
         let mut connections = (0..self.connections).map(open).collect::<Outcome<Vec<_>>>()?;
         let (mut events, mut buffer) = (Events::with_capacity(EVENTS), vec![0; READ]);
-        let cpu_before = cpu_seconds()?;
+        let mut cpu_before = cpu_seconds()?;
+        let mut warming = self.warm_up > 0.0;
         let start_ns = self.clock.monotonic_ns();
         let after = |seconds: f64| start_ns.saturating_add((seconds * 1e9) as u64);
         let (warm_ns, end_ns) = (after(self.warm_up), after(self.seconds));
@@ -84,6 +85,9 @@ impl Client<'_> {
                     last_ns = now;
                     busy -= usize::from(!connection.begin(&mut asker, now)?);
                 }
+            }
+            if warming && last_ns >= warm_ns {
+                (warming, cpu_before) = (false, cpu_seconds()?);
             }
         }
         self.gauge.end(last_ns);

@@ -107,7 +107,7 @@ impl Planner<'_> {
         }
         let server = ServerSpec { keeps_log: log == Log::Kept, ..ServerSpec::new(CONNECTIONS, 1) };
         let phases: Vec<&str> = workload.phases.iter().map(|phase| phase.name.as_str()).collect();
-        let cell = servers::cell(name, told, self.request, server, workload.clone(), &[(SETS, &phases)]);
+        let cell = servers::cell(name, told, self.request, server, workload.clone(), &[(SETS, phases.as_slice())]);
         self.planned.cells.push(cell);
     }
 
