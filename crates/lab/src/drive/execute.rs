@@ -48,11 +48,7 @@ fn recorded(spec: &RunSpec, run: impl FnOnce(SystemClock, &mut RunRecord) -> Out
         failure: None,
     };
     let complaints = spec.validate();
-    let outcome = if complaints.is_empty() {
-        caught(|| run(clock, &mut record))
-    } else {
-        Err(Failure::from(complaints.join("; ")))
-    };
+    let outcome = if complaints.is_empty() { caught(|| run(clock, &mut record)) } else { Err(Failure::from(complaints.join("; "))) };
     record.failure = outcome.err().map(|failure| failure.to_string());
     record
 }

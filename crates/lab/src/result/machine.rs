@@ -81,9 +81,10 @@ impl Process {
     pub fn of(process: u32) -> Self {
         let mut all = Process::default();
         for process in processes(process) {
-            all.count += 1;
+            let stat = read(process, "stat");
+            all.count += usize::from(!stat.is_empty());
             let status = read(process, "status");
-            all.cpu_seconds += cpu_seconds(&read(process, "stat"));
+            all.cpu_seconds += cpu_seconds(&stat);
             all.resident_bytes += kib(&status, "VmRSS");
             all.peak_resident_bytes += kib(&status, "VmHWM");
             all.proportional_bytes += kib(&read(process, "smaps_rollup"), "Pss");
@@ -186,7 +187,7 @@ mod tests {
         assert!(Process::now().read_bytes >= now.read_bytes + 100_000);
         assert!(now.count >= 1);
         // Numbers of processes lie far below.
-        assert_eq!(Process::of(u32::MAX).resident_bytes, 0);
+        assert_eq!(Process::of(u32::MAX), Process::default());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, memory_and_limits, own, redis_speed, side_by_side};
 use super::time_aware_tiering;
+use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, memory_and_limits, own, redis_speed, side_by_side};
 use crate::run::{REDIS, SERVERS, Workload, named};
 
 /// A study that comes with the laboratory.

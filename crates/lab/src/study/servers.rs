@@ -111,7 +111,14 @@ pub(super) fn sinter(memory: Option<u64>) -> Told {
 }
 
 /// The cell of one server. `measures`: names, and the phases of each.
-pub(super) fn cell(name: String, told: Told, request: &Request, server: ServerSpec, workload: Workload, measures: &[(&str, &[&str])]) -> Cell {
+pub(super) fn cell(
+    name: String,
+    told: Told,
+    request: &Request,
+    server: ServerSpec,
+    workload: Workload,
+    measures: &[(&str, &[&str])],
+) -> Cell {
     let settings = told.settings.into_iter().chain([(FSYNC.0, FSYNC.1.to_string())]);
     let program = request.servers.redis.clone().filter(|_| told.engine == REDIS);
     let names = |phases: &[&str]| phases.iter().map(|phase| (*phase).to_string()).collect();
@@ -153,7 +160,10 @@ pub(super) fn rest(name: &str) -> Phase {
 pub(super) enum Length {
     Operations(u64),
     /// Seconds, those of the warm-up included.
-    Seconds { all: f64, warm_up: f64 },
+    Seconds {
+        all: f64,
+        warm_up: f64,
+    },
 }
 
 /// One thing at random keys.
@@ -171,8 +181,7 @@ pub(super) fn ask(name: &str, operation: &str, length: Length) -> Phase {
         Length::Operations(count) => (Some(count), None, 0.0),
         Length::Seconds { all, warm_up } => (None, Some(all), warm_up),
     };
-    let kind =
-        PhaseKind::Run { mixes: vec![all], operations, seconds, threads: 1, pace: Pace::Closed, warm_up_seconds, writer: None };
+    let kind = PhaseKind::Run { mixes: vec![all], operations, seconds, threads: 1, pace: Pace::Closed, warm_up_seconds, writer: None };
     Phase { name: name.to_string(), kind }
 }
 

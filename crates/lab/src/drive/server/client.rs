@@ -275,9 +275,7 @@ impl Asked {
     fn done(&self, reply: Reply<'_>) -> Outcome<Done> {
         match (self.operation, reply) {
             (_, Reply::Error(text)) => Err(format!("the server answered with an error: {}", text.escape_ascii()).into()),
-            (Operation::Get, Reply::Value(length)) => {
-                Ok(Done { bytes: (self.bytes + length) as u64, written: 0, asked: 1, found: 1 })
-            }
+            (Operation::Get, Reply::Value(length)) => Ok(Done { bytes: (self.bytes + length) as u64, written: 0, asked: 1, found: 1 }),
             (Operation::Get, Reply::Nothing) => Ok(Done { asked: 1, ..Done::default() }),
             (Operation::Put | Operation::Delete, Reply::Done) => {
                 Ok(Done { bytes: self.bytes as u64, written: self.bytes as u64, ..Done::default() })

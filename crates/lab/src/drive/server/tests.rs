@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::drive::{SinterEngine, execute};
-use crate::run::{
-    Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, SPEC_VERSION, ValueSize, Workload,
-};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, SPEC_VERSION, ValueSize, Workload};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -205,11 +203,7 @@ fn a_log_that_is_to_be_kept_is_kept_or_the_run_fails() {
     }
     let directory = tempfile::tempdir().unwrap();
     let run = |percentage: &str| {
-        let settings = [
-            ("appendonly", "yes"),
-            ("auto-aof-rewrite-percentage", percentage),
-            ("auto-aof-rewrite-min-size", "65536"),
-        ];
+        let settings = [("appendonly", "yes"), ("auto-aof-rewrite-percentage", percentage), ("auto-aof-rewrite-min-size", "65536")];
         let server = ServerSpec { keeps_log: true, ..ServerSpec::new(4, 16) };
         go(&spec(directory.path(), &settings, server, vec![phase("updates", "put", 30_000), rest()])).failure
     };

@@ -137,7 +137,8 @@ fn of_redis(sizes: &Sizes) -> Vec<Hypothesis> {
 }
 
 fn of_sinter(sizes: &Sizes) -> Vec<Hypothesis> {
-    let shortened = || sizes.values.iter().map(|value| sizes.longest(*value)).map(|row| (row.name(), sets(name_of_a(&row, Log::Shortened))));
+    let shortened =
+        || sizes.values.iter().map(|value| sizes.longest(*value)).map(|row| (row.name(), sets(name_of_a(&row, Log::Shortened))));
     let each_is = |bound: Bound| shortened().map(move |(name, term)| absolute(name, term, bound));
     let costs = sizes.values.iter().map(|value| {
         let term = |log| sets(name_of_c(value, log));
@@ -150,12 +151,7 @@ fn of_sinter(sizes: &Sizes) -> Vec<Hypothesis> {
         Some(comparison(format!("{} to {}", last.name(), before.name()), term(last), term(before), Bound::Below(NO_LARGER)))
     });
     vec![
-        claim(
-            SINTER,
-            "C: shortening the log costs SinterDB less than 2 % of SETs per second",
-            Metric::OperationsPerSecond,
-            costs,
-        ),
+        claim(SINTER, "C: shortening the log costs SinterDB less than 2 % of SETs per second", Metric::OperationsPerSecond, costs),
         claim(
             SINTER,
             "A: while the log is shortened, no PING waits for 20 ms, at all sizes of values",
@@ -194,11 +190,6 @@ fn beside(sizes: &Sizes) -> Vec<Hypothesis> {
             compared(Bound::Below(MORE)),
         ),
         claim(SINTER, "A: its peak of memory is lower than that of Redis with rewrites", Metric::PeakMemory, compared(Bound::Below(MORE))),
-        claim(
-            SINTER,
-            "A: its data never take more disk than those of Redis with rewrites",
-            Metric::PeakDisk,
-            compared(Bound::Below(MORE)),
-        ),
+        claim(SINTER, "A: its data never take more disk than those of Redis with rewrites", Metric::PeakDisk, compared(Bound::Below(MORE))),
     ]
 }
