@@ -1,9 +1,10 @@
-//! `sinter run`: the runner of the engine `sinter`.
+//! `sinter run`: the runner of the engine `sinter`, and of servers.
 
 use sinter_lab::drive::{SinterEngine, execute, serve};
+use sinter_lab::run::SERVERS;
 use std::process::ExitCode;
 
 /// Reads a spec from stdin and prints its record.
 pub fn run() -> ExitCode {
-    serve("sinter", &["sinter"], |spec, stop| execute(&SinterEngine, spec, stop))
+    serve("sinter", &SERVERS, |spec, stop| execute(&SinterEngine, spec, stop))
 }

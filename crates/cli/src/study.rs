@@ -13,7 +13,8 @@ use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
 use sinter_lab::study::folder::{Folder, read};
 use sinter_lab::study::judge::{Results, judge, table};
-use sinter_lab::study::plan::{Permits, Request, Scale, Study};
+use sinter_lab::study::plan::{Cell, Permits, Request, Scale, Study};
+use sinter_lab::study::servers::Servers;
 use sinterdb::settings::parse_bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 
 /// The engine that this program runs itself; all others are the rivals program's.
 const OWN_ENGINE: &str = "sinter";
+/// The server that this program starts, too.
+const OWN_RIVAL: &str = "redis";
 /// The program with the other engines.
 const RIVALS: &str = "sinter-rivals";
 
@@ -38,7 +41,7 @@ pub struct StudyFlags {
     /// How large: ci (under a minute), small (minutes; the default), paper (the original's sizes).
     #[arg(long)]
     scale: Option<String>,
-    /// Engines side by side: sinter, rocksdb, fjall.
+    /// Engines side by side: sinter, rocksdb, fjall; in studies of servers sinter, redis.
     #[arg(long, value_delimiter = ',')]
     engine: Vec<String>,
     /// Repeats of everything; the study's own number if not given.
@@ -59,6 +62,9 @@ pub struct StudyFlags {
     /// The program with the other engines; by default `sinter-rivals` beside this one.
     #[arg(long)]
     rivals: Option<PathBuf>,
+    /// The program of Redis, for studies of servers; by default the `redis-server` that is found first.
+    #[arg(long)]
+    redis: Option<PathBuf>,
     /// Processors that a run may use.
     #[arg(long)]
     cpus: Option<usize>,
@@ -78,8 +84,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     }
     let (begun, study) = flags.asked()?;
     let (own, rivals) = (Runner::of(std::env::current_exe()?), Runner::of(flags.rivals_program()?));
-    let runner = |engine: &str| if engine == OWN_ENGINE { own.clone() } else { rivals.clone() };
-    if study.engines.iter().any(|engine| engine != OWN_ENGINE) && !rivals.program.is_file() {
+    let is_own = |engine: &str| [OWN_ENGINE, OWN_RIVAL].contains(&engine);
+    let runner = |engine: &str| if is_own(engine) { own.clone() } else { rivals.clone() };
+    if study.engines.iter().any(|engine| !is_own(engine)) && !rivals.program.is_file() {
         let program = rivals.program.display();
         return Err(Ended::usage(format!(
             "{program}: no such program; other engines are in {RIVALS} (build crates/rivals, or give --rivals)"
@@ -99,7 +106,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     print::findings(&findings)?;
     let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
     if study.compares_engines() {
-        print::engines(&folder.path().join(report::ENGINES))?;
+        print::made(&folder.path().join(report::ENGINES))?;
+    } else if study.cells.iter().any(|cell| cell.settings.server.is_some()) {
+        print::made(&folder.path().join(report::SERVERS))?;
     } else if study.hypotheses.is_empty() {
         print::table(&table(&study, &results))?;
     }
@@ -137,6 +146,7 @@ impl StudyFlags {
             ("--directory", self.directory.as_ref().is_some_and(|directory| *directory != study.medium.directory)),
             ("--cpus or --memory", limits.is_some_and(|limits| limits != study.limits)),
             ("--workload", self.workload.is_some()),
+            ("--redis", self.redis.as_ref().is_some_and(|redis| study.cells.iter().all(|cell| !names(cell, redis)))),
         ];
         match conflicts.iter().find(|(_, differs)| *differs) {
             Some((flag, _)) => Err(Ended::usage(format!("{}: was begun with another {flag}; leave it out to go on", path.display()))),
@@ -146,11 +156,13 @@ impl StudyFlags {
 
     fn study(&self) -> Result<Study, Ended> {
         let usual = || std::env::var_os("TMPDIR").map_or_else(PathBuf::new, PathBuf::from).join("sinter-study-data");
+        let directory = self.directory.clone().unwrap_or_else(usual);
         let request = Request {
+            servers: self.servers(&directory)?,
+            directory,
             engines: if self.engine.is_empty() { vec![OWN_ENGINE.to_string()] } else { self.engine.clone() },
             repeats: self.repeats,
             seed: self.seed.unwrap_or(1),
-            directory: self.directory.clone().unwrap_or_else(usual),
             limits: self.limits(),
             permits: self.permits(),
         };
@@ -170,6 +182,15 @@ impl StudyFlags {
             memory: permitted_memory(least),
             quota: permitted_quota(),
         })
+    }
+
+    /// Looked for only where it matters.
+    fn servers(&self, directory: &Path) -> Result<Servers, Ended> {
+        match (self.name.as_deref().is_some_and(catalogue::has_servers), &self.redis) {
+            (true, redis) => Servers::here(redis.as_deref(), directory).map_err(|what| Ended::usage(format!("--redis: {what}"))),
+            (false, None) => Ok(Servers::all()),
+            (false, Some(_)) => Err(Ended::usage("--redis: the study has no servers")),
+        }
     }
 
     fn scale(&self) -> Result<Option<Scale>, Ended> {
@@ -197,6 +218,11 @@ fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ende
         (None, None) => Ok(read(workload)?),
         (None, Some(_)) => Err(Ended::usage(format!("--scale: {} is no named workload, and a file has its own size", workload.display()))),
     }
+}
+
+/// Whether the server of a cell is this program.
+fn names(cell: &Cell, program: &Path) -> bool {
+    cell.settings.server.as_ref().is_some_and(|server| server.program.as_deref() == Some(program))
 }
 
 fn default_output(name: &str, scale: Option<Scale>) -> PathBuf {

@@ -87,6 +87,10 @@ fn wrong_requests_are_one_line() {
     refused(&["study", "--workload=missing.json", "--scale=ci"], "--scale: missing.json is no named workload");
     refused(&["study", "--workload=ycsb-z"], "ycsb-z");
     refused(&["study", "compaction-wal-waf", "--workload=ycsb-a"], "cannot be used with");
+    refused(&["study", "aof-rewrite", "--engine=rocksdb"], "engine: there is no \"rocksdb\"; there are: sinter, redis");
+    refused(&["study", "compaction-wal-waf", "--engine=redis"], "engine: there is no \"redis\"");
+    refused(&["study", "aof-rewrite", "--redis=nowhere"], "--redis: nowhere: no such program");
+    refused(&["study", "compaction-wal-waf", "--redis=/bin/sh"], "--redis: the study has no servers");
     refused(&["study", "--resume"], "--resume needs");
     refused(&["study", "--resume", "--output=nowhere"], "nowhere: no study was begun there");
     std::fs::write(directory.path().join("broken.json"), "{\"name\": 1}").unwrap();
@@ -207,4 +211,71 @@ fn engines_side_by_side_are_a_table() {
     assert!(stdout.contains(&table), "{stdout}");
     assert_eq!(table.lines().filter(|line| line.starts_with("| ")).count(), 14, "{table}");
     assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("<h2>Side by side</h2>"));
+}
+
+/// The servers that there are here; says what is left out.
+fn servers() -> &'static str {
+    let here = Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !here {
+        eprintln!("left out: there is no redis-server here");
+    }
+    if here { "--engine=sinter,redis" } else { "--engine=sinter" }
+}
+
+/// The whole of study 5 at the scale `ci`, on real servers: every claim that is made has its figures, and no server stays.
+#[test]
+fn rewrites_of_logs_are_studied() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "aof-rewrite", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch", servers()];
+    let done = command(directory.path(), &ask).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    let out = directory.path().join("out");
+    let count = files(&out.join("runs")).len();
+    assert!(stdout.contains(&format!("{count} of {count} runs finished")), "{stdout}");
+    let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
+    let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
+    for comparison in verdicts.as_array().unwrap().iter().flat_map(comparisons) {
+        assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
+    }
+    let table = std::fs::read_to_string(out.join("servers.md")).unwrap();
+    assert!(stdout.contains(&table) && table.contains("| C 10 kB, log kept | sinter | "), "{table}");
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    for part in ["<h2>Servers</h2>", "longest PING, ms", "peak memory over memory at rest", "largest size on disk, MiB"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(files(&directory.path().join("scratch")), [""; 0]);
+}
+
+/// Ctrl-C ends the server of the run at hand, too, and what is left is done later.
+#[test]
+fn speed_beside_redis_is_interrupted_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "redis-speed", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch", servers()];
+    let mut child = command(directory.path(), &ask).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| !line.starts_with("left out: ")).unwrap();
+    assert!(line.trim_start().starts_with("1/"), "{line}");
+    let scratch = directory.path().join("scratch");
+    let noted = || {
+        let own = std::fs::read_dir(&scratch).ok()?.next()?.ok()?;
+        std::fs::read_to_string(own.path().join("server.group")).ok().filter(|text| !text.is_empty())
+    };
+    let server = loop {
+        if let Some(server) = noted() {
+            break server;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert_eq!(files(&scratch), [""; 0]);
+    assert!(!Path::new("/proc").join(server.trim()).join("exe").exists(), "the server is gone");
+
+    let done = command(directory.path(), &["study", "--resume", "--output=out"]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    let table = std::fs::read_to_string(directory.path().join("out/servers.md")).unwrap();
+    assert!(table.contains("| pipeline 64: SET | sinter | ") && table.contains("| pipeline 1: GET | sinter | "), "{table}");
 }

@@ -138,8 +138,8 @@ pub fn table(rows: &[Row]) -> Result<()> {
     writeln!(out, "Means, intervals at 95 %. *: no other row of the engine is as good in write amplification, space, memory and speed.")
 }
 
-/// The table of engines; nothing if no run was finished.
-pub fn engines(file: &Path) -> Result<()> {
+/// A table that the report made; nothing if no run was finished.
+pub fn made(file: &Path) -> Result<()> {
     match std::fs::read_to_string(file) {
         Ok(text) => write!(stdout(), "\n{text}"),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -6,6 +6,7 @@ use super::books::Books;
 use super::limits::confine;
 use super::phase::Run;
 use super::requests::sizes;
+use super::server;
 use super::together::caught;
 use crate::result::{Machine, Process};
 use crate::run::{Confinement, EngineSpec, RECORD_VERSION, RunRecord, RunSpec, Source, TierSpec};
@@ -20,7 +21,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
 /// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says
 /// once a second on stderr how far it is: `phase NAME done/total`.
+///
+/// A spec of a server does not come to the engine: the server is started and asked.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
+    match &spec.engine.server {
+        Some(server) => recorded(spec, |clock, record| server::run(spec, server, stop, clock, record)),
+        None => recorded(spec, |clock, record| run(engine, spec, stop, clock, record)),
+    }
+}
+
+/// The record of what `run` does, if the spec makes sense.
+fn recorded(spec: &RunSpec, run: impl FnOnce(SystemClock, &mut RunRecord) -> Outcome<()>) -> RunRecord {
     let clock = SystemClock::default();
     let mut record = RunRecord {
         version: RECORD_VERSION,
@@ -37,11 +48,7 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
         failure: None,
     };
     let complaints = spec.validate();
-    let outcome = if complaints.is_empty() {
-        caught(|| run(engine, spec, stop, clock, &mut record))
-    } else {
-        Err(Failure::from(complaints.join("; ")))
-    };
+    let outcome = if complaints.is_empty() { caught(|| run(clock, &mut record)) } else { Err(Failure::from(complaints.join("; "))) };
     record.failure = outcome.err().map(|failure| failure.to_string());
     record
 }
@@ -77,12 +84,14 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
-/// Removes what a process of this number that is gone, killed perhaps, left: its directory below a medium's, and its cgroup.
+/// Removes what a process of this number that is gone, killed perhaps, left: its directory below a medium's, the server that it had started
+/// there, and its cgroup.
 pub fn remove_left(parent: &Path, process: u32) {
     super::limits::remove_left(process);
     let own = |name: &str| name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) == Some(process.to_string().as_str());
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(own) {
+            server::end_left(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -92,13 +101,13 @@ pub fn remove_left(parent: &Path, process: u32) {
 const PREFIX: &str = "sinter-run-";
 
 /// A directory of the run's own, removed with everything in it.
-struct Directory {
-    path: PathBuf,
+pub(super) struct Directory {
+    pub path: PathBuf,
 }
 
 impl Directory {
     /// `field`: where the spec names the parent.
-    fn below(field: &str, parent: &Path) -> Outcome<Self> {
+    pub fn below(field: &str, parent: &Path) -> Outcome<Self> {
         let wrong = |error: std::io::Error| Failure::from(format!("{field}.directory: {}: {error}", parent.display()));
         let process = std::process::id();
         for number in 0.. {

@@ -1,7 +1,8 @@
 //! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
 //! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
 //! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
-//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it.
+//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it. `server` is all of this for an engine
+//! that is a server.
 
 mod alive;
 mod books;
@@ -15,11 +16,12 @@ mod replay;
 pub(crate) mod requests;
 mod sampler;
 mod serve;
+mod server;
 mod sinter;
 mod together;
 
 pub use execute::{execute, remove_left};
-pub use permits::{permitted_memory, permitted_processors, permitted_quota};
+pub use permits::{permitted_disk, permitted_memory, permitted_processors, permitted_quota};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;
 

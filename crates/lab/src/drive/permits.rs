@@ -3,6 +3,7 @@
 use super::limits::{confine, memory_limit};
 use crate::result::Machine;
 use crate::run::Limits;
+use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::thread;
 
@@ -35,6 +36,18 @@ pub fn permitted_quota() -> Result<(), String> {
     confined.confinement.complaint.clone().map_or(Ok(()), Err)
 }
 
+/// Bytes that the medium has left below a directory, or below the nearest one above it that is there.
+///
+/// # Errors
+/// Why nobody knows; one line.
+pub fn permitted_disk(directory: &Path) -> Result<u64, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
+    let whole = std::path::absolute(directory).map_err(|error| wrong(&error))?;
+    let there = whole.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let medium = statvfs(there).map_err(|error| wrong(&error))?;
+    Ok(medium.blocks_available().saturating_mul(medium.fragment_size()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +66,11 @@ mod tests {
         let quota = permitted_quota();
         assert!(quota.as_ref().err().is_none_or(|why| why.starts_with("limits.cpu_percent: ")), "{quota:?}");
         assert_eq!(permitted_quota(), quota);
+    }
+
+    #[test]
+    fn a_medium_has_room_below_what_is_not_there_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(permitted_disk(&directory.path().join("a/b")).unwrap() > 0);
     }
 }

@@ -24,6 +24,19 @@ pub(super) enum Amount {
     Call,
 }
 
+impl Amount {
+    /// Says on stderr how far a phase is, in which so many operations were done and so much time has passed.
+    pub fn tell(self, phase: &str, operations: u64, nanoseconds: u64) {
+        let (done, total) = match self {
+            Amount::Operations(total) => (operations, total),
+            Amount::Seconds(total) => (nanoseconds / SECOND_NS, total.ceil() as u64),
+            Amount::Call => (0, 1),
+        };
+        // Nobody listens, perhaps.
+        let _ = writeln!(std::io::stderr(), "phase {phase} {}/{total}", done.min(total));
+    }
+}
+
 /// A phase under observation.
 pub(super) struct Sampler<'a, T> {
     pub phase: &'a str,
@@ -86,14 +99,7 @@ impl<T: Target> Sampler<'_, T> {
     }
 
     fn tell(&self, start_ns: u64) {
-        let done = gauge::operations(self.gauges);
-        let (done, total) = match self.amount {
-            Amount::Operations(total) => (done, total),
-            Amount::Seconds(total) => ((self.clock.monotonic_ns() - start_ns) / SECOND_NS, total.ceil() as u64),
-            Amount::Call => (0, 1),
-        };
-        // Nobody listens, perhaps.
-        let _ = writeln!(std::io::stderr(), "phase {} {}/{total}", self.phase, done.min(total));
+        self.amount.tell(self.phase, gauge::operations(self.gauges), self.clock.monotonic_ns() - start_ns);
     }
 }
 
@@ -111,5 +117,6 @@ fn second(before: &Reading, after: &Reading, start_ns: u64) -> Second {
         proportional_bytes: after.process.proportional_bytes,
         cpu_seconds: after.process.cpu_seconds - before.process.cpu_seconds,
         disk_bytes: after.figures.store_bytes,
+        longest_ping_ns: None,
     }
 }

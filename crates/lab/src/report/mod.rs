@@ -1,7 +1,7 @@
 //! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
 //! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
 //! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
-//! HTML, `engines` sets engines side by side, `csv` is the export.
+//! HTML, `engines` sets engines side by side, `servers` does so with servers, `csv` is the export.
 
 mod cells;
 mod charts;
@@ -10,17 +10,21 @@ mod engines;
 mod load;
 mod measures;
 mod page;
+mod servers;
 mod tables;
 mod text;
 
 use engines::Engines;
 use load::Folder;
+use servers::Servers;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// File of the table that sets engines side by side (Markdown).
 pub const ENGINES: &str = "engines.md";
+/// File of the table of servers (Markdown).
+pub const SERVERS: &str = "servers.md";
 
 /// Why there is no report; one line for the user.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Makes `index.html` and `results.csv` in a result folder from its `study.json`, `verdicts.json` and `runs/*.json`, and [`ENGINES`] for a
-/// study in which engines are all that differs. Gives the page's path.
+/// study in which engines are all that differs, [`SERVERS`] for one of servers. Gives the page's path.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.
@@ -49,6 +53,9 @@ pub fn write(folder: &Path) -> Result<PathBuf, Failure> {
     let read = Folder::read(folder)?;
     if let Some(engines) = Engines::of(&read) {
         written(&folder.join(ENGINES), engines.markdown())?;
+    }
+    if let Some(servers) = Servers::of(&read) {
+        written(&folder.join(SERVERS), servers.markdown())?;
     }
     render(&[read], &folder.join("index.html"), &folder.join("results.csv"))
 }

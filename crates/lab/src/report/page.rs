@@ -10,6 +10,7 @@ use super::charts::{self, Chart};
 use super::engines::Engines;
 use super::load::Folder;
 use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate, titled};
+use super::servers::Servers;
 use super::tables;
 use super::text::escape;
 use crate::study::metric::Metric;
@@ -34,6 +35,7 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
     body += &folders.iter().map(|folder| asked::asked(folder, folders.len() > 1)).collect::<String>();
     body += &folders.iter().map(|folder| asked::verdicts(folder, folders.len() > 1)).collect::<String>();
     body += &folders.iter().filter_map(Engines::of).map(|engines| engines.html()).collect::<String>();
+    body += &folders.iter().filter_map(Servers::of).map(|servers| servers.html()).collect::<String>();
     body += &ran::ran(folders, csv);
     if let [base, _, ..] = folders {
         body += &changes(&workloads, base);

@@ -48,10 +48,12 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What the process and its children have used so far.
+/// What a process and its children have used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Process {
-    /// CPU time of all threads, user and system, seconds.
+    /// Processes that are alive.
+    pub count: usize,
+    /// CPU time of all threads, user and system, seconds; of children that have ended, too.
     pub cpu_seconds: f64,
     /// Resident set, bytes.
     pub resident_bytes: u64,
@@ -65,15 +67,24 @@ pub struct Process {
     pub read_bytes: u64,
     /// Bytes that had to come from a medium.
     pub medium_read_bytes: u64,
+    /// Bytes of files that go to a medium, in whole pages.
+    pub medium_written_bytes: u64,
 }
 
 impl Process {
-    /// Now. The proportional set makes the kernel walk the page tables: about a millisecond per gigabyte.
+    /// This process now.
     pub fn now() -> Self {
+        Self::of(std::process::id())
+    }
+
+    /// A process now; nothing if it is gone. The proportional set makes the kernel walk the page tables: about a millisecond per gigabyte.
+    pub fn of(process: u32) -> Self {
         let mut all = Process::default();
-        for process in processes() {
+        for process in processes(process) {
+            let stat = read(process, "stat");
+            all.count += usize::from(!stat.is_empty());
             let status = read(process, "status");
-            all.cpu_seconds += cpu_seconds(&read(process, "stat"));
+            all.cpu_seconds += cpu_seconds(&stat);
             all.resident_bytes += kib(&status, "VmRSS");
             all.peak_resident_bytes += kib(&status, "VmHWM");
             all.proportional_bytes += kib(&read(process, "smaps_rollup"), "Pss");
@@ -82,6 +93,7 @@ impl Process {
             all.written_bytes += bytes("wchar");
             all.read_bytes += bytes("rchar");
             all.medium_read_bytes += bytes("read_bytes");
+            all.medium_written_bytes += bytes("write_bytes");
         }
         all
     }
@@ -92,12 +104,12 @@ impl Process {
     }
 }
 
-/// This process and all below it. (The list `children` in /proc would be shorter to read, but many kernels are built without it.)
-fn processes() -> Vec<u32> {
+/// A process and all below it. (The list `children` in /proc would be shorter to read, but many kernels are built without it.)
+fn processes(root: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let pairs: Vec<(u32, u32)> = numbers.filter_map(|process| Some((process, parent(&read(process, "stat"))?))).collect();
-    let mut all = vec![std::process::id()];
+    let mut all = vec![root];
     let mut next = 0;
     while next < all.len() {
         all.extend(pairs.iter().filter(|(_, parent)| *parent == all[next]).map(|(process, _)| *process).collect::<Vec<_>>());
@@ -116,10 +128,11 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// User and system time: fields 14 and 15 of proc(5) `stat`, counted behind the name, which may hold anything.
+/// User and system time, and that of children that were waited for: fields 14 to 17 of proc(5) `stat`, counted behind the name, which may
+/// hold anything. (What such children read and wrote the kernel adds to their parent's `io`.)
 fn cpu_seconds(stat: &str) -> f64 {
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks as f64 / TICKS_PER_SECOND
 }
 
@@ -150,7 +163,7 @@ mod tests {
 
     #[test]
     fn reads_the_formats_of_proc() {
-        let stat = "77 (a) b ) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 1 2";
+        let stat = "77 (a) b ) R 1 77 77 0 -1 4194304 100 0 0 0 250 30 10 10 20 0 1 0 100 1000 1 2";
         assert_eq!(cpu_seconds(stat), 3.0);
         assert_eq!(cpu_seconds(""), 0.0);
         assert_eq!((parent(stat), parent("")), (Some(1), None));
@@ -172,13 +185,16 @@ mod tests {
         assert!(Process::now().written_bytes >= now.written_bytes + 100_000);
         std::io::Read::read_exact(&mut fs::File::open("/dev/zero").unwrap(), &mut [1; 100_000]).unwrap();
         assert!(Process::now().read_bytes >= now.read_bytes + 100_000);
+        assert!(now.count >= 1);
+        // Numbers of processes lie far below.
+        assert_eq!(Process::of(u32::MAX), Process::default());
     }
 
     #[test]
     fn children_count_too() {
         // Ends when its input does.
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let all = processes();
+        let all = processes(std::process::id());
         assert!(all.contains(&child.id()) && !all.contains(&1), "{all:?}");
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -268,7 +268,8 @@ impl Stalls {
 /// Memory, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Largest resident set during the workload (of the process's life, where the kernel does not let it be reset).
+    /// Largest resident set during the workload (of the process's life, where the kernel does not let it be reset). Of a server and its
+    /// children: the largest proportional set that was seen.
     pub peak_resident_bytes: u64,
     /// Resident set at its end.
     pub resident_bytes: u64,

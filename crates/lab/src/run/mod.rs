@@ -5,6 +5,7 @@
 mod named;
 mod options;
 mod record;
+mod served;
 mod spec;
 mod validate;
 mod verdict;
@@ -13,9 +14,10 @@ pub use named::{NAMED, named};
 pub use options::is_table_option;
 pub(crate) use options::without_lines;
 pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
+pub use served::{REDIS, SERVERS};
 pub use spec::{
-    Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, TierSpec,
-    ValueSize, Workload, Writer,
+    Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION,
+    ServerSpec, TierSpec, ValueSize, Workload, Writer,
 };
 pub use validate::OPERATIONS;
 pub use verdict::{Answer, Verdict};

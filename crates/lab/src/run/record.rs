@@ -60,6 +60,9 @@ pub enum Source {
     Engine,
     /// Bytes that the process handed to write calls (`wchar` of /proc/self/io): one cause, [`PROCESS`].
     Process,
+    /// Bytes of files that a server and the processes that it started gave to the medium (`write_bytes` of /proc/PID/io), in whole pages:
+    /// one cause, [`PROCESS`]. Replies to clients are not in it, as they are in `wchar`.
+    Medium,
 }
 
 /// The only cause of bytes of an engine that keeps no account.
@@ -106,17 +109,20 @@ pub struct Phase {
     pub memory: Memory,
     /// Proportional set size at its end, bytes.
     pub proportional_bytes: u64,
-    /// CPU time, seconds.
+    /// CPU time, seconds; of a server without that of its client.
     pub cpu_seconds: f64,
+    /// CPU time of the thread that asked a server, seconds, warm-up left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_seconds: Option<f64>,
     /// The levels at its end, by family.
     pub levels: BTreeMap<String, Vec<LevelResult>>,
-    /// One per second.
+    /// One per second; ten per second of a server.
     pub series: Vec<Second>,
     /// The engine's own counters at its end.
     pub tickers: BTreeMap<String, u64>,
 }
 
-/// One second of a phase.
+/// One second of a phase, or a tenth of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Since the phase began, seconds (its end).
@@ -130,6 +136,9 @@ pub struct Second {
     pub written: BTreeMap<String, u64>,
     /// Time writers waited, nanoseconds.
     pub stall_ns: u64,
+    /// The longest that a client of a server waited who only PINGs, of the replies that came in it, nanoseconds; `None` without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_ping_ns: Option<u64>,
     /// Resident set, bytes.
     pub resident_bytes: u64,
     /// Proportional set size, bytes.

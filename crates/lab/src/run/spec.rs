@@ -37,7 +37,7 @@ impl RunSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `sinter`, `rocksdb` or `fjall`.
+    /// `sinter`, `rocksdb` or `fjall`; of servers `sinter` or `redis`.
     pub name: String,
     /// Settings of the database by RocksDB's option names, which are the language that all engines are spoken to in; each engine says in
     /// its record which of them it has no counterpart for.
@@ -61,6 +61,29 @@ pub struct EngineSpec {
     /// Other media for files of some temperature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierSpec>,
+    /// The engine is a server, started for the run. Its settings are those of `database`, by the names that its own command line has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSpec>,
+}
+
+/// A server that is spoken to in Redis's protocol, and how it is spoken to: by one thread with many connections, each of which sends
+/// requests and waits for all of their replies before it sends more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// Its program; `None`: for `sinter` the one that runs this, for `redis` the `redis-server` that is found first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<PathBuf>,
+    /// Connections.
+    pub connections: usize,
+    /// Requests that a connection sends at once.
+    pub pipeline: usize,
+    /// A run in which the log was shortened is a failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_log: bool,
+    /// Not the laboratory asks, but this `redis-benchmark`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benchmark: Option<PathBuf>,
 }
 
 /// A medium for the files of a temperature.

@@ -1,5 +1,6 @@
 //! What is wrong with a spec, all of it at once, each complaint with the path of its field.
 
+use super::served;
 use super::spec::{Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -38,6 +39,7 @@ impl RunSpec {
         let percent = self.limits.cpu_percent.is_none_or(|percent| (1..=MAX_PERCENT).contains(&percent));
         check.that(percent, "limits.cpu_percent", format_args!("must be 1 to {MAX_PERCENT}"));
         check.that(self.limits.memory_bytes.is_none_or(|bytes| bytes >= 1 << 20), "limits.memory_bytes", "must be at least 1048576");
+        check.list.extend(served::complaints(self));
         check.list
     }
 }

@@ -1,8 +1,9 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, adaptive_compression, compaction_wal_waf, memory_and_limits, own, side_by_side, time_aware_tiering};
-use crate::run::{Workload, named};
+use super::time_aware_tiering;
+use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, memory_and_limits, own, redis_speed, side_by_side};
+use crate::run::{REDIS, SERVERS, Workload, named};
 
 /// A study that comes with the laboratory.
 pub struct Entry {
@@ -40,6 +41,16 @@ pub const STUDIES: &[Entry] = &[
         asks: "how fast are engines on db_bench's workloads and YCSB, at which write amplification, space and memory?",
         make: side_by_side::study,
     },
+    Entry {
+        name: aof_rewrite::NAME,
+        asks: "what does shortening the log cost a server's clients, memory and disk: rewrites by a fork against flushes?",
+        make: aof_rewrite::study,
+    },
+    Entry {
+        name: redis_speed::NAME,
+        asks: "how many SETs and GETs of small values does the server do beside Redis, by pipeline?",
+        make: redis_speed::study,
+    },
 ];
 
 /// The least memory, bytes, that a study confines a run to, if it varies what its runs may use, so that [`Request::permits`] matters to it.
@@ -53,14 +64,30 @@ pub fn least_memory(name: &str) -> Option<u64> {
 }
 
 /// The engines that runners know.
-pub const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];
+const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];
+
+/// The engines that a study can have.
+pub fn engines(name: &str) -> &'static [&'static str] {
+    match name {
+        aof_rewrite::NAME | redis_speed::NAME => &SERVERS,
+        _ => &ENGINES,
+    }
+}
+
+/// Whether a study is one of servers, so that [`Request::servers`] matters to it.
+pub fn has_servers(name: &str) -> bool {
+    engines(name) == SERVERS
+}
 
 /// The study of a name.
 ///
 /// # Errors
 /// Names that are not known, and numbers that are out of range.
 pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error> {
-    check(request)?;
+    check(request, engines(name))?;
+    if request.engines.iter().any(|engine| engine == REDIS) && request.servers.redis.is_none() {
+        return Err(Error::Request("redis-server: no such program; install it, or give --redis".to_string()));
+    }
     let entry = STUDIES.iter().find(|entry| entry.name == name);
     let known = || STUDIES.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     let entry = entry.ok_or_else(|| Error::Request(format!("there is no study {name:?}; there are: {}", known())))?;
@@ -72,7 +99,7 @@ pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error
 /// # Errors
 /// As [`study`]; a workload in which nothing can be measured.
 pub fn own_workload(workload: Workload, request: &Request) -> Result<Study, Error> {
-    check(request)?;
+    check(request, &ENGINES)?;
     checked(own::study(workload, request)?)
 }
 
@@ -96,10 +123,10 @@ fn checked(study: Study) -> Result<Study, Error> {
     }
 }
 
-fn check(request: &Request) -> Result<(), Error> {
+fn check(request: &Request, known: &[&str]) -> Result<(), Error> {
     let wrong = |what: String| Err(Error::Request(what));
-    if let Some(engine) = request.engines.iter().find(|engine| !ENGINES.contains(&engine.as_str())) {
-        return wrong(format!("engine: there is no {engine:?}; there are: {}", ENGINES.join(", ")));
+    if let Some(engine) = request.engines.iter().find(|engine| !known.contains(&engine.as_str())) {
+        return wrong(format!("engine: there is no {engine:?}; there are: {}", known.join(", ")));
     }
     let twice = |(i, engine): (usize, &String)| request.engines[..i].contains(engine);
     if let Some((_, engine)) = request.engines.iter().enumerate().find(|pair| twice(*pair)) {

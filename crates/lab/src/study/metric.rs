@@ -1,7 +1,7 @@
 //! The figures of a run that studies compare.
 
 use crate::result::{Latency, LevelResult};
-use crate::run::{PhaseRecord, RunRecord};
+use crate::run::{PhaseRecord, RunRecord, Second};
 use crate::statistics::mean;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub enum Metric {
     WriteAmplification,
     /// Bytes of the store over bytes of live keys and values, when the last phase ended.
     SpaceAmplification,
-    /// Largest resident set, bytes.
+    /// Largest resident set, bytes; of a server and its children the largest proportional set.
     PeakMemory,
     /// Operations over the time of the phases that have any.
     OperationsPerSecond,
@@ -54,6 +54,16 @@ pub enum Metric {
     /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known where
     /// all of the run is measured.
     AgeShare,
+    /// The longest that a client of a server waited who only PINGs, milliseconds.
+    LongestPing,
+    /// The peak of a server's memory over what it takes at rest, when the last phase has ended.
+    PeakOverRest,
+    /// The most that a server's data took on disk at any moment, bytes.
+    PeakDisk,
+    /// How much of a core the client of a server used.
+    ClientCore,
+    /// How often a server wrote its log anew.
+    LogRewrites,
 }
 
 /// What the fast tier may hold, as a share of the bytes of tables.
@@ -88,6 +98,11 @@ impl Metric {
             Metric::FastBytes => "bytes above the last level",
             Metric::FastReadsInBudget => "reads answered above the last level, 0 if that holds more than a quarter",
             Metric::AgeShare => "age limit, as a share of run time",
+            Metric::LongestPing => "longest PING",
+            Metric::PeakOverRest => "peak memory over memory at rest",
+            Metric::PeakDisk => "largest size on disk",
+            Metric::ClientCore => "the client's share of a core",
+            Metric::LogRewrites => "rewrites of the log",
         }
     }
 
@@ -98,13 +113,17 @@ impl Metric {
             | Metric::SpaceAmplification
             | Metric::OperationsPerSecond
             | Metric::OperationsPerSecondOfAll
-            | Metric::LastLevelTables => ("", 1.0),
+            | Metric::LastLevelTables
+            | Metric::PeakOverRest
+            | Metric::LogRewrites => ("", 1.0),
+            Metric::LongestPing => ("ms", 1.0),
             Metric::RunTime => ("s", 1.0),
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
-            Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
+            Metric::PeakMemory | Metric::StoreBytes | Metric::PeakDisk => ("MiB", 1_048_576.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
             Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
+            Metric::ClientCore => ("%", 0.01),
         }
     }
 
@@ -149,8 +168,27 @@ impl Metric {
                 Some(if within { fast_reads(record, phases)? } else { 0.0 })
             }
             Metric::AgeShare => age_share(record, &found),
+            Metric::LongestPing => seen(&found).filter_map(|second| second.longest_ping_ns).max().map(|ns| ns as f64 / 1e6),
+            Metric::PeakOverRest => {
+                record.spec.engine.server.as_ref()?;
+                per(Metric::PeakMemory.of(record, phases)?, found.last()?.proportional_bytes as f64)
+            }
+            Metric::PeakDisk => {
+                record.spec.engine.server.as_ref()?;
+                seen(&found).map(|second| second.disk_bytes as f64).reduce(f64::max)
+            }
+            Metric::ClientCore => {
+                let asked = || found.iter().filter_map(|phase| Some((phase.client_cpu_seconds?, phase.seconds)));
+                per(asked().map(|(cpu, _)| cpu).sum(), asked().map(|(_, seconds)| seconds).sum())
+            }
+            Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
         }
     }
+}
+
+/// All that was seen during some phases.
+fn seen<'a>(phases: &'a [&PhaseRecord]) -> impl Iterator<Item = &'a Second> {
+    phases.iter().flat_map(|phase| &phase.series)
 }
 
 fn run_time(phases: &[&PhaseRecord]) -> f64 {

@@ -3,6 +3,7 @@
 //! [`folder`] keeps the results, [`judge`] applies the rule to them.
 
 mod adaptive_compression;
+mod aof_rewrite;
 pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;
@@ -12,6 +13,8 @@ mod memory_and_limits;
 pub mod metric;
 pub mod own;
 pub mod plan;
+mod redis_speed;
+pub mod servers;
 pub mod settings;
 mod side_by_side;
 mod time_aware_tiering;

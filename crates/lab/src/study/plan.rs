@@ -1,6 +1,7 @@
 //! What a study is: cells, the order in which they run, and what is asked of the results.
 
 use super::metric::Metric;
+use super::servers::Servers;
 use crate::run::{EngineSpec, Limits, Medium, RunSpec, SPEC_VERSION, Workload};
 use crate::statistics::Fold;
 use crate::workload::Xoshiro256PlusPlus;
@@ -29,7 +30,7 @@ pub struct Study {
     pub seed: u64,
     /// How often each cell runs on each engine.
     pub repeats: u32,
-    /// `sinter`, `rocksdb`, `fjall`.
+    /// `sinter`, `rocksdb`, `fjall`; of servers `sinter`, `redis`.
     pub engines: Vec<String>,
     /// Where the data of the runs lie meanwhile.
     pub medium: Medium,
@@ -344,6 +345,8 @@ pub struct Request {
     pub limits: Limits,
     /// What runs can be confined to here, for studies that vary it.
     pub permits: Permits,
+    /// Where servers are and what they may take, for studies of them.
+    pub servers: Servers,
 }
 
 /// What runs can be confined to on a machine. A study leaves out what is more, and says so.

@@ -1,6 +1,7 @@
 //! What tests of studies make up: requests, and records of runs that nobody made.
 
 use super::plan::{Permits, Request};
+use super::servers::Servers;
 use crate::result::Machine;
 use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunRecord, RunSpec, Source};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub fn request(engines: &[&str], repeats: u32) -> Request {
         directory: "scratch".into(),
         limits: Limits::default(),
         permits: Permits::all(),
+        servers: Servers::all(),
     }
 }
 

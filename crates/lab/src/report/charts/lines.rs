@@ -20,7 +20,7 @@ const LEGEND_WIDTH: usize = 44;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Several seconds of a series as one.
+/// Several readings of a series, of a second or a tenth of one, as one.
 struct Span {
     at: f64,
     length: f64,
@@ -56,6 +56,12 @@ const QUANTITIES: &[Quantity] = &[
         title: "Memory, proportional set size, MiB",
         note: "greatest",
         of: |s| s.most(|x| x.proportional_bytes as f64 / MIB),
+    },
+    Quantity {
+        id: "pings",
+        title: "Longest PING, ms",
+        note: "greatest",
+        of: |s| s.most(|x| x.longest_ping_ns.map_or(f64::NAN, |ns| ns as f64 / 1e6)),
     },
     Quantity {
         id: "stalls",
@@ -140,7 +146,7 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
             }
             trace
         });
-        let several = if each > 1 { format!("; a point is the {} of up to {each} seconds", quantity.note) } else { String::new() };
+        let several = if each > 1 { format!("; a point is the {} of up to {each} readings", quantity.note) } else { String::new() };
         Some(Chart {
             id: format!("{id}-series-{}", quantity.id),
             title: quantity.title.into(),

@@ -54,6 +54,7 @@ fn confinement(confinement: &Confinement) -> String {
 fn source(record: &RunRecord) -> String {
     let from = match record.written_source {
         Source::Engine => "its own account, by cause",
+        Source::Medium => "what files were given by the server and all that it started (write_bytes of /proc/PID/io), whatever the cause",
         Source::Process => "what the process handed to write calls (wchar of /proc/self/io), whatever the cause",
     };
     format!("{}: {from}", record.spec.engine.name)

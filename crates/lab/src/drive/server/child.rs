@@ -1,0 +1,209 @@
+//! The server of a run: a child process in a group of its own, so that the end of the run is the end of everything that it started.
+
+use super::line::Line;
+use crate::run::{EngineSpec, REDIS, ServerSpec};
+use crate::target::{Failure, Outcome};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use sinterdb::clock::{Clock, SystemClock};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The program of Redis.
+const REDIS_SERVER: &str = "redis-server";
+/// How often it is looked whether a new server answers.
+const POLL: Duration = Duration::from_millis(10);
+/// A server that does not answer by then never will.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// What lies in the directory of a run: the data, what the server says, and the number of its group.
+const DATA: &str = "data";
+const LOG: &str = "server.log";
+const GROUP: &str = "server.group";
+
+/// A server that answers. It ends when this is dropped.
+pub(super) struct Server {
+    child: Child,
+    address: SocketAddr,
+    directory: PathBuf,
+}
+
+impl Server {
+    /// Starts the server of a spec in a directory and waits until it answers.
+    ///
+    /// # Errors
+    /// A program that cannot be started, or ends, or does not answer; `stop` was raised.
+    pub fn start(spec: &EngineSpec, server: &ServerSpec, directory: &Path, clock: &SystemClock, stop: &AtomicBool) -> Outcome<Server> {
+        // It is started in its own directory.
+        let directory = std::path::absolute(directory)?;
+        fs::create_dir(directory.join(DATA))?;
+        let log = File::create(directory.join(LOG))?;
+        let address = free_address()?;
+        let program = program(spec, server)?;
+        let mut command = Command::new(&program);
+        command.args(arguments(spec, address, &directory.join(DATA))).current_dir(&directory);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+        let mut server = Server { child, address, directory };
+        fs::write(server.directory.join(GROUP), server.process().to_string())?;
+        let until = clock.monotonic_ns() + PATIENCE_NS;
+        while !Line::connect(address, stop).is_ok_and(|mut line| line.ping().is_ok()) {
+            if let Some(status) = server.child.try_wait()? {
+                return Err(server.blamed(format!("ended with {status}")));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            if clock.monotonic_ns() > until {
+                return Err(server.blamed("does not answer"));
+            }
+            thread::sleep(POLL);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The directory of the run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where its data lie.
+    pub fn data(&self) -> PathBuf {
+        self.directory.join(DATA)
+    }
+
+    /// A failure with the last that the server said.
+    pub fn blamed(&self, failure: impl std::fmt::Display) -> Failure {
+        let said = fs::read_to_string(self.directory.join(LOG)).unwrap_or_default();
+        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        match last {
+            Some(line) => format!("the server: {failure}; the last that it said: {line}").into(),
+            None => format!("the server: {failure}").into(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(self.process());
+        // It was killed, so this returns.
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends the server that a process left behind which was killed: the group that is noted in the directory of its run.
+pub fn end_left(directory: &Path) {
+    let noted = fs::read_to_string(directory.join(GROUP)).ok();
+    if let Some(process) = noted.and_then(|text| text.parse().ok()) {
+        end(process);
+    }
+}
+
+/// Ends a group at once: a server, and what it forked to write its data. What is in its directory is removed anyway.
+fn end(process: u32) {
+    // Group 0 would be ours, and 1 everybody's.
+    if let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+}
+
+/// An address at which nobody listens. Another process may take it before the server does, which then says so.
+fn free_address() -> Outcome<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn program(spec: &EngineSpec, server: &ServerSpec) -> Outcome<PathBuf> {
+    match &server.program {
+        // It is started from another directory.
+        Some(program) if program.components().count() > 1 => Ok(std::path::absolute(program)?),
+        Some(program) => Ok(program.clone()),
+        None if spec.name == REDIS => Ok(REDIS_SERVER.into()),
+        None => Ok(std::env::current_exe()?),
+    }
+}
+
+/// What a server is told: where, and the settings of the spec. Neither says what they are by default, so that these stay what users have;
+/// only the snapshots that Redis makes by itself are off, because its log is what is looked at.
+fn arguments(spec: &EngineSpec, address: SocketAddr, data: &Path) -> Vec<String> {
+    let (ip, port, data) = (address.ip().to_string(), address.port().to_string(), data.display().to_string());
+    let own = ["--bind", &ip, "--port", &port, "--dir", &data];
+    let before: &[&str] = if spec.name == REDIS { &["--save", "", "--daemonize", "no"] } else { &["serve"] };
+    let settings = spec.database.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]);
+    before.iter().chain(&own).map(|text| (*text).to_owned()).chain(settings).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn servers_are_told_where_and_the_settings() {
+        let settings = BTreeMap::from([("appendfsync".to_string(), "everysec".to_string())]);
+        let spec = |name: &str| EngineSpec { name: name.into(), database: settings.clone(), ..EngineSpec::default() };
+        let told = |name: &str| arguments(&spec(name), "127.0.0.1:7".parse().unwrap(), Path::new("/d")).join(" ");
+        assert_eq!(told("sinter"), "serve --bind 127.0.0.1 --port 7 --dir /d --appendfsync everysec");
+        assert_eq!(told("redis"), "--save  --daemonize no --bind 127.0.0.1 --port 7 --dir /d --appendfsync everysec");
+    }
+
+    #[test]
+    fn a_server_that_ends_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        // The shell takes the first argument for its script.
+        fs::write(directory.path().join("serve"), "echo no such flag: $1\nexit 3\n").unwrap();
+        let spec = EngineSpec { name: "sinter".into(), ..EngineSpec::default() };
+        let server = ServerSpec { program: Some("/bin/sh".into()), ..ServerSpec::new(1, 1) };
+        let start = |stop: bool| {
+            let _ = fs::remove_dir(directory.path().join(DATA));
+            Server::start(&spec, &server, directory.path(), &SystemClock::default(), &AtomicBool::new(stop)).err().unwrap().to_string()
+        };
+        assert_eq!(start(false), "the server: ended with exit status: 3; the last that it said: no such flag: --bind");
+        fs::write(directory.path().join("serve"), "sleep 100\n").unwrap();
+        assert_eq!(start(true), "interrupted");
+        let nowhere = ServerSpec { program: Some("/nowhere/server".into()), ..ServerSpec::new(1, 1) };
+        fs::remove_dir(directory.path().join(DATA)).unwrap();
+        let said = Server::start(&spec, &nowhere, directory.path(), &SystemClock::default(), &AtomicBool::new(false)).err().unwrap();
+        assert!(said.to_string().starts_with("/nowhere/server: "), "{said}");
+    }
+
+    #[test]
+    fn what_a_server_started_ends_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        for left_behind in [false, true] {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "sleep 100 & echo $!; wait"]).stdout(Stdio::piped()).process_group(0);
+            let mut child = command.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            let address = "127.0.0.1:1".parse().unwrap();
+            let server = Server { child, address, directory: directory.path().to_owned() };
+            if left_behind {
+                fs::write(directory.path().join(GROUP), server.process().to_string()).unwrap();
+                end_left(directory.path());
+            }
+            drop(server);
+            let stat = || fs::read_to_string(format!("/proc/{}/stat", line.trim())).unwrap_or_default();
+            // It is an orphan, which somebody else waits for, or nobody.
+            let gone = || stat().is_empty() || stat().contains(") Z ");
+            (0..1000).take_while(|_| !gone()).for_each(|_| thread::sleep(POLL));
+            assert!(gone(), "{}", stat());
+        }
+    }
+}

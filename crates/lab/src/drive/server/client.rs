@@ -1,0 +1,286 @@
+//! The client: one thread, which asks a server over many connections and counts the replies. It is meant to be lighter than any server:
+//! requests are bytes in one buffer per connection, replies are looked at only as far as it takes to find their ends, and nothing is
+//! allocated once the buffers are as large as they will be.
+//!
+//! A connection sends as many requests at once as the pipeline is deep, and the next ones when all of their replies are there. The latency
+//! of each counts from the moment at which the first of them was sent, as redis-benchmark counts it.
+
+use super::replies::{Replies, Reply};
+use crate::drive::gauge::{Done, Gauge};
+use crate::drive::requests::{Key, Operation, Plan, Requests};
+use crate::target::Outcome;
+use crate::workload::{KeyCoder, ValuePool, Values};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Registry, Token};
+use nix::sys::resource::{UsageWho, getrusage};
+use sinterdb::clock::{Clock, SystemClock};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the client looks whether it should stop when nothing comes.
+const LOOK: Duration = Duration::from_millis(100);
+const EVENTS: usize = 1024;
+/// Bytes that are read at once.
+const READ: usize = 256 << 10;
+
+/// What is to be asked, of whom.
+pub(super) struct Client<'a> {
+    pub address: SocketAddr,
+    pub connections: usize,
+    pub pipeline: usize,
+    pub plan: &'a Plan,
+    pub key_size: usize,
+    pub pool: &'a ValuePool,
+    pub gauge: &'a Gauge,
+    pub clock: &'a SystemClock,
+    pub stop: &'a AtomicBool,
+    /// Requests of all connections.
+    pub count: u64,
+    /// Seconds in which requests begin, and those of them that are warm-up.
+    pub seconds: f64,
+    pub warm_up: f64,
+}
+
+/// What it took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ran {
+    /// When the warm-up ended.
+    pub warm_ns: u64,
+    /// CPU time of the client's thread since then.
+    pub cpu_seconds: f64,
+}
+
+impl Client<'_> {
+    /// Asks until all is answered that is to be asked, or `stop` is raised.
+    ///
+    /// # Errors
+    /// A server that cannot be reached, goes away, or answers with an error.
+    pub fn run(&self) -> Outcome<Ran> {
+        let mut poll = Poll::new()?;
+        let open = |token| Connection::open(self.address, token, poll.registry());
+        let mut connections = (0..self.connections).map(open).collect::<Outcome<Vec<_>>>()?;
+        let (mut events, mut buffer) = (Events::with_capacity(EVENTS), vec![0; READ]);
+        let mut cpu_before = cpu_seconds()?;
+        let mut warming = self.warm_up > 0.0;
+        let start_ns = self.clock.monotonic_ns();
+        let after = |seconds: f64| start_ns.saturating_add((seconds * 1e9) as u64);
+        let (warm_ns, end_ns) = (after(self.warm_up), after(self.seconds));
+        let mut asker = Asker::new(self, warm_ns, end_ns);
+        let mut busy = 0;
+        for connection in &mut connections {
+            busy += usize::from(connection.begin(&mut asker, start_ns)?);
+        }
+        let mut last_ns = start_ns;
+        while busy > 0 && !self.stop.load(Ordering::Relaxed) {
+            match poll.poll(&mut events, Some(LOOK)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            for event in &events {
+                let Some(connection) = connections.get_mut(event.token().0).filter(|connection| !connection.is_idle()) else { continue };
+                connection.send()?;
+                if let Some(now) = connection.receive(&mut buffer, self)? {
+                    last_ns = now;
+                    busy -= usize::from(!connection.begin(&mut asker, now)?);
+                }
+            }
+            if warming && last_ns >= warm_ns {
+                (warming, cpu_before) = (false, cpu_seconds()?);
+            }
+        }
+        self.gauge.end(last_ns);
+        Ok(Ran { warm_ns, cpu_seconds: cpu_seconds()? - cpu_before })
+    }
+}
+
+/// CPU time of the calling thread.
+fn cpu_seconds() -> Outcome<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// What is known of a request until its reply comes.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    kind: usize,
+    operation: Operation,
+    /// Bytes of the key, and of the value that it brings.
+    bytes: usize,
+}
+
+/// Makes requests.
+struct Asker<'a> {
+    requests: Requests<'a>,
+    values: Values<'a>,
+    coder: KeyCoder,
+    key: Vec<u8>,
+    /// Up to the bytes of the key, by command.
+    heads: [Vec<u8>; 3],
+    /// A value's size, and the bytes between a key and a value of that size.
+    size: usize,
+    middle: Vec<u8>,
+    pipeline: u64,
+    left: u64,
+    warm_ns: u64,
+    end_ns: u64,
+}
+
+impl<'a> Asker<'a> {
+    fn new(client: &Client<'a>, warm_ns: u64, end_ns: u64) -> Self {
+        let coder = KeyCoder::new(client.key_size);
+        let head = |words: u8, command: &str| format!("*{words}\r\n$3\r\n{command}\r\n${}\r\n", client.key_size).into_bytes();
+        Asker {
+            requests: client.plan.requests(0),
+            values: client.pool.values(),
+            coder,
+            key: coder.buffer(),
+            heads: [head(3, "SET"), head(2, "GET"), head(2, "DEL")],
+            size: 0,
+            middle: middle(0),
+            pipeline: client.pipeline as u64,
+            left: client.count,
+            warm_ns,
+            end_ns,
+        }
+    }
+
+    /// How many requests begin now.
+    fn due(&self, now: u64) -> u64 {
+        if now < self.end_ns { self.pipeline.min(self.left) } else { 0 }
+    }
+
+    /// The bytes of the next request.
+    #[inline]
+    fn add(&mut self, out: &mut Vec<u8>) -> Outcome<Asked> {
+        self.left -= 1;
+        let request = self.requests.next_request();
+        let Key::Loaded(number) = request.key else { return Err("servers are asked for loaded keys only".into()) };
+        self.coder.write(number, &mut self.key);
+        let command = match request.operation {
+            Operation::Put => 0,
+            Operation::Get => 1,
+            Operation::Delete => 2,
+            other => return Err(format!("servers have no {other:?}").into()),
+        };
+        out.extend_from_slice(&self.heads[command]);
+        out.extend_from_slice(&self.key);
+        let mut bytes = self.key.len();
+        if request.operation == Operation::Put {
+            if self.size != request.size {
+                (self.size, self.middle) = (request.size, middle(request.size));
+            }
+            out.extend_from_slice(&self.middle);
+            out.extend_from_slice(self.values.of_size(request.size));
+            bytes += request.size;
+        }
+        out.extend_from_slice(b"\r\n");
+        Ok(Asked { kind: request.kind, operation: request.operation, bytes })
+    }
+}
+
+/// What stands between a key and a value of a size.
+fn middle(size: usize) -> Vec<u8> {
+    format!("\r\n${size}\r\n").into_bytes()
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Requests, and how much of them was sent.
+    out: Vec<u8>,
+    sent: usize,
+    /// The same requests, and how many of them were answered.
+    asked: Vec<Asked>,
+    answered: usize,
+    begun_ns: u64,
+    warming: bool,
+    replies: Replies,
+}
+
+impl Connection {
+    fn open(address: SocketAddr, token: usize, registry: &Registry) -> Outcome<Self> {
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        registry.register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
+        let (out, asked, replies) = (Vec::new(), Vec::new(), Replies::default());
+        Ok(Connection { stream, out, sent: 0, asked, answered: 0, begun_ns: 0, warming: false, replies })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.answered == self.asked.len()
+    }
+
+    /// Sends the next requests, all others being answered; false if there are none.
+    fn begin(&mut self, asker: &mut Asker<'_>, now: u64) -> Outcome<bool> {
+        self.out.clear();
+        self.asked.clear();
+        (self.sent, self.answered) = (0, 0);
+        (self.begun_ns, self.warming) = (now, now < asker.warm_ns);
+        for _ in 0..asker.due(now) {
+            self.asked.push(asker.add(&mut self.out)?);
+        }
+        self.send()?;
+        Ok(!self.asked.is_empty())
+    }
+
+    fn send(&mut self) -> Outcome<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what there is. When the last request is answered: the time.
+    fn receive(&mut self, buffer: &mut [u8], client: &Client<'_>) -> Outcome<Option<u64>> {
+        loop {
+            let count = match self.stream.read(buffer) {
+                Ok(0) => return Err("the server closed a connection".into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let now = client.clock.monotonic_ns();
+            let latency = now.saturating_sub(self.begun_ns);
+            let (asked, answered, warming) = (&self.asked, &mut self.answered, self.warming);
+            self.replies.read(&buffer[..count], &mut |reply| {
+                let request = asked.get(*answered).ok_or("the server answered what nobody had asked")?;
+                client.gauge.record(request.kind, warming, latency, &request.done(reply)?);
+                *answered += 1;
+                Ok(())
+            })?;
+            if self.is_idle() {
+                return Ok(Some(now));
+            }
+            // There was no more (epoll(7)): what comes later is told anew.
+            if count < buffer.len() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// What came of it.
+    #[inline]
+    fn done(&self, reply: Reply<'_>) -> Outcome<Done> {
+        match (self.operation, reply) {
+            (_, Reply::Error(text)) => Err(format!("the server answered with an error: {}", text.escape_ascii()).into()),
+            (Operation::Get, Reply::Value(length)) => Ok(Done { bytes: (self.bytes + length) as u64, written: 0, asked: 1, found: 1 }),
+            (Operation::Get, Reply::Nothing) => Ok(Done { asked: 1, ..Done::default() }),
+            (Operation::Put | Operation::Delete, Reply::Done) => {
+                Ok(Done { bytes: self.bytes as u64, written: self.bytes as u64, ..Done::default() })
+            }
+            (operation, reply) => Err(format!("the server answered {operation:?} with {reply:?}").into()),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A run of a server: it is started as a child process (`child`), asked by one light client (`client`, which reads `replies`) or by
+//! redis-benchmark (`benchmark`), and watched from outside (`watch`), so that all servers are measured with the same instruments whatever
+//! they say of themselves. `line` is a connection for one question at a time.
+
+mod benchmark;
+mod child;
+mod client;
+mod line;
+mod replies;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub(super) use child::end_left;
+
+use super::alive::Alive;
+use super::execute::Directory;
+use super::gauge::{Gauge, Latencies, Totals};
+use super::limits::confine;
+use super::requests::{Plan, sizes};
+use super::sampler::Amount;
+use crate::result::{Found, Machine, Memory, Process, Space, Written};
+use crate::run::{PROCESS, PhaseKind, PhaseRecord, REDIS, RunRecord, RunSpec, Second, ServerSpec, Source};
+use crate::target::{Failure, Figures, Outcome};
+use crate::workload::ValuePool;
+use benchmark::Said;
+use child::Server;
+use client::{Client, Ran};
+use line::Line;
+use sinterdb::clock::{Clock, SystemClock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use watch::Watch;
+
+/// A server is at rest that has no children and used less than a tenth of a processor for so long. (Who PINGs costs it a hundredth.)
+const REST_NS: u64 = 500_000_000;
+const REST_CPU_SECONDS: f64 = 0.05;
+/// A server that does not come to rest in this time never will.
+const PATIENCE_NS: u64 = 600_000_000_000;
+/// Each look costs the server the time in which the kernel walks its page tables.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What servers say of themselves that is kept, where it is a number: rewrites, forks, the sizes of log and tables.
+const KEPT: [&str; 12] = [
+    "aof_base_size",
+    "aof_current_size",
+    "aof_delayed_fsync",
+    REWRITTEN,
+    "aof_rewrites",
+    "disk_bytes",
+    "latest_fork_usec",
+    "rdb_saves",
+    "total_forks",
+    "used_memory",
+    "used_memory_peak",
+    TABLES,
+];
+/// Seconds of Redis's last rewrite; -1 before the first, which is no count.
+const REWRITTEN: &str = "aof_last_rewrite_time_sec";
+/// Bytes of SinterDB's tables: what was flushed out of the log.
+const TABLES: &str = "table_bytes";
+
+/// Does what a spec of a server says. As [`execute`](super::execute()) for engines.
+pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock: SystemClock, record: &mut RunRecord) -> Outcome<()> {
+    let directory = Directory::below("medium", &spec.medium.directory)?;
+    record.machine = Machine::here(&directory.path);
+    record.written_source = Source::Medium;
+    let confined = confine(&spec.limits);
+    record.confinement = confined.confinement.clone();
+    let server = Server::start(&spec.engine, server, &directory.path, &clock, stop)?;
+    record.engine_version = version(&spec.engine.name, &Line::connect(server.address(), stop)?.info()?);
+    let mut run = Run {
+        spec,
+        server: &server,
+        stop,
+        clock,
+        pool: ValuePool::new(sizes(spec.workload.value_size).most(), spec.workload.compression_ratio),
+        alive: Alive::new(spec.engine.families.len(), spec.workload.keys),
+        before: Process::of(server.process()),
+        figures: Figures::default(),
+    };
+    for (index, phase) in spec.workload.phases.iter().enumerate() {
+        let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
+        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
+        record.phases.push(done.ok_or("interrupted")?);
+    }
+    Ok(())
+}
+
+/// Name and version, from what the server says.
+fn version(engine: &str, info: &str) -> String {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let known = [("sinterdb_version", "sinterdb"), ("valkey_version", "valkey"), ("redis_version", REDIS)];
+    let found = known.into_iter().find_map(|(name, product)| Some(format!("{product} {}", field(name)?.trim())));
+    found.unwrap_or_else(|| format!("{engine} of an unknown version"))
+}
+
+/// The numbers of [`KEPT`].
+fn kept(info: &str) -> BTreeMap<String, u64> {
+    let fields = info.lines().filter_map(|line| line.trim().split_once(':'));
+    let kept = fields.filter(|(name, _)| KEPT.contains(name));
+    kept.filter_map(|(name, value)| Some((name.to_string(), value.parse().ok()?))).collect()
+}
+
+/// Whether the log is not all that was ever written any more.
+fn is_shortened(kept: &BTreeMap<String, u64>) -> bool {
+    kept.contains_key(REWRITTEN) || kept.get(TABLES).is_some_and(|bytes| *bytes > 0)
+}
+
+/// A run between two phases.
+struct Run<'a> {
+    spec: &'a RunSpec,
+    server: &'a Server,
+    stop: &'a AtomicBool,
+    clock: SystemClock,
+    pool: ValuePool,
+    alive: Alive,
+    /// Where the last phase ended: what a server does between two belongs to the second.
+    before: Process,
+    figures: Figures,
+}
+
+/// What came of the work of a phase.
+#[derive(Clone, Copy)]
+enum Done {
+    Asked(Ran),
+    /// By redis-benchmark.
+    Benchmark(Said),
+    Rested,
+    Stopped,
+}
+
+impl Run<'_> {
+    /// Does phase `index`, which must be there; `None` if it was stopped.
+    fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
+        let phase = &self.spec.workload.phases[index];
+        let RunSpec { workload, engine, seed, .. } = self.spec;
+        let plan = Plan::of(&phase.kind, workload, engine, *seed, index, 0);
+        let kinds: Vec<String> = plan.iter().flat_map(|plan| plan.kinds()).map(str::to_owned).collect();
+        let gauges = [Gauge::new(kinds.len())];
+        let data = self.server.data();
+        let watch = Watch {
+            phase: &phase.name,
+            amount: self.amount(&phase.kind),
+            gauges: &gauges,
+            process: self.server.process(),
+            address: self.server.address(),
+            data: &data,
+            clock: &self.clock,
+            stop: self.stop,
+        };
+        let start_ns = self.clock.monotonic_ns();
+        let watched = watch.during(|| self.work(&phase.kind, plan.as_ref(), &gauges[0]));
+        let (done, series) = match watched {
+            _ if self.stop.load(Ordering::Relaxed) => return Ok(None),
+            Ok(watched) => watched,
+            Err(failure) => return Err(self.server.blamed(failure)),
+        };
+        let mut record = of_gauges(&kinds, &gauges);
+        let (from, to) = match done {
+            Done::Asked(ran) => {
+                record.client_cpu_seconds = Some(ran.cpu_seconds);
+                (ran.warm_ns.max(start_ns), Totals::of(&gauges).end_ns)
+            }
+            _ => (start_ns, self.clock.monotonic_ns()),
+        };
+        record.seconds = to.saturating_sub(from) as f64 / 1e9;
+        let mut written = Totals::of(&gauges).done.written;
+        match (done, plan) {
+            (Done::Stopped, _) => return Ok(None),
+            (Done::Benchmark(said), _) => {
+                written = self.benchmarked(said, &phase.kind, &mut record);
+                self.alive.forget();
+            }
+            (_, Some(plan)) if !self.alive.replay(&plan, &[gauges[0].operations()], self.stop) => return Ok(None),
+            _ => {}
+        }
+        if record.operations == 0 && matches!(phase.kind, PhaseKind::Run { .. }) {
+            return Err("no operation began behind the warm-up, so nothing was measured".into());
+        }
+        record.name = phase.name.clone();
+        record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
+        record.tickers = kept(&Line::connect(self.server.address(), self.stop)?.info()?);
+        if engine.server.as_ref().is_some_and(|server| server.keeps_log) && is_shortened(&record.tickers) {
+            return Err("the log was shortened in a run that was to keep it".into());
+        }
+        self.close(&mut record, written, series);
+        Ok(Some(record))
+    }
+
+    fn amount(&self, kind: &PhaseKind) -> Amount {
+        match *kind {
+            PhaseKind::Load { .. } => Amount::Operations(self.spec.workload.keys),
+            PhaseKind::Run { seconds: Some(seconds), .. } => Amount::Seconds(seconds),
+            PhaseKind::Run { operations, .. } => Amount::Operations(operations.unwrap_or(u64::MAX)),
+            _ => Amount::Call,
+        }
+    }
+
+    fn work(&self, kind: &PhaseKind, plan: Option<&Plan>, gauge: &Gauge) -> Outcome<Done> {
+        let (Some(plan), Some(server)) = (plan, &self.spec.engine.server) else { return self.rest() };
+        if let Some(program) = &server.benchmark {
+            let said = benchmark::ask(program, self.spec, kind, self.server.address(), self.server.directory(), self.stop)?;
+            return Ok(said.map_or(Done::Stopped, Done::Benchmark));
+        }
+        let (count, seconds, warm_up) = match *kind {
+            PhaseKind::Run { operations, seconds, warm_up_seconds, .. } => (operations, seconds, warm_up_seconds),
+            _ => (Some(self.spec.workload.keys), None, 0.0),
+        };
+        let client = Client {
+            address: self.server.address(),
+            connections: server.connections,
+            pipeline: server.pipeline,
+            plan,
+            key_size: self.spec.workload.key_size,
+            pool: &self.pool,
+            gauge,
+            clock: &self.clock,
+            stop: self.stop,
+            count: count.unwrap_or(u64::MAX),
+            seconds: seconds.unwrap_or(f64::INFINITY),
+            warm_up,
+        };
+        client.run().map(Done::Asked)
+    }
+
+    /// Waits until the server does nothing any more: no rewrite, no merge. The watch looks on, so the last of its looks are at rest.
+    fn rest(&self) -> Outcome<Done> {
+        let look = || (self.clock.monotonic_ns(), Process::of(self.server.process()));
+        let (start_ns, mut process) = look();
+        let mut quiet_ns = start_ns;
+        while !self.stop.load(Ordering::Relaxed) {
+            thread::sleep(POLL);
+            let (now, after) = look();
+            match after.count {
+                0 => return Err("it is gone".into()),
+                1 if after.cpu_seconds - process.cpu_seconds < REST_CPU_SECONDS => {
+                    if now - quiet_ns >= REST_NS {
+                        return Ok(Done::Rested);
+                    }
+                }
+                _ => (quiet_ns, process) = (now, after),
+            }
+            if now - start_ns > PATIENCE_NS {
+                return Err("it does not come to rest".into());
+            }
+        }
+        Ok(Done::Stopped)
+    }
+
+    /// Puts what redis-benchmark says into the record; the bytes that it wrote. Its values are all one, so that there are no others.
+    fn benchmarked(&self, said: Said, kind: &PhaseKind, record: &mut PhaseRecord) -> u64 {
+        (record.operations, record.seconds) = (said.operations, said.operations as f64 / said.per_second);
+        let puts = matches!(kind, PhaseKind::Run { mixes, .. } if mixes.iter().any(|mix| mix.operations.contains_key("put")));
+        let each = self.spec.workload.key_size + sizes(self.spec.workload.value_size).most();
+        record.bytes = said.operations.saturating_mul(each as u64);
+        if puts { record.bytes } else { 0 }
+    }
+
+    /// What the server used, and what there is of it when the phase ends.
+    fn close(&mut self, record: &mut PhaseRecord, written: u64, series: Vec<Second>) {
+        let process = Process::of(self.server.process());
+        let before = std::mem::replace(&mut self.before, process);
+        let store_bytes = series.last().map_or(0, |second| second.disk_bytes);
+        let figures = Figures {
+            user_bytes: self.figures.user_bytes + written,
+            written: vec![(PROCESS.to_string(), process.medium_written_bytes)],
+            store_bytes,
+            ..Figures::default()
+        };
+        record.written = Written::between(&self.figures, &figures);
+        record.process_written_bytes = process.written_bytes.saturating_sub(before.written_bytes);
+        record.process_read_bytes = Some(process.read_bytes.saturating_sub(before.read_bytes));
+        record.medium_read_bytes = Some(process.medium_read_bytes.saturating_sub(before.medium_read_bytes));
+        record.space = Space::of(&figures, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
+        let peak = series.iter().map(|second| second.proportional_bytes).fold(process.proportional_bytes, u64::max);
+        // Of a parent and its fork: what both have counts once.
+        record.memory = Memory { peak_resident_bytes: peak, resident_bytes: process.resident_bytes, ..Memory::default() };
+        record.proportional_bytes = process.proportional_bytes;
+        record.cpu_seconds = (process.cpu_seconds - before.cpu_seconds).max(0.0);
+        record.series = series;
+        self.figures = figures;
+    }
+}
+
+/// What the client counted.
+fn of_gauges(kinds: &[String], gauges: &[Gauge]) -> PhaseRecord {
+    let totals = Totals::of(gauges);
+    let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
+    PhaseRecord {
+        operations: totals.operations,
+        bytes: totals.done.bytes,
+        found: (totals.done.asked > 0).then_some(Found { found: totals.done.found, asked: totals.done.asked }),
+        latency: Latencies::sum(&by_kind).result(),
+        latency_by_operation: kinds.iter().cloned().zip(&by_kind).filter_map(|(name, one)| Some((name, one.result()?))).collect(),
+        ..PhaseRecord::default()
+    }
+}

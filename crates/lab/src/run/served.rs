@@ -1,0 +1,103 @@
+//! What is wrong with the spec of a server's run.
+
+use super::spec::{EngineSpec, Mix, Pace, Phase, PhaseKind, RunSpec, ServerSpec, ValueSize};
+use std::ops::RangeInclusive;
+
+/// SinterDB's server is an engine of the name that SinterDB has anyway.
+const SINTER: &str = "sinter";
+/// The engine that is there as a server only.
+pub const REDIS: &str = "redis";
+/// The engines that are there as servers.
+pub const SERVERS: [&str; 2] = [SINTER, REDIS];
+
+/// Operations that have a command: GET, SET and DEL.
+const COMMANDS: [&str; 3] = ["delete", "get", "put"];
+/// More than a server takes by default.
+const MAX_CONNECTIONS: usize = 10_000;
+/// More is a typing error.
+const MAX_PIPELINE: usize = 100_000;
+/// What the run itself tells a server: where it listens, where its data lie, and that it stays where its parent finds it.
+const RESERVED: [&str; 10] =
+    ["appenddirname", "bind", "daemonize", "dir", "logfile", "pidfile", "port", "requirepass", "save", "supervised"];
+/// Bytes of the keys of redis-benchmark: `key:` and twelve digits.
+const BENCHMARK_KEY: usize = 16;
+
+/// Every complaint about what has to do with servers; none for a run without one.
+pub(super) fn complaints(spec: &RunSpec) -> Vec<String> {
+    let mut list = Vec::new();
+    let mut that = |good: bool, field: &str, what: &str| {
+        if !good {
+            list.push(format!("{field}: {what}"));
+        }
+    };
+    let EngineSpec { name, database, families, .. } = &spec.engine;
+    let Some(server) = &spec.engine.server else {
+        that(name != REDIS, "engine.server", "must be given for redis");
+        return list;
+    };
+    that(SERVERS.contains(&name.as_str()), "engine.name", &format!("{name:?} is no server; there are {}", SERVERS.join(", ")));
+    within(&mut that, server.connections, 1..=MAX_CONNECTIONS, "engine.server.connections");
+    within(&mut that, server.pipeline, 1..=MAX_PIPELINE, "engine.server.pipeline");
+    that(families.len() == 1 && families[0].settings.is_empty(), "engine.families", "a server has one, without settings");
+    that(!spec.engine.hide_limits, "engine.hide_limits", "is not for servers");
+    that(spec.engine.operations_per_clock_second.is_none(), "engine.operations_per_clock_second", "is not for servers");
+    that(spec.engine.tiers.is_empty(), "engine.tiers", "is not for servers");
+    for setting in database.keys() {
+        let plain = setting.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        that(plain, "engine.database", &format!("setting {setting:?} is no name of a server's setting"));
+        that(!RESERVED.contains(&setting.as_str()), "engine.database", &format!("{setting} is what the run says itself"));
+    }
+    for (i, phase) in spec.workload.phases.iter().enumerate() {
+        let at = format!("workload.phases[{i}] ({})", phase.name);
+        match what_is_wrong(phase) {
+            Some(what) => that(false, &at, &format!("servers have no {what}")),
+            None => that(server.benchmark.is_none() || fits_benchmark(spec, phase), &at, "is nothing that redis-benchmark does"),
+        }
+    }
+    list
+}
+
+fn within(that: &mut impl FnMut(bool, &str, &str), value: usize, bounds: RangeInclusive<usize>, field: &str) {
+    that(bounds.contains(&value), field, &format!("must be {} to {}, not {value}", bounds.start(), bounds.end()));
+}
+
+/// What a phase has that servers are not asked for.
+fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
+    match &phase.kind {
+        PhaseKind::Load { threads, .. } => (*threads != 1).then_some("threads: their connections are one thread's"),
+        PhaseKind::Settle => None,
+        PhaseKind::Compact => Some("compact"),
+        PhaseKind::Replay { .. } => Some("replay"),
+        PhaseKind::Run { threads, pace, writer, mixes, .. } => {
+            let known = |mix: &Mix| mix.operations.keys().all(|name| COMMANDS.contains(&name.as_str()));
+            [
+                (*threads != 1, "threads: their connections are one thread's"),
+                (*pace != Pace::Closed, "other pace than closed"),
+                (writer.is_some(), "writer"),
+                (!mixes.iter().all(known), "other operations than delete, get, put"),
+            ]
+            .into_iter()
+            .find_map(|(wrong, what)| wrong.then_some(what))
+        }
+    }
+}
+
+/// Whether redis-benchmark can do a phase: a number of gets, or of puts of values of one size, at any of the keys.
+fn fits_benchmark(spec: &RunSpec, phase: &Phase) -> bool {
+    let sizes = spec.workload.key_size == BENCHMARK_KEY && matches!(spec.workload.value_size, ValueSize::Fixed(_));
+    let whole = |mix: &Mix| mix.range == (0.0, 1.0) && mix.operations.len() == 1 && !mix.operations.contains_key("delete");
+    match &phase.kind {
+        PhaseKind::Settle => true,
+        PhaseKind::Run { mixes, operations, warm_up_seconds, .. } => {
+            sizes && operations.is_some() && *warm_up_seconds == 0.0 && mixes.len() == 1 && mixes.iter().all(whole)
+        }
+        _ => false,
+    }
+}
+
+impl ServerSpec {
+    /// The laboratory's own client, with so many connections and requests at once.
+    pub fn new(connections: usize, pipeline: usize) -> Self {
+        ServerSpec { connections, pipeline, ..ServerSpec::default() }
+    }
+}

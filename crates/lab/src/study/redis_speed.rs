@@ -1,0 +1,154 @@
+//! Speed beside Redis: SET and GET of small values, by one light client, with one, sixteen and sixty-four requests at once.
+
+#[cfg(test)]
+mod tests;
+
+use super::metric::Metric;
+use super::plan::{Bound, Cell, Hypothesis, Request, Scale, Study, Term, comparison, each};
+use super::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, load, redis, rest, sinter, thousands, workload};
+use crate::run::{Phase, REDIS, ServerSpec};
+use sinterdb::settings::format_bytes;
+
+/// Its name on the command line.
+pub const NAME: &str = "redis-speed";
+
+/// Requests at once.
+const PIPELINES: [usize; 3] = [1, 16, 64];
+/// The one of them at which redis-benchmark is asked, too.
+const CHECKED: usize = 16;
+/// Bytes of values.
+const VALUE: u64 = 100;
+/// Measures.
+const SET: &str = "SET";
+const GET: &str = "GET";
+/// Redis's own client.
+const BENCHMARK: &str = "redis-benchmark";
+/// From here on Redis writes its log anew: its default.
+const REWRITE_FROM: u64 = 64 << 20;
+
+/// "Not behind": within 5 %.
+const NOT_BEHIND: f64 = 0.95;
+/// What is claimed of SET with several requests at once: so many times as fast.
+const FASTER: [(usize, f64); 2] = [(16, 1.5), (64, 2.0)];
+
+/// How large things are at a scale.
+struct Sizes {
+    keys: u64,
+    /// What SinterDB is given for memtables and cache.
+    memory: u64,
+    /// Of SETs and of GETs, the warm-up first.
+    seconds: (f64, f64),
+    /// Requests that redis-benchmark makes.
+    checked: u64,
+    repeats: u32,
+}
+
+impl Sizes {
+    fn of(scale: Scale) -> Sizes {
+        match scale {
+            Scale::Ci => Sizes { keys: 10_000, memory: 8 << 20, seconds: (0.1, 0.3), checked: 50_000, repeats: 2 },
+            Scale::Small => Sizes { keys: 1_000_000, memory: 256 << 20, seconds: (1.0, 6.0), checked: 3_000_000, repeats: 5 },
+            Scale::Paper => Sizes { keys: 10_000_000, memory: 2 << 30, seconds: (5.0, 60.0), checked: 30_000_000, repeats: 3 },
+        }
+    }
+}
+
+/// The study.
+pub fn study(scale: Scale, request: &Request) -> Study {
+    let sizes = Sizes::of(scale);
+    let asked: Vec<&str> = [SINTER, REDIS].into_iter().filter(|engine| request.engines.iter().any(|asked| asked == engine)).collect();
+    let cells = asked.iter().flat_map(|engine| {
+        let told = || if *engine == REDIS { redis(Some(REWRITE_FROM)) } else { sinter(Some(sizes.memory)) };
+        let by_lab = PIPELINES.map(|pipeline| of_pipeline(&sizes, request, told(), pipeline));
+        let by_benchmark = request.servers.benchmark.as_ref().map(|_| checked(&sizes, request, told()));
+        by_lab.into_iter().chain(by_benchmark)
+    });
+    let cells: Vec<Cell> = cells.collect();
+    let hypotheses = if asked.len() > 1 { claims() } else { Vec::new() };
+    let drawn = vec![
+        Metric::OperationsPerSecond,
+        Metric::P50Latency,
+        Metric::P99Latency,
+        Metric::P999Latency,
+        Metric::LongestPing,
+        Metric::CpuPerOperation,
+        Metric::ClientCore,
+    ];
+    let left_out = if request.servers.benchmark.is_none() { vec![format!("the same by {BENCHMARK}: it is not here")] } else { Vec::new() };
+    let title = "SET and GET beside Redis";
+    Study { questions: questions(&sizes), cells, hypotheses, drawn, left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
+}
+
+fn questions(sizes: &Sizes) -> Vec<String> {
+    vec![
+        format!(
+            "How many SETs and GETs of values of {VALUE} bytes do SinterDB's server and Redis do beside each other, at any of {} keys, with a \
+             log that is on the medium every second (appendfsync everysec)? Redis rewrites its log from {} on and whenever it has doubled, as \
+             it does by default. SinterDB has {} of memory for memtables and cache.",
+            thousands(sizes.keys),
+            format_bytes(REWRITE_FROM),
+            format_bytes(sizes.memory),
+        ),
+        format!(
+            "One thread asks over {CONNECTIONS} connections, each of which sends 1, 16 or 64 requests and waits for their replies: {} s of \
+             SETs, then of GETs, after {} s that are not measured. The client has a core's share of its own, which is told: at one request at \
+             a time both servers spend most of theirs in the kernel's network, as any would.",
+            sizes.seconds.1 - sizes.seconds.0,
+            sizes.seconds.0,
+        ),
+        format!(
+            "{BENCHMARK} makes the same SETs at {CHECKED} at once ({} of them), so that the light client can be compared with what others \
+             measure with. It needs a core for itself long before a fast server does.",
+            thousands(sizes.checked)
+        ),
+    ]
+}
+
+fn name(pipeline: usize) -> String {
+    format!("pipeline {pipeline}")
+}
+
+fn of_pipeline(sizes: &Sizes, request: &Request, told: Told, pipeline: usize) -> Cell {
+    let length = Length::Seconds { all: sizes.seconds.1, warm_up: sizes.seconds.0 };
+    let phases: Vec<Phase> = vec![load("load"), rest("loaded"), ask(SET, "put", length), rest("rest"), ask(GET, "get", length)];
+    let measures: [(&str, &[&str]); 2] = [(SET, &[SET, "rest"]), (GET, &[GET])];
+    let workload = workload(name(pipeline), sizes.keys, VALUE, phases);
+    servers::cell(name(pipeline), told, request, ServerSpec::new(CONNECTIONS, pipeline), workload, &measures)
+}
+
+/// The same SETs by redis-benchmark.
+fn checked(sizes: &Sizes, request: &Request, told: Told) -> Cell {
+    let name = format!("{}, {BENCHMARK}", name(CHECKED));
+    // All keys once, more or less, before what counts.
+    let phases = vec![
+        ask("load", "put", Length::Operations(sizes.keys)),
+        rest("loaded"),
+        ask(SET, "put", Length::Operations(sizes.checked)),
+        rest("rest"),
+    ];
+    let server = ServerSpec { benchmark: request.servers.benchmark.clone(), ..ServerSpec::new(CONNECTIONS, CHECKED) };
+    servers::cell(name.clone(), told, request, server, workload(name, sizes.keys, VALUE, phases), &[(SET, &[SET, "rest"])])
+}
+
+fn claims() -> Vec<Hypothesis> {
+    let compare = |measure: &'static str, pipeline: usize, bound: f64| {
+        let term = |engine: &str| Term::new(name(pipeline), measure).on(engine);
+        comparison(format!("{measure}, {}", name(pipeline)), term(SINTER), term(REDIS), Bound::Above(bound))
+    };
+    let claim = |text: String, comparisons: Vec<_>| Hypothesis {
+        engine: Some(SINTER.to_string()),
+        ..Hypothesis::new(&text, Metric::OperationsPerSecond, each(comparisons.into_iter()))
+    };
+    let faster = FASTER.map(|(pipeline, times)| {
+        let text = format!("SinterDB does {times} times as many SETs per second as Redis, {pipeline} at once");
+        claim(text, vec![compare(SET, pipeline, times)])
+    });
+    let not_behind = [
+        claim("SinterDB is not behind Redis in SETs, one at a time (5 %)".to_string(), vec![compare(SET, PIPELINES[0], NOT_BEHIND)]),
+        claim(
+            "SinterDB is not behind Redis in GETs (5 %)".to_string(),
+            PIPELINES.map(|pipeline| compare(GET, pipeline, NOT_BEHIND)).to_vec(),
+        ),
+    ];
+    faster.into_iter().chain(not_behind).collect()
+}

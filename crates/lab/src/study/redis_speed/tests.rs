@@ -1,0 +1,52 @@
+//! What both servers are asked, and how the claims are judged.
+
+use super::super::folder::Folder;
+use super::super::judge::{Results, judge};
+use super::super::plan::{Request, Scale, Study};
+use super::NAME;
+use crate::run::{Answer, PhaseRecord};
+use crate::study::servers::Servers;
+use crate::study::{catalogue, testing};
+
+fn study(engines: &[&str], servers: Servers) -> Study {
+    catalogue::study(NAME, Scale::Small, &Request { servers, ..testing::request(engines, 3) }).unwrap()
+}
+
+#[test]
+fn both_are_asked_the_same_and_checked_by_another_client() {
+    let study = study(&["sinter", "redis"], Servers::all());
+    for name in ["pipeline 1", "pipeline 16", "pipeline 64", "pipeline 16, redis-benchmark"] {
+        let [ours, theirs] = ["sinter", "redis"].map(|engine| study.cell(name, engine).unwrap());
+        assert_eq!(ours.workload, theirs.workload);
+        let servers = [ours, theirs].map(|cell| cell.settings.server.clone().unwrap());
+        assert_eq!(servers[0].pipeline, servers[1].pipeline);
+        assert_eq!(servers[0].benchmark.is_some(), name.ends_with("benchmark"));
+        assert!([ours, theirs].iter().all(|cell| cell.settings.database["appendfsync"] == "everysec"));
+    }
+    let alone = self::study(&["redis"], Servers { benchmark: None, ..Servers::all() });
+    assert_eq!((alone.cells.len(), alone.hypotheses.len()), (3, 0));
+    assert!(alone.left_out[0].contains("redis-benchmark"), "{:?}", alone.left_out);
+}
+
+#[test]
+fn times_as_many_are_as_many() {
+    let study = study(&["sinter", "redis"], Servers::all());
+    let verdicts = |of_64: f64| {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Folder::create(&directory.path().join("results"), &study).unwrap();
+        for run in study.runs() {
+            let rate = match (run.engine, run.cell) {
+                ("sinter", "pipeline 16") => 1_700_000.0,
+                ("sinter", "pipeline 64") => of_64,
+                _ => 1_000_000.0,
+            };
+            let seconds = 1e6 / rate * (1.0 + 0.0001 * f64::from(run.repeat));
+            let figures = PhaseRecord { operations: 1_000_000, seconds, ..PhaseRecord::default() };
+            folder.keep(&run, &testing::record(study.spec(&run).unwrap(), &figures)).unwrap();
+        }
+        let findings = judge(&study, &Results::read(&study, &folder).unwrap());
+        findings.iter().map(|finding| finding.verdict.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(2_300_000.0), [Answer::Accepted; 4]);
+    assert_eq!(verdicts(1_900_000.0), [Answer::Accepted, Answer::Rejected, Answer::Accepted, Answer::Accepted]);
+}

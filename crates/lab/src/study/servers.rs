@@ -1,0 +1,220 @@
+//! What studies of servers have in common: how each server is told the same, and what the machine has room for.
+
+use super::plan::{Cell, Request};
+use crate::drive::permitted_disk;
+use crate::result::Machine;
+use crate::run::{
+    Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, REDIS, SERVERS, ServerSpec, ValueSize, Workload,
+};
+use sinterdb::settings::format_bytes;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The engine whose server is this project's.
+pub(super) const SINTER: &str = SERVERS[0];
+/// Connections of the client: as many as redis-benchmark has.
+pub(super) const CONNECTIONS: usize = 50;
+/// Bytes of keys.
+pub(super) const KEY: usize = 16;
+/// Values compress to half, which is what both servers find out by themselves: Redis where it writes a base, SinterDB in its tables.
+const COMPRESSION_RATIO: f64 = 0.5;
+/// When writes are on the medium, the same for both.
+const FSYNC: (&str, &str) = ("appendfsync", "everysec");
+
+/// Where programs are, and what they may take: asked before a study is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Servers {
+    /// The program of Redis, if there is one.
+    pub redis: Option<PathBuf>,
+    /// Redis's own client, if there is one.
+    pub benchmark: Option<PathBuf>,
+    /// Memory of the machine, bytes.
+    pub memory: u64,
+    /// What the medium has left, bytes.
+    pub disk: u64,
+}
+
+impl Servers {
+    /// A machine without bounds, on which programs are found by their names.
+    pub fn all() -> Self {
+        Servers { redis: Some(SERVER.into()), benchmark: Some(BENCHMARK.into()), memory: u64::MAX, disk: u64::MAX }
+    }
+
+    /// This machine: `redis`, or the `redis-server` that is found first, and the client beside it; the room below `directory`.
+    ///
+    /// # Errors
+    /// A program that is not there; a medium of which nothing is known; one line.
+    pub fn here(redis: Option<&Path>, directory: &Path) -> Result<Self, String> {
+        let redis = match redis {
+            Some(program) if program.is_file() => Some(program.to_owned()),
+            Some(program) => return Err(format!("{}: no such program", program.display())),
+            None => found(SERVER),
+        };
+        let beside = redis.as_ref().map(|program| program.with_file_name(BENCHMARK)).filter(|program| program.is_file());
+        let memory = Machine::here(Path::new("/")).memory_bytes;
+        Ok(Servers { redis, benchmark: beside.or_else(|| found(BENCHMARK)), memory, disk: permitted_disk(directory)? })
+    }
+
+    /// What a run needs that is more than there is.
+    pub(super) fn lacks(&self, memory: u64, disk: u64) -> Option<String> {
+        let lack = |what: &str, needed: u64, there: u64| {
+            let (needed, there) = (format_bytes(needed >> 20 << 20), format_bytes(there >> 20 << 20));
+            format!("{needed} of {what} are needed, and there are {there}")
+        };
+        match () {
+            () if memory > self.memory => Some(lack("memory", memory, self.memory)),
+            () if disk > self.disk => Some(lack("disk", disk, self.disk)),
+            () => None,
+        }
+    }
+}
+
+/// The programs of Redis.
+const SERVER: &str = "redis-server";
+const BENCHMARK: &str = "redis-benchmark";
+
+/// The program of a name that a shell would find.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
+}
+
+/// What a server is told.
+pub(super) struct Told {
+    engine: &'static str,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Told {
+    /// The server that is told.
+    pub fn engine(&self) -> &'static str {
+        self.engine
+    }
+}
+
+/// Redis with its log, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if `None`.
+pub(super) fn redis(rewrite_from: Option<u64>) -> Told {
+    let growth = if rewrite_from.is_some() { "100" } else { "0" };
+    let mut settings = vec![("appendonly", "yes".to_string()), ("auto-aof-rewrite-percentage", growth.to_string())];
+    settings.extend(rewrite_from.map(|bytes| ("auto-aof-rewrite-min-size", bytes.to_string())));
+    Told { engine: REDIS, settings }
+}
+
+/// Redis without a log.
+pub(super) fn redis_without_log() -> Told {
+    Told { engine: REDIS, settings: vec![("appendonly", "no".to_string())] }
+}
+
+/// SinterDB with so many bytes for memtables and cache; with its own default if `None`.
+pub(super) fn sinter(memory: Option<u64>) -> Told {
+    Told { engine: SINTER, settings: memory.map(|bytes| ("memory", bytes.to_string())).into_iter().collect() }
+}
+
+/// The cell of one server. `measures`: names, and the phases of each.
+pub(super) fn cell(
+    name: String,
+    told: Told,
+    request: &Request,
+    server: ServerSpec,
+    workload: Workload,
+    measures: &[(&str, &[&str])],
+) -> Cell {
+    let settings = told.settings.into_iter().chain([(FSYNC.0, FSYNC.1.to_string())]);
+    let program = request.servers.redis.clone().filter(|_| told.engine == REDIS);
+    let names = |phases: &[&str]| phases.iter().map(|phase| (*phase).to_string()).collect();
+    Cell {
+        name,
+        factors: BTreeMap::new(),
+        settings: EngineSpec {
+            database: settings.map(|(name, value)| (name.to_string(), value)).collect(),
+            families: vec![FamilySpec { name: "default".to_string(), settings: BTreeMap::new() }],
+            wal: true,
+            server: Some(ServerSpec { program, ..server }),
+            ..EngineSpec::default()
+        },
+        workload,
+        measures: measures.iter().map(|(name, phases)| ((*name).to_string(), names(phases))).collect(),
+        limits: Limits::default(),
+        engines: vec![told.engine.to_string()],
+    }
+}
+
+/// A workload of keys and values of one size.
+pub(super) fn workload(name: String, keys: u64, value: u64, phases: Vec<Phase>) -> Workload {
+    let value_size = ValueSize::Fixed(usize::try_from(value).unwrap_or(usize::MAX));
+    Workload { name, keys, key_size: KEY, value_size, compression_ratio: COMPRESSION_RATIO, phases }
+}
+
+/// Sets every key once, in random order.
+pub(super) fn load(name: &str) -> Phase {
+    Phase { name: name.to_string(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } }
+}
+
+/// Waits until the server has nothing to do any more.
+pub(super) fn rest(name: &str) -> Phase {
+    Phase { name: name.to_string(), kind: PhaseKind::Settle }
+}
+
+/// How long a phase is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Length {
+    Operations(u64),
+    /// Seconds, those of the warm-up included.
+    Seconds {
+        all: f64,
+        warm_up: f64,
+    },
+}
+
+/// One thing at random keys.
+pub(super) fn ask(name: &str, operation: &str, length: Length) -> Phase {
+    let all = Mix {
+        name: "all".to_string(),
+        weight: 1.0,
+        family: None,
+        range: (0.0, 1.0),
+        distribution: Distribution::Uniform,
+        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
+        scan_length: 1,
+    };
+    let (operations, seconds, warm_up_seconds) = match length {
+        Length::Operations(count) => (Some(count), None, 0.0),
+        Length::Seconds { all, warm_up } => (None, Some(all), warm_up),
+    };
+    let kind = PhaseKind::Run { mixes: vec![all], operations, seconds, threads: 1, pace: Pace::Closed, warm_up_seconds, writer: None };
+    Phase { name: name.to_string(), kind }
+}
+
+/// A number with commas.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_easily() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let servers = Servers { memory: 1 << 30, disk: 1 << 40, ..Servers::all() };
+        assert_eq!(servers.lacks(1 << 30, 1 << 40), None);
+        assert_eq!(servers.lacks(3 << 30, 0).unwrap(), "3GiB of memory are needed, and there are 1GiB");
+        assert_eq!(servers.lacks(0, 2 << 40).unwrap(), "2TiB of disk are needed, and there are 1TiB");
+        let here = Servers::here(Some(Path::new("/bin/sh")), Path::new(".")).unwrap();
+        assert!(here.memory > 0 && here.disk > 0 && here.redis.is_some_and(|program| program.ends_with("sh")));
+        assert_eq!(Servers::here(Some(Path::new("/nowhere/x")), Path::new(".")).unwrap_err(), "/nowhere/x: no such program");
+    }
+}
