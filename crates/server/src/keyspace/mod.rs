@@ -25,6 +25,7 @@ mod watch;
 
 pub use entry::{Head, Kind};
 pub use error::{Error, Result};
+pub use keys::StringEdit;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
