@@ -177,11 +177,17 @@ fn sorted(context: &mut Context, head: &Head, request: &Request) -> Result<Vec<V
         }
         items.push(item);
     }
+    // What is kept is sorted by all bytes. What is shown is sorted as text, which ends at a zero byte.
+    let end = |text: &Vec<u8>| text.iter().position(|byte| *byte == 0 && request.store.is_none()).unwrap_or(text.len());
+    let alphabetic = |a: &Vec<u8>, b: &Vec<u8>| a[..end(a)].cmp(&b[..end(b)]);
     let order = |a: &Item, b: &Item| match (request.alphabetic, by) {
         // Equal numbers are sorted by the elements, so that there is one order.
         (false, _) => a.number.partial_cmp(&b.number).unwrap_or(Ordering::Equal).then_with(|| a.element.cmp(&b.element)),
-        (true, Some(_)) => a.text.cmp(&b.text),
-        (true, None) => a.element.cmp(&b.element),
+        (true, None) => alphabetic(&a.element, &b.element),
+        (true, Some(_)) => match (&a.text, &b.text) {
+            (Some(a), Some(b)) => alphabetic(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        },
     };
     items.sort_by(|a, b| if request.backward { order(b, a) } else { order(a, b) });
     Ok(items.into_iter().map(|item| item.element).collect())
