@@ -20,9 +20,9 @@ const LATITUDES: Degrees = (-85.05112878, 85.05112878);
 const ALL_LATITUDES: Degrees = (-90.0, 90.0);
 
 /// Meters.
-const EARTH_RADIUS: f64 = 6_372_797.560856;
+const EARTH_RADIUS: f64 = 6372797.560856;
 /// Half of the way around the earth on the projection, meters.
-const HALF_WAY: f64 = 20_037_726.37;
+const HALF_WAY: f64 = 20037726.37;
 
 /// The digits of a geohash as text.
 const DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";

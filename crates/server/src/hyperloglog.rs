@@ -497,10 +497,10 @@ mod tests {
     #[test]
     fn sparse_and_dense_agree() {
         let mut random = Random(3);
-        for _ in 0..60 {
+        for _ in 0..20 {
             let (mut sparse, mut dense) = (Sketch::new(1 << 20), Sketch::new(1 << 20));
             assert!(dense.make_dense().unwrap());
-            for _ in 0..random.below(3000) {
+            for _ in 0..random.below(2000) {
                 let element = random.below(1 << 30).to_string();
                 assert_eq!(sparse.add(element.as_bytes()), dense.add(element.as_bytes()));
             }
@@ -564,6 +564,9 @@ mod tests {
         for _ in 0..3000 {
             let mut string = sketch(numbers("x", random.below(200))).bytes().to_vec();
             for _ in 0..=random.below(5) {
+                if string.len() == HEADER {
+                    break;
+                }
                 let at = HEADER + random.below(string.len() - HEADER);
                 match random.below(3) {
                     0 => string[at] = random.below(256) as u8,

@@ -22,11 +22,9 @@ pub(super) fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result
             _ => "raw",
         },
         Kind::List => "quicklist",
-        Kind::Hash if is_packed(context, head, thresholds.hash())? => "listpack",
-        Kind::SortedSet if is_packed(context, head, thresholds.sorted_set())? => "listpack",
-        Kind::Set if head.count <= thresholds.set_of_integers() && all(context, head, |member, _| parse_integer(member).is_some())? => {
-            "intset"
-        }
+        Kind::Hash if is_packed(context, head, thresholds.hash)? => "listpack",
+        Kind::SortedSet if is_packed(context, head, thresholds.sorted_set)? => "listpack",
+        Kind::Set if head.count <= thresholds.integers && all(context, head, |member, _| parse_integer(member).is_some())? => "intset",
         Kind::Hash | Kind::Set => "hashtable",
         Kind::SortedSet => "skiplist",
     })

@@ -261,7 +261,7 @@ impl<'a> Request<'a> {
     fn destination<'r>(&mut self, (word, behind): (&[u8], &'r [&'a [u8]]), may_store: bool) -> Result<&'r [&'a [u8]], Failure> {
         match behind {
             [key, behind @ ..] if may_store && (is(word, "store") || is(word, "storedist")) => {
-                self.stored = Some(key);
+                self.stored = Some(*key);
                 self.stores_distance = is(word, "storedist");
                 Ok(behind)
             }

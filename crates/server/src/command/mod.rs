@@ -34,7 +34,7 @@ mod transactions;
 pub use server::{Allowed, Client, Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
-pub use thresholds::Thresholds;
+pub use thresholds::{Packed, Thresholds};
 
 use crate::keyspace::{self, Head, Keyspace, Kind};
 use crate::resp::Writer;

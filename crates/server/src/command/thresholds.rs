@@ -1,56 +1,76 @@
 //! Sizes at which Redis changes the way in which it keeps a value: what `OBJECT ENCODING` answers by, and up to which a HyperLogLog is sparse.
 
-/// A size that can be configured.
-#[derive(Debug, Clone, Copy)]
+/// Elements of a collection, and bytes of each of them, up to which Redis packs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packed {
+    /// Elements.
+    pub elements: u64,
+    /// Bytes of the longest.
+    pub bytes: u64,
+}
+
+/// What each of them is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Hashes.
+    pub hash: Packed,
+    /// Elements of sets of integers.
+    pub integers: u64,
+    /// Sorted sets.
+    pub sorted_set: Packed,
+    /// Bytes up to which a HyperLogLog stays sparse.
+    pub sparse_hyperloglog: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds {
+            hash: Packed { elements: 512, bytes: 64 },
+            integers: 512,
+            sorted_set: Packed { elements: 128, bytes: 64 },
+            sparse_hyperloglog: 3000,
+        }
+    }
+}
+
+/// A threshold as the configuration has it.
 struct Parameter {
     name: &'static str,
     /// An older name, or none.
     old_name: &'static str,
-    /// A number of bytes, for which there are units.
+    /// It is a number of bytes, for which there are units.
     is_memory: bool,
-    default: u64,
+    field: fn(&mut Thresholds) -> &mut u64,
 }
 
-const fn elements(name: &'static str, old_name: &'static str, default: u64) -> Parameter {
-    Parameter { name, old_name, is_memory: false, default }
-}
-
-const fn bytes(name: &'static str, old_name: &'static str, default: u64) -> Parameter {
-    Parameter { name, old_name, is_memory: true, default }
-}
-
-const HASH_ELEMENTS: usize = 0;
-const HASH_BYTES: usize = 1;
-const SET_INTEGERS: usize = 2;
-const ZSET_ELEMENTS: usize = 3;
-const ZSET_BYTES: usize = 4;
-const HYPERLOGLOG_BYTES: usize = 5;
-
-const PARAMETERS: [Parameter; 6] = [
-    elements("hash-max-listpack-entries", "hash-max-ziplist-entries", 512),
-    bytes("hash-max-listpack-value", "hash-max-ziplist-value", 64),
-    elements("set-max-intset-entries", "", 512),
-    elements("zset-max-listpack-entries", "zset-max-ziplist-entries", 128),
-    bytes("zset-max-listpack-value", "zset-max-ziplist-value", 64),
-    bytes("hll-sparse-max-bytes", "", 3000),
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "hash-max-listpack-entries",
+        old_name: "hash-max-ziplist-entries",
+        is_memory: false,
+        field: |thresholds| &mut thresholds.hash.elements,
+    },
+    Parameter {
+        name: "hash-max-listpack-value",
+        old_name: "hash-max-ziplist-value",
+        is_memory: true,
+        field: |thresholds| &mut thresholds.hash.bytes,
+    },
+    Parameter { name: "hll-sparse-max-bytes", old_name: "", is_memory: true, field: |thresholds| &mut thresholds.sparse_hyperloglog },
+    Parameter { name: "set-max-intset-entries", old_name: "", is_memory: false, field: |thresholds| &mut thresholds.integers },
+    Parameter {
+        name: "zset-max-listpack-entries",
+        old_name: "zset-max-ziplist-entries",
+        is_memory: false,
+        field: |thresholds| &mut thresholds.sorted_set.elements,
+    },
+    Parameter {
+        name: "zset-max-listpack-value",
+        old_name: "zset-max-ziplist-value",
+        is_memory: true,
+        field: |thresholds| &mut thresholds.sorted_set.bytes,
+    },
 ];
-
-/// What each of them is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thresholds([u64; PARAMETERS.len()]);
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Thresholds(PARAMETERS.map(|parameter| parameter.default))
-    }
-}
-
-/// Elements of a collection, and bytes of each of them, up to which Redis packs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packed {
-    pub elements: u64,
-    pub bytes: u64,
-}
 
 /// A number of bytes as Redis reads it: `k` is 1000, `kb` is 1024.
 pub(super) fn parse_memory(text: &str) -> Option<u64> {
@@ -69,55 +89,31 @@ pub(super) fn parse_memory(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
+fn find(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| !name.is_empty() && (parameter.name == name || parameter.old_name == name))
+}
+
 impl Thresholds {
     /// All names.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         PARAMETERS.iter().flat_map(|parameter| [parameter.name, parameter.old_name]).filter(|name| !name.is_empty())
     }
 
-    fn at(name: &str) -> Option<usize> {
-        PARAMETERS.iter().position(|parameter| !name.is_empty() && (parameter.name == name || parameter.old_name == name))
-    }
-
     /// A parameter as the configuration has it; `None`: it is not one of these.
-    pub(super) fn get(&self, name: &str) -> Option<String> {
-        Some(self.0.get(Self::at(name)?)?.to_string())
+    pub(super) fn get(mut self, name: &str) -> Option<String> {
+        let field = find(name)?.field;
+        Some(field(&mut self).to_string())
     }
 
     /// Changes a parameter; `None`: it is not one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-        let at = Self::at(name)?;
-        let (parameter, number) = (PARAMETERS.get(at)?, self.0.get_mut(at)?);
+        let parameter = find(name)?;
         let (read, wrong) = if parameter.is_memory {
             (parse_memory(value), "argument must be a memory value")
         } else {
             (value.parse().ok(), "argument couldn't be parsed into an integer")
         };
-        Some(read.map(|read| *number = read).ok_or(wrong))
-    }
-
-    fn number(&self, at: usize) -> u64 {
-        self.0.get(at).copied().unwrap_or(0)
-    }
-
-    /// Hashes.
-    pub(super) fn hash(&self) -> Packed {
-        Packed { elements: self.number(HASH_ELEMENTS), bytes: self.number(HASH_BYTES) }
-    }
-
-    /// Sets of integers.
-    pub(super) fn set_of_integers(&self) -> u64 {
-        self.number(SET_INTEGERS)
-    }
-
-    /// Sorted sets.
-    pub(super) fn sorted_set(&self) -> Packed {
-        Packed { elements: self.number(ZSET_ELEMENTS), bytes: self.number(ZSET_BYTES) }
-    }
-
-    /// Bytes up to which a HyperLogLog stays sparse.
-    pub(super) fn sparse_hyperloglog(&self) -> usize {
-        usize::try_from(self.number(HYPERLOGLOG_BYTES)).unwrap_or(usize::MAX)
+        Some(read.map(|read| *(parameter.field)(self) = read).ok_or(wrong))
     }
 }
 
@@ -132,12 +128,12 @@ mod tests {
         assert_eq!(thresholds.set("zset-max-listpack-entries", "7"), Some(Ok(())));
         assert_eq!(thresholds.get("zset-max-ziplist-entries").as_deref(), Some("7"));
         assert_eq!(thresholds.set("hll-sparse-max-bytes", "1kb"), Some(Ok(())));
-        assert_eq!((thresholds.sparse_hyperloglog(), thresholds.sorted_set()), (1024, Packed { elements: 7, bytes: 64 }));
+        assert_eq!((thresholds.sparse_hyperloglog, thresholds.sorted_set), (1024, Packed { elements: 7, bytes: 64 }));
         assert!(thresholds.set("set-max-intset-entries", "x").is_some_and(|result| result.is_err()));
         assert!(thresholds.set("hash-max-listpack-value", "-1").is_some_and(|result| result.is_err()));
         assert_eq!((thresholds.set("nosuch", "1"), thresholds.get("")), (None, None));
         assert!(Thresholds::names().all(|name| thresholds.get(name).is_some()));
-        assert_eq!(thresholds.hash(), Packed { elements: 512, bytes: 64 });
+        assert_eq!((thresholds.hash, thresholds.integers), (Packed { elements: 512, bytes: 64 }, 512));
     }
 
     #[test]
