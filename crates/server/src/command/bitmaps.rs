@@ -5,7 +5,6 @@ use super::strings::LONGEST;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::bits::{self, Field, Operation, Overflow};
-use crate::keyspace::Kind;
 use crate::number::parse_integer;
 
 const OFFSET: Failure = Failure::fixed("ERR bit offset is not an integer or out of range");

@@ -7,7 +7,7 @@ use super::table::{DENYOOM, MOVABLE, READ, Run, WRITE, first_and_stored};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::geohash::{Position, Search, Shape};
 use crate::keyspace::{Head, Kind, ScoreBound};
-use crate::number::{plain_double, to_integer};
+use crate::number::to_integer;
 use crate::resp::Writer;
 use std::ops::ControlFlow;
 
@@ -184,15 +184,15 @@ enum By {
 /// What a search is asked for.
 #[derive(Debug, Default)]
 struct Request<'a> {
+    /// Not known if it is a member's and there is no key.
     middle: Option<Position>,
-    /// A middle was given; it is not known if it is a member and there is no key.
     from_member: bool,
     from_position: bool,
     shape: Option<(Shape, f64)>,
     with_distance: bool,
     with_hash: bool,
     with_position: bool,
-    /// Farthest first.
+    /// Farthest first, or last; `None`: in no order.
     backward: Option<bool>,
     count: Option<usize>,
     /// As soon as there are so many it is enough, whichever they are.
@@ -205,7 +205,7 @@ impl<'a> Request<'a> {
     /// Reads the arguments behind the key. `may_store`: options may name a key to store to.
     fn parse(context: &Context, head: Option<&Head>, arguments: &[&'a [u8]], by: By, may_store: bool) -> Result<Self, Failure> {
         let mut request = Request::default();
-        let rest = match (by, arguments) {
+        let mut rest = match (by, arguments) {
             (By::Position, [longitude, latitude, radius, unit, rest @ ..]) => {
                 request.middle = Some(position(longitude, latitude)?);
                 request.shape = Some(circle(radius, unit)?);
@@ -221,7 +221,6 @@ impl<'a> Request<'a> {
             }
             _ => arguments,
         };
-        let mut rest = rest;
         while let [word, behind @ ..] = rest {
             rest = match request.flag(word) {
                 true => behind,

@@ -4,7 +4,7 @@ use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
 use super::table::{FAST, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
-use crate::keyspace::{DATABASES, Head, Kind, check_key};
+use crate::keyspace::{DATABASES, Head, check_key};
 
 const NO_FREQUENCY: Failure = Failure::fixed(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at \

@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(BY_NAME.len(), all.len(), "two commands of one name");
         for command in all {
             let name = command.name;
-            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase()), "{name}");
+            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
             assert!(!command.summary.is_empty() && !command.complexity.is_empty(), "{name} says nothing of itself");
             assert!(command.arity != 0 && find(name.to_ascii_uppercase().as_bytes()).is_some(), "{name}");
             assert!(!(command.has(WRITE) && command.has(READ)), "{name} writes or reads");

@@ -135,7 +135,7 @@ fn bits_and_counts() {
         ("PFDEBUG ENCODING r", "+sparse|"),
         ("PFDEBUG TODENSE r", ":1|"),
         ("PFADD c x", "-WRONGTYPE Key is not a valid HyperLogLog string value.|"),
-        ("APPEND q hello", ":29|"),
+        ("APPEND q hello", ":28|"),
         ("PFCOUNT q", "-INVALIDOBJ Corrupted HLL object detected|"),
         ("PFMERGE r q", "-INVALIDOBJ Corrupted HLL object detected|"),
         ("PFSELFTEST", "+OK|"),
