@@ -3,7 +3,7 @@
 use super::arguments::{double, integer, is};
 use super::sorted::{self, Options, Scored};
 use super::sorted_ranges::store;
-use super::table::{DENYOOM, MOVABLE, READ, Run, WRITE, first_and_stored};
+use super::table::{DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::geohash::{Position, Search, Shape};
 use crate::keyspace::{Head, Kind, ScoreBound};
@@ -19,9 +19,11 @@ const fn geo(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Geo, name, arity, run).keys(1, 1, 1).since("3.2.0")
 }
 
-/// Keys of the older searches.
+/// Keys of the older searches: that of the set, and those behind the first of each of these words.
 fn radius_keys(arguments: &[&[u8]]) -> Vec<usize> {
-    first_and_stored(arguments, 5, &["store", "storedist"], &[])
+    let behind = |word: &str| arguments.iter().skip(5).position(|argument| is(argument, word)).map(|at| 5 + at + 1);
+    let stored = ["store", "storedist"].into_iter().filter_map(behind);
+    std::iter::once(1).chain(stored.filter(|at| *at < arguments.len())).collect()
 }
 
 /// The commands of this family.

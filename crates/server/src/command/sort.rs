@@ -1,7 +1,7 @@
 //! Sorting what lists, sets and sorted sets have, by themselves or by other keys.
 
 use super::arguments::{Rest, is};
-use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE, first_and_stored};
+use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::{Error, Head, Kind, Side, check_key, check_member};
 use crate::number::parse_double;
@@ -15,11 +15,26 @@ const fn sorting(name: &'static str, run: Run) -> Command {
         .says("Elements of a list, set or sorted set in order", "O(n+m*log(m)), n being the elements and m those sorted")
 }
 
+/// The key that is sorted, and the last one that is stored to. The keys of values are known only from the elements.
+fn keys(arguments: &[&[u8]]) -> Vec<usize> {
+    let (mut at, mut stored) = (2, None);
+    while let Some(word) = arguments.get(at) {
+        at += match () {
+            () if is(word, "limit") => 3,
+            () if is(word, "get") || is(word, "by") => 2,
+            () if is(word, "store") && at + 1 < arguments.len() => {
+                stored = Some(at + 1);
+                2
+            }
+            () => 1,
+        };
+    }
+    std::iter::once(1).chain(stored).collect()
+}
+
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    sorting("sort", sort)
-        .finds_keys(|arguments| first_and_stored(arguments, 2, &["store"], &[("limit", 2), ("get", 1), ("by", 1)]))
-        .flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
+    sorting("sort", sort).finds_keys(keys).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
     sorting("sort_ro", sort_ro).finds_keys(|_| vec![1]).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
 ];
 

@@ -273,22 +273,6 @@ fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys)
 }
 
-/// The first argument, and the one that is stored to: the last one behind one of these words, which options may come before.
-pub(super) fn first_and_stored(arguments: &[&[u8]], from: usize, words: &[&str], options: &[(&str, usize)]) -> Vec<usize> {
-    let is = |word: &[u8], known: &str| word.eq_ignore_ascii_case(known.as_bytes());
-    let (mut at, mut stored) = (from, None);
-    while let Some(word) = arguments.get(at) {
-        at += match () {
-            () if words.iter().any(|known| is(word, known)) && at + 1 < arguments.len() => {
-                stored = Some(at + 1);
-                2
-            }
-            () => 1 + options.iter().find(|(known, _)| is(word, known)).map_or(0, |(_, arguments)| *arguments),
-        };
-    }
-    std::iter::once(1).chain(stored).collect()
-}
-
 /// All commands, family by family.
 pub const TABLE: &[&[Command]] = &[
     strings::COMMANDS,
@@ -363,7 +347,7 @@ mod tests {
         assert_eq!(keys("bitop and d a b"), Some(vec![2, 3, 4]));
         assert_eq!(keys("geosearchstore d a fromlonlat 1 2 byradius 1 m"), Some(vec![1, 2]));
         assert_eq!(keys("georadius a 1 2 3 m"), Some(vec![1]));
-        assert_eq!(keys("georadius a 1 2 3 m STORE x storedist d"), Some(vec![1, 9]));
+        assert_eq!(keys("georadius a 1 2 3 m STORE x storedist d"), Some(vec![1, 7, 9]));
         assert_eq!(keys("georadiusbymember a b 3 m store"), Some(vec![1]));
         assert_eq!(keys("sort a"), Some(vec![1]));
         assert_eq!(keys("sort a by store get store limit store 2 STORE d desc"), Some(vec![1, 10]));

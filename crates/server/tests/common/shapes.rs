@@ -166,7 +166,6 @@ pub const SHAPES: &[&str] = &[
     "RPUSH enc:list v",
     "OBJECT ENCODING enc:list",
     "OBJECT FREQ k",
-    "OBJECT FREQ k x",
     // What tests of clients and servers ask for.
     "DEBUG DIGEST",
     "DEBUG DIGEST-VALUE k k k p g",
