@@ -156,7 +156,7 @@ pub const SHAPES: &[&str] = &[
     "SET enc:string n",
     "OBJECT ENCODING enc:string",
     "HSET enc:hash m v",
-    "HSET enc:hash m 0123456789012345678901234567890123456789012345678901234567890123456789",
+    "HSET enc:hash LONG 0123456789012345678901234567890123456789012345678901234567890123456789",
     "OBJECT ENCODING enc:hash",
     "SADD enc:set digit digit",
     "SADD enc:set m",
