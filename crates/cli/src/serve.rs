@@ -2,7 +2,7 @@
 
 use crate::ended::Ended;
 use clap::Args;
-use sinter_server::command::{Configuration, Fsync, Server};
+use sinter_server::command::{Allowed, Configuration, Fsync, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::Net;
 use sinter_storage::store::DirStore;
@@ -34,6 +34,9 @@ pub struct ServeFlags {
     /// Most clients at the same time.
     #[arg(long, default_value_t = 10_000)]
     maxclients: usize,
+    /// Who may use DEBUG: no (nobody), local (clients on this machine), yes (all clients). Tests of clients and servers want it.
+    #[arg(long, default_value = "no", value_parser = allowed)]
+    enable_debug_command: Allowed,
     /// Memory for memtables and cache together, such as 512MB.
     #[arg(long, value_parser = memory)]
     memory: Option<u64>,
@@ -41,6 +44,10 @@ pub struct ServeFlags {
 
 fn fsync(text: &str) -> Result<Fsync, String> {
     Fsync::parse(text).ok_or_else(|| "one of always, everysec, no".into())
+}
+
+fn allowed(text: &str) -> Result<Allowed, String> {
+    Allowed::parse(text).ok_or_else(|| "one of no, local, yes".into())
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -78,6 +85,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
             password: flags.requirepass.clone(),
             fsync: flags.appendfsync,
             clients_max: flags.maxclients,
+            debug_command: flags.enable_debug_command,
             ..Configuration::default()
         },
         run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -4,17 +4,22 @@
 //!
 //! * [`number`]: numbers as Redis reads and writes them
 //! * [`resp`]: requests and replies as bytes
-//! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them
+//! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
+//!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
 //! * [`keyspace`]: keys and what they hold, on the engine
 //! * [`command`]: what the commands do, one file per family
 //! * [`net`]: clients over TCP
 
+pub mod bits;
 pub mod command;
+pub mod geohash;
 pub mod glob;
+pub mod hyperloglog;
 pub mod keyspace;
 pub mod net;
 pub mod number;
 pub mod resp;
+pub mod sha1;
 #[cfg(test)]
 mod testing;
 pub mod wide;

@@ -85,6 +85,20 @@ pub fn format_double(number: f64) -> String {
     trim(format!("{number:.decimals$}"))
 }
 
+/// A number as a person would write it: 17 decimals at most, no exponent, without zeros at the end. It is finite.
+pub fn plain_double(number: f64) -> String {
+    let text = format!("{number:.17}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
+/// Cuts off the decimals. What 64 bits cannot have becomes the smallest number that they can, as processors have it.
+pub fn to_integer(number: f64) -> i64 {
+    // Exact: a power of two.
+    let limit = 2f64.powi(63);
+    if (-limit..limit).contains(&number) { number as i64 } else { i64::MIN }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +152,31 @@ mod tests {
         assert_eq!(parse_double(b"0e99"), Some(0.0));
         for wrong in ["", " 1", "1 ", "nan", "-nan", "1e400", "-1e400", "1e-400", "a", "1.2.3", "e5", "1x"] {
             assert_eq!(parse_double(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+    #[test]
+    fn plain_doubles_have_no_exponent() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-1e-20, "0"),
+            (1.5, "1.5"),
+            (100.0, "100"),
+            (13.361389338970184, "13.36138933897018433"),
+            (-0.1, "-0.10000000000000001"),
+            (1e20, "100000000000000000000"),
+        ] {
+            assert_eq!(plain_double(number), text);
+        }
+    }
+
+    #[test]
+    fn integers_are_cut_from_doubles() {
+        for (number, integer) in [(0.0, 0), (-1.9, -1), (1.9, 1), (1e18, 10i64.pow(18)), (-9223372036854775808.0, i64::MIN)] {
+            assert_eq!(to_integer(number), integer);
+        }
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 9223372036854775808.0, -1e19] {
+            assert_eq!(to_integer(number), i64::MIN);
         }
     }
 }

@@ -5,8 +5,11 @@
 
 mod common;
 
-use common::{Client, Real, Reply, Served, encode};
+use common::{Client, Real, Reply, Served, encode, shapes};
+use sinter_server::command::{Allowed, Command, Configuration, Group, Server, TABLE};
+use sinter_storage::store::MemoryStore;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Commands per protocol.
 const COMMANDS: usize = 100_000;
@@ -380,7 +383,7 @@ fn argument(kind: &str, random: &mut Random) -> String {
             let id = some_id(random, &edges);
             if id.starts_with(|first: char| first.is_ascii_digit()) { [open, &id].concat() } else { id }
         }
-        word => word.into(),
+        word => shapes::argument(word, &mut |n| random.below(n)),
     }
 }
 
@@ -400,7 +403,9 @@ fn some_id(random: &mut Random, others: &[&str]) -> String {
 }
 
 fn command(random: &mut Random) -> Vec<String> {
-    random.of(SHAPES).split(' ').map(|word| argument(word, random)).collect()
+    let nth = random.below(SHAPES.len() + shapes::SHAPES.len());
+    let shape = SHAPES.get(nth).unwrap_or_else(|| &shapes::SHAPES[nth - SHAPES.len()]);
+    shape.split(' ').map(|word| argument(word, random)).collect()
 }
 
 /// Commands whose replies come in no order.
@@ -513,7 +518,8 @@ fn run(protocol: &str, seed: u64) {
         eprintln!("skipped: there is no redis-server 7.0 here to compare with");
         return;
     };
-    let served = Served::start();
+    let configuration = Configuration { debug_command: Allowed::Yes, ..Configuration::default() };
+    let served = Served::with(Server { configuration, ..Server::default() }, Arc::new(MemoryStore::new()));
     let mut pair = Pair { ours: served.client(), theirs: real.client(), shown: VecDeque::new(), queued: None, complaints: Vec::new() };
     for client in [&mut pair.ours, &mut pair.theirs] {
         client.ask(&[b"HELLO", protocol.as_bytes()]);
@@ -541,4 +547,26 @@ fn replies_are_those_of_redis_in_resp2() {
 #[test]
 fn replies_are_those_of_redis_in_resp3() {
     run("3", 2);
+}
+
+/// What `COMMAND INFO` says: name, arity, flags, places of keys, categories.
+#[test]
+fn commands_are_described_as_redis_does() {
+    let Some(real) = Real::start() else { return };
+    let served = Served::start();
+    let (mut ours, mut theirs) = (served.client(), real.client());
+    let described = |client: &mut Client, name: &str| -> Vec<Reply> {
+        let Reply::Many(_, mut entries) = client.ask(&[b"COMMAND", b"INFO", name.as_bytes()]) else { return Vec::new() };
+        let Some(Reply::Many(_, parts)) = entries.pop() else { return Vec::new() };
+        parts.into_iter().take(7).map(|part| part.sorted(false)).collect()
+    };
+    let all = TABLE.iter().flat_map(|family| family.iter());
+    let is_meant = |command: &&Command| {
+        [Group::Bitmap, Group::HyperLogLog, Group::Geo].contains(&command.group)
+            || ["sort", "sort_ro", "lcs", "debug", "lolwut"].contains(&command.name)
+    };
+    for command in all.filter(is_meant) {
+        let (ours, theirs) = (described(&mut ours, command.name), described(&mut theirs, command.name));
+        assert!(ours.len() == 7 && ours == theirs, "{}: {ours:?}\n{theirs:?}", command.name);
+    }
 }

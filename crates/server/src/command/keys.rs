@@ -1,11 +1,15 @@
 //! Keys, whatever they hold.
 
 use super::arguments::{Rest, integer, is};
+use super::encoding::encoding;
 use super::table::{FAST, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
-use crate::keyspace::{DATABASES, Head, Kind, check_key};
-use crate::number::parse_integer;
+use crate::keyspace::{DATABASES, Head, check_key};
 
+const NO_FREQUENCY: Failure = Failure::fixed(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at \
+     runtime LRU and LFU data will take some time to adjust.",
+);
 const SAME_OBJECT: Failure = Failure::fixed("ERR source and destination objects are the same");
 
 const fn key(name: &'static str, arity: i32, run: Run) -> Command {
@@ -22,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
     key("expiretime", 2, expiretime).flags(READ | FAST).since("7.0.0").says("The second at which a key ends", "O(1)"),
     key("move", 3, move_key).flags(WRITE | FAST).says("Move a key to another database", "O(1)"),
     key("object", -2, object)
-        .subcommands(&["encoding", "help", "refcount"])
+        .subcommands(&["encoding", "freq", "help", "refcount"])
         .keys(2, 2, 1)
         .flags(READ)
         .since("2.2.3")
@@ -253,28 +257,13 @@ const OBJECT_HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
     "    The name of the encoding that Redis would have for what the key holds.",
+    "FREQ <key>",
+    "    An error: how often keys are used is not counted.",
     "REFCOUNT <key>",
     "    1.",
     "HELP",
     "    Print this help.",
 ];
-
-/// The encoding that Redis with its own defaults would have: tools that look at it see what they expect.
-fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result<&'static str, Failure> {
-    Ok(match head.kind {
-        Kind::String => match context.keyspace.string(context.session.db, key)?.unwrap_or_default() {
-            text if parse_integer(text).is_some() => "int",
-            text if text.len() <= 44 => "embstr",
-            _ => "raw",
-        },
-        Kind::List => "quicklist",
-        Kind::Hash if head.count <= 512 => "listpack",
-        Kind::SortedSet if head.count <= 128 => "listpack",
-        Kind::Hash | Kind::Set => "hashtable",
-        Kind::SortedSet => "skiplist",
-        Kind::Stream => "stream",
-    })
-}
 
 fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
@@ -282,19 +271,21 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.array(OBJECT_HELP.len());
             OBJECT_HELP.iter().for_each(|line| context.reply.simple(line));
         }
-        [_, word, key] if is(word, "encoding") || is(word, "refcount") => {
+        [_, word, key] if is(word, "encoding") || is(word, "freq") || is(word, "refcount") => {
             let Some(head) = context.keyspace.find(context.session.db, key)? else {
                 context.reply.null();
                 return Ok(());
             };
-            if is(word, "refcount") {
-                context.reply.integer(1);
-            } else {
-                let name = encoding(context, key, &head)?;
-                context.reply.bulk(name.as_bytes());
+            match () {
+                () if is(word, "refcount") => context.reply.integer(1),
+                () if is(word, "freq") => return Err(NO_FREQUENCY),
+                () => {
+                    let name = encoding(context, key, &head)?;
+                    context.reply.bulk(name.as_bytes());
+                }
             }
         }
-        [_, word, ..] if ["help", "encoding", "refcount"].iter().any(|known| is(word, known)) => {
+        [_, word, ..] if ["help", "encoding", "freq", "refcount"].iter().any(|known| is(word, known)) => {
             return Err(wrong_arity(&[b"object|", *word].concat()));
         }
         _ => return Err(unknown_subcommand(arguments)),

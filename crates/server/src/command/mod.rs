@@ -4,16 +4,24 @@
 //! wrote to the reply is taken back and the error takes its place.
 
 mod arguments;
+mod bitmaps;
 mod blocking;
 mod connection;
+mod debug;
+mod digest;
+mod encoding;
+mod geo;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod keys;
+mod lcs;
 mod lists;
 mod scan;
 mod server;
 mod session;
 mod sets;
+mod sort;
 mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
@@ -26,12 +34,14 @@ mod subcommand;
 mod table;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod transactions;
 
 pub use blocking::Wait;
-pub use server::{Client, Configuration, Fsync, Server, Statistics};
+pub use server::{Allowed, Client, Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
+pub use thresholds::{Packed, Thresholds};
 
 use crate::keyspace::{self, Head, Keyspace, Kind};
 use crate::resp::Writer;

@@ -2,6 +2,7 @@
 
 use super::arguments::is;
 use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
+use super::thresholds::Thresholds;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
 use crate::glob;
 use std::collections::BTreeMap;
@@ -51,6 +52,32 @@ impl Fsync {
     }
 }
 
+/// Who may use a command that can do harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allowed {
+    /// Nobody.
+    #[default]
+    No,
+    /// Clients on the same machine.
+    Local,
+    /// All clients.
+    Yes,
+}
+
+impl Allowed {
+    const ALL: [(Allowed, &'static str); 3] = [(Allowed::No, "no"), (Allowed::Yes, "yes"), (Allowed::Local, "local")];
+
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(allowed, _)| *allowed == self).map_or("", |(_, name)| name)
+    }
+
+    /// Reads what the configuration has.
+    pub fn parse(name: &str) -> Option<Allowed> {
+        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(allowed, _)| *allowed)
+    }
+}
+
 /// What the server was told to be, under Redis's names.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -70,6 +97,10 @@ pub struct Configuration {
     pub timeout: u64,
     /// Entries of a stream that a trim with `~` removes together; 0: only all.
     pub stream_block: u64,
+    /// Who may use `DEBUG`.
+    pub debug_command: Allowed,
+    /// Sizes at which values change their form.
+    pub thresholds: Thresholds,
 }
 
 impl Default for Configuration {
@@ -83,6 +114,8 @@ impl Default for Configuration {
             clients_max: 10_000,
             timeout: 0,
             stream_block: 100,
+            debug_command: Allowed::default(),
+            thresholds: Thresholds::default(),
         }
     }
 }
@@ -94,6 +127,7 @@ const PARAMETERS: &[&str] = &[
     "bind",
     "databases",
     "dir",
+    "enable-debug-command",
     "maxclients",
     "port",
     "requirepass",
@@ -101,6 +135,11 @@ const PARAMETERS: &[&str] = &[
     "stream-node-max-entries",
     "timeout",
 ];
+
+/// All parameters.
+fn parameters() -> impl Iterator<Item = &'static str> {
+    PARAMETERS.iter().copied().chain(Thresholds::names())
+}
 
 impl Configuration {
     pub(super) fn needs_password(&self) -> bool {
@@ -126,7 +165,8 @@ impl Configuration {
             "save" => String::new(),
             "stream-node-max-entries" => self.stream_block.to_string(),
             "timeout" => self.timeout.to_string(),
-            _ => return None,
+            "enable-debug-command" => self.debug_command.name().into(),
+            _ => return self.thresholds.get(name),
         })
     }
 
@@ -139,7 +179,7 @@ impl Configuration {
                 self.stream_block = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
             }
             "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
-            _ => return Err("can't set immutable config"),
+            _ => return self.thresholds.set(name, value).unwrap_or(Err("can't set immutable config")),
         }
         Ok(())
     }
@@ -225,6 +265,8 @@ pub struct Server {
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.
     pub run_id: String,
+    /// Keys whose time has come stay until somebody looks at them.
+    pub keeps_expired: bool,
 }
 
 impl Server {
@@ -300,7 +342,7 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         () if is(sub, "get") && arguments.len() > 2 => {
             let wanted = |name: &&str| arguments[2..].iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
-            let found: Vec<&str> = PARAMETERS.iter().copied().filter(wanted).collect();
+            let found: Vec<&str> = parameters().filter(wanted).collect();
             context.reply.map(found.len());
             for name in found {
                 context.reply.bulk(name.as_bytes());
@@ -329,7 +371,7 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn set_parameter(configuration: &mut Configuration, name: &[u8], value: &[u8]) -> Outcome {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
-    if !PARAMETERS.contains(&lower.as_str()) {
+    if !parameters().any(|known| known == lower) {
         return Err(Failure::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat()));
     }
     let value = String::from_utf8_lossy(value);

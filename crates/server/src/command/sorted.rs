@@ -60,12 +60,12 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// What `ZADD` is asked to do.
 #[derive(Debug, Default)]
-struct Options {
-    only_new: bool,
-    only_existing: bool,
+pub(super) struct Options {
+    pub only_new: bool,
+    pub only_existing: bool,
     greater: bool,
     less: bool,
-    counts_changes: bool,
+    pub counts_changes: bool,
     increments: bool,
 }
 
@@ -116,16 +116,21 @@ impl Options {
     }
 }
 
-fn add(context: &mut Context, key: &[u8], options: &Options, pairs: &[&[u8]]) -> Outcome {
-    let scores: Vec<f64> = pairs.chunks_exact(2).map(|pair| double(pair[0])).collect::<Result<_, _>>()?;
-    pairs.chunks_exact(2).try_for_each(|pair| check_member(pair[1]))?;
+/// Scores and members, as a client gives them.
+fn given<'a>(pairs: &[&'a [u8]]) -> Result<Vec<(f64, &'a [u8])>, Failure> {
+    pairs.chunks_exact(2).map(|pair| Ok((double(pair[0])?, pair[1]))).collect()
+}
+
+/// Gives members scores, and replies with how many it were.
+pub(super) fn add(context: &mut Context, key: &[u8], options: &Options, members: &[(f64, &[u8])]) -> Outcome {
+    members.iter().try_for_each(|(_, member)| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
     let (mut added, mut changed, mut last) = (0, 0, None);
-    for (pair, given) in pairs.chunks_exact(2).zip(scores) {
-        let old = context.keyspace.score(&edit.head, pair[1])?;
-        last = options.wanted(old, given)?;
+    for (given, member) in members {
+        let old = context.keyspace.score(&edit.head, member)?;
+        last = options.wanted(old, *given)?;
         let Some(score) = last else { continue };
-        context.keyspace.set_score(&mut edit, pair[1], score)?;
+        context.keyspace.set_score(&mut edit, member, score)?;
         added += i64::from(old.is_none());
         changed += i64::from(old.is_some_and(|old| old != score));
     }
@@ -142,12 +147,12 @@ fn add(context: &mut Context, key: &[u8], options: &Options, pairs: &[&[u8]]) ->
 
 fn zadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (options, pairs) = Options::parse(&arguments[2..])?;
-    add(context, arguments[1], &options, pairs)
+    add(context, arguments[1], &options, &given(pairs)?)
 }
 
 fn zincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let options = Options { increments: true, ..Options::default() };
-    add(context, arguments[1], &options, &arguments[2..])
+    add(context, arguments[1], &options, &given(&arguments[2..])?)
 }
 
 fn zrem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {

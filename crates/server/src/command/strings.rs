@@ -8,7 +8,7 @@ use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
 /// Longest string, bytes.
-const LONGEST: u64 = 512 << 20;
+pub(super) const LONGEST: u64 = 512 << 20;
 const TOO_LONG: Failure = Failure::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 const OFFSET: Failure = Failure::fixed("ERR offset is out of range");
 

@@ -1,6 +1,7 @@
 //! Commands as data: what a client may ask about them, and what the server checks before it runs one.
 
 use super::{Context, Outcome};
+use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
@@ -123,6 +124,9 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (MOVABLE, "movablekeys"),
 ];
 
+/// Which of the arguments are keys.
+pub(super) type FindKeys = fn(&[&[u8]]) -> Option<Vec<usize>>;
+
 /// What runs a command; the first argument is its name.
 pub type Run = fn(&mut Context, &[&[u8]]) -> Outcome;
 
@@ -136,6 +140,10 @@ pub struct Command {
     flags: u32,
     /// First key, last key (negative: counted from the end), distance between keys; zeros: no keys.
     pub keys: (i32, i32, i32),
+    /// Finds the keys, where their places follow from neither of these and no number that says how many they are.
+    finds_keys: Option<FindKeys>,
+    /// Categories of access rules, if not that of its group.
+    topics: &'static [&'static str],
     /// Words that it takes behind its name; none: anything.
     pub subcommands: &'static [&'static str],
     /// What it is about.
@@ -158,7 +166,20 @@ pub(super) fn takes(arity: i32, arguments: usize) -> bool {
 
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
-        Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
+        Command {
+            name,
+            arity,
+            flags: 0,
+            keys: (0, 0, 0),
+            finds_keys: None,
+            topics: &[],
+            subcommands: &[],
+            group,
+            since: "1.0.0",
+            summary: "",
+            complexity: "O(1)",
+            run,
+        }
     }
 
     pub(super) const fn flags(mut self, flags: u32) -> Self {
@@ -168,6 +189,16 @@ impl Command {
 
     pub(super) const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
         self.keys = (first, last, step);
+        self
+    }
+
+    pub(super) const fn finds_keys(mut self, find: FindKeys) -> Self {
+        self.finds_keys = Some(find);
+        self
+    }
+
+    pub(super) const fn topics(mut self, categories: &'static [&'static str]) -> Self {
+        self.topics = categories;
         self
     }
 
@@ -211,7 +242,10 @@ impl Command {
     pub fn categories(&self) -> Vec<&'static str> {
         let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous")];
         let mut all: Vec<&str> = by_flag.iter().filter(|(flags, _)| self.has(*flags)).map(|(_, name)| *name).collect();
-        all.extend(self.group.category());
+        if self.topics.is_empty() {
+            all.extend(self.group.category());
+        }
+        all.extend(self.topics);
         all.push(if self.has(FAST) { "@fast" } else { "@slow" });
         all
     }
@@ -219,8 +253,8 @@ impl Command {
     /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
     pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
         let count = arguments.len();
-        if self.has(MOVABLE) && self.group == Group::Stream {
-            return streams_read::keys(arguments);
+        if let Some(find) = self.finds_keys {
+            return find(arguments);
         }
         if self.has(MOVABLE) {
             return movable_keys(self, arguments);
@@ -248,7 +282,11 @@ fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
 /// All commands, family by family.
 pub const TABLE: &[&[Command]] = &[
     strings::COMMANDS,
+    lcs::COMMANDS,
+    bitmaps::COMMANDS,
+    hyperloglog::COMMANDS,
     keys::COMMANDS,
+    sort::COMMANDS,
     scan::COMMANDS,
     hashes::COMMANDS,
     lists::COMMANDS,
@@ -260,8 +298,10 @@ pub const TABLE: &[&[Command]] = &[
     streams_read::COMMANDS,
     streams_groups::COMMANDS,
     streams_info::COMMANDS,
+    geo::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    debug::COMMANDS,
     info::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -291,7 +331,7 @@ mod tests {
         assert_eq!(BY_NAME.len(), all.len(), "two commands of one name");
         for command in all {
             let name = command.name;
-            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase()), "{name}");
+            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
             assert!(!command.summary.is_empty() && !command.complexity.is_empty(), "{name} says nothing of itself");
             assert!(command.arity != 0 && find(name.to_ascii_uppercase().as_bytes()).is_some(), "{name}");
             assert!(!(command.has(WRITE) && command.has(READ)), "{name} writes or reads");
@@ -319,5 +359,13 @@ mod tests {
         assert_eq!(keys("xread count 2 streams a b 0"), None);
         assert_eq!(keys("xread count streams a 0"), None);
         assert_eq!(keys("xgroup create a g 0"), Some(vec![2]));
+        assert_eq!(keys("bitop and d a b"), Some(vec![2, 3, 4]));
+        assert_eq!(keys("geosearchstore d a fromlonlat 1 2 byradius 1 m"), Some(vec![1, 2]));
+        assert_eq!(keys("georadius a 1 2 3 m"), Some(vec![1]));
+        assert_eq!(keys("georadius a 1 2 3 m STORE x storedist d"), Some(vec![1, 7, 9]));
+        assert_eq!(keys("georadiusbymember a b 3 m store"), Some(vec![1]));
+        assert_eq!(keys("sort a"), Some(vec![1]));
+        assert_eq!(keys("sort a by store get store limit store 2 STORE d desc"), Some(vec![1, 10]));
+        assert_eq!(keys("sort_ro a store d"), Some(vec![1]));
     }
 }

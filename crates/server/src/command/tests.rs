@@ -107,6 +107,102 @@ fn collections() {
     ]);
 }
 
+#[test]
+fn bits_and_counts() {
+    script(&[
+        ("SETBIT b 7 1", ":0|"),
+        ("GET b", "$1|\u{1}|"),
+        ("SETBIT b 7 0", ":1|"),
+        ("SETBIT b 4294967296 1", "-ERR bit offset is not an integer or out of range|"),
+        ("SET b foobar", "+OK|"),
+        ("BITCOUNT b", ":26|"),
+        ("BITCOUNT b 5 30 BIT", ":17|"),
+        ("BITPOS b 1 2", ":17|"),
+        ("BITFIELD u INCRBY i5 100 1 GET u4 0", "*2|:1|:0|"),
+        ("BITFIELD v SET u8 0 255 OVERFLOW FAIL INCRBY u8 0 1 OVERFLOW SAT INCRBY u8 0 9", "*3|:0|$-1|:255|"),
+        ("BITFIELD_RO v SET u8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand|"),
+        ("SET c ABC", "+OK|"),
+        ("BITOP OR d b c", ":6|"),
+        ("GET d", "$6|goobar|"),
+        ("BITOP AND d none none", ":0|"),
+        ("EXISTS d", ":0|"),
+        ("PFADD p a b c d e f g", ":1|"),
+        ("PFADD p a g", ":0|"),
+        ("PFCOUNT p", ":7|"),
+        ("PFCOUNT p", ":7|"),
+        ("PFADD q x a", ":1|"),
+        ("PFMERGE r p q", "+OK|"),
+        ("PFCOUNT p q", ":8|"),
+        ("PFCOUNT r", ":8|"),
+        ("PFDEBUG ENCODING r", "+sparse|"),
+        ("PFDEBUG TODENSE r", ":1|"),
+        ("PFADD c x", "-WRONGTYPE Key is not a valid HyperLogLog string value.|"),
+        ("APPEND q hello", ":28|"),
+        ("PFCOUNT q", "-INVALIDOBJ Corrupted HLL object detected|"),
+        ("PFMERGE r q", "-INVALIDOBJ Corrupted HLL object detected|"),
+        ("PFSELFTEST", "+OK|"),
+    ]);
+}
+
+#[test]
+fn positions_sorting_and_subsequences() {
+    script(&[
+        ("GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania", ":2|"),
+        ("GEODIST g Palermo Catania km", "$8|166.2742|"),
+        ("GEOHASH g Palermo none", "*2|$11|sqc8b49rny0|$-1|"),
+        ("GEOPOS g Palermo", "*1|*2|$20|13.36138933897018433|$20|38.11555639549629859|"),
+        ("GEORADIUS g 15 37 200 km WITHDIST", "*2|*2|$7|Palermo|$8|190.4424|*2|$7|Catania|$7|56.4413|"),
+        ("GEOSEARCH g FROMMEMBER Palermo BYBOX 400 400 km ASC", "*2|$7|Palermo|$7|Catania|"),
+        ("GEOSEARCHSTORE h g FROMLONLAT 15 37 BYRADIUS 100 km", ":1|"),
+        ("ZRANGE h 0 -1 WITHSCORES", "*2|$7|Catania|$16|3479447370796909|"),
+        ("GEOADD g 181 0 x", "-ERR invalid longitude,latitude pair 181.000000,0.000000|"),
+        ("RPUSH l 3 1 2", ":3|"),
+        ("SORT l", "*3|$1|1|$1|2|$1|3|"),
+        ("MSET w_1 30 w_2 20 w_3 10 d_1 one d_3 three", "+OK|"),
+        ("SORT l BY w_* GET # GET d_*", "*6|$1|3|$5|three|$1|2|$-1|$1|1|$3|one|"),
+        ("SORT l BY nosort LIMIT 1 2 STORE l", ":2|"),
+        ("LRANGE l 0 -1", "*2|$1|1|$1|2|"),
+        ("SORT_RO l STORE x", "-ERR syntax error|"),
+        ("MSET a ohmytext b mynewtext", "+OK|"),
+        ("LCS a b", "$6|mytext|"),
+        ("LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN", "*4|$7|matches|*1|*3|*2|:4|:7|*2|:5|:8|:4|$3|len|:6|"),
+    ]);
+}
+
+#[test]
+fn debugging_is_allowed_by_the_configuration_alone() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    talk.say(&mut session, "PFADD k a b c");
+    assert!(talk.say(&mut session, "DEBUG SLEEP 0").starts_with("-ERR DEBUG command not allowed."));
+    talk.server.configuration.debug_command = super::Allowed::Local;
+    assert!(talk.say(&mut session, "DEBUG SLEEP 0").starts_with("-ERR DEBUG command not allowed."));
+    talk.server.clients.insert(1, super::Client { address: "[::1]:5".into(), ..super::Client::default() });
+    assert_eq!(talk.say(&mut session, "DEBUG SLEEP 0"), "+OK|");
+    talk.server.configuration.debug_command = super::Allowed::Yes;
+    for (line, expected) in [
+        ("PFCOUNT k", ":3|"),
+        ("DEBUG DIGEST-VALUE k none", "*2|+145cfd7f960b7f24d04b5c1c0bf94a85eab91d90|+0000000000000000000000000000000000000000|"),
+        ("DEBUG OBJECT none", "-ERR no such key|"),
+        ("DEBUG OBJECT k", "+Value at:0x0 refcount:1 encoding:embstr serializedlength:27|"),
+        ("DEBUG RELOAD", "+OK|"),
+        ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK|"),
+        ("DEBUG POPULATE 99999999999", "-ERR that is more than 512 MiB|"),
+        ("DEBUG NOSUCH", "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try DEBUG HELP.|"),
+        ("CONFIG GET enable-debug-command", "*2|$20|enable-debug-command|$3|yes|"),
+        ("CONFIG SET hll-sparse-max-bytes 1kb", "+OK|"),
+        ("CONFIG GET hll-sparse-max-bytes", "*2|$20|hll-sparse-max-bytes|$4|1024|"),
+    ] {
+        assert_eq!(talk.say(&mut session, line), expected, "{line}");
+    }
+    assert!(talk.server.keeps_expired);
+    let help = talk.say(&mut session, "DEBUG HELP");
+    assert_eq!(help.matches("|+").count(), help[1..help.find('|').unwrap()].parse::<usize>().unwrap());
+    talk.say(&mut session, "HELLO 3");
+    let attribute = "|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n$39\r\nSome real reply following the attribute\r\n";
+    assert_eq!(talk.say(&mut session, "DEBUG PROTOCOL attrib"), attribute.replace("\r\n", "|"));
+}
+
 /// A name that the engine cannot keep stands behind ones that it can.
 #[test]
 fn a_refused_command_leaves_nothing() {

@@ -11,6 +11,34 @@ use std::ops::ControlFlow;
 /// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
 const PICK_AMONG: u64 = 16;
 
+/// A string that is being changed where it lies in its entry.
+#[derive(Debug)]
+pub struct StringEdit {
+    entry: Vec<u8>,
+    at: usize,
+}
+
+impl StringEdit {
+    /// The string.
+    pub fn bytes(&self) -> &[u8] {
+        self.entry.get(self.at..).unwrap_or_default()
+    }
+
+    /// The string, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.entry.get_mut(self.at..).unwrap_or_default()
+    }
+
+    /// Makes it at least so long, with zeros behind its end; false: it was.
+    pub fn grow(&mut self, length: u64) -> bool {
+        let grows = (self.bytes().len() as u64) < length;
+        if grows {
+            self.entry.resize(self.at + usize::try_from(length).unwrap_or(usize::MAX), 0);
+        }
+        grows
+    }
+}
+
 impl Keyspace {
     /// What is known of a key that has not ended.
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
@@ -56,6 +84,27 @@ impl Keyspace {
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
         let old = self.find(db, key)?;
         self.write(db, key, old.as_ref(), &Head::string(deadline), value);
+        Ok(())
+    }
+
+    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its deadline
+    /// stays.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    pub fn change_string(&mut self, db: usize, key: &[u8], change: impl FnOnce(&mut StringEdit) -> bool) -> Result<()> {
+        let is_new = self.find_kind(db, key, Kind::String)?.is_none();
+        if is_new {
+            self.entry = Head::string(None).encode(b"");
+            self.string_at = self.entry.len();
+        }
+        // What was read becomes what is written: a bit of a long string costs no further copy.
+        let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
+        if change(&mut string) {
+            self.counters.keys[db] += u64::from(is_new);
+            self.turn.put(Room::Keys, layout::entry_key(self.seed, db, key), string.entry);
+            self.touch(db, key);
+        }
         Ok(())
     }
 

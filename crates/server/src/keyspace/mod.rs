@@ -32,6 +32,7 @@ pub use entry::{Head, Kind, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, Pending};
+pub use keys::StringEdit;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;

@@ -299,7 +299,8 @@ impl Net {
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
         self.syncs.set(self.server.configuration.fsync);
-        match self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE) {
+        let most = if self.server.keeps_expired { 0 } else { ticking::EXPIRED_AT_ONCE };
+        match self.keyspace.remove_expired(most) {
             Ok(removed) => self.server.statistics.expired += removed as u64,
             Err(error) => {
                 self.keyspace.discard();

@@ -4,7 +4,7 @@
 //! header and then its members, so that nothing is built in memory first. Text in errors and statuses cannot end the line: a reply is
 //! always exactly one value.
 
-use crate::number::{format_double, put_integer};
+use crate::number::{format_double, plain_double, put_integer};
 
 /// The version of the protocol that a client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -161,6 +161,21 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// A floating-point number without an exponent.
+    pub fn plain_double(&mut self, number: f64) {
+        let text = plain_double(number);
+        if self.is_three() {
+            self.text(b',', text.as_bytes());
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+
+    /// What is known of the reply that follows, as so many pairs of replies; only for RESP3, where clients may pass over it.
+    pub fn attribute(&mut self, pairs: usize) {
+        self.header(b'|', pairs);
+    }
+
     /// Yes or no; 1 or 0 in RESP2.
     pub fn boolean(&mut self, yes: bool) {
         if self.is_three() {
@@ -219,6 +234,7 @@ mod tests {
         expect(&|w| w.push(3), "*3\r\n", ">3\r\n");
         expect(&|w| w.double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n");
         expect(&|w| w.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
+        expect(&|w| w.plain_double(-1e20), "$22\r\n-100000000000000000000\r\n", ",-100000000000000000000\r\n");
         expect(&|w| w.boolean(true), ":1\r\n", "#t\r\n");
         expect(&|w| w.boolean(false), ":0\r\n", "#f\r\n");
         expect(&|w| w.verbatim(*b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(dead_code, reason = "each test uses a part of it")]
 
+pub mod shapes;
+
 use sinter_server::command::Server;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Net, Stopper};
@@ -64,6 +66,9 @@ impl Real {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new("redis-server")
             .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--enable-debug-command", "yes"])
+            // So that strings are sorted by their bytes.
+            .env("LC_ALL", "C")
             .stdout(Stdio::null())
             .spawn()
             .unwrap();

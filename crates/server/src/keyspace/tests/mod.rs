@@ -46,6 +46,43 @@ pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
 }
 
 #[test]
+fn strings_are_changed_in_place() {
+    let mut keyspace = fresh();
+    keyspace.set_string(0, b"a", b"xyz", Some(2_000_000)).unwrap();
+    add_set(&mut keyspace, b"s", 3);
+    commit(&mut keyspace);
+    keyspace.watch(1, 0, b"a").unwrap();
+    // Nothing is written, nothing has changed.
+    keyspace.change_string(0, b"none", |string| string.grow(0)).unwrap();
+    keyspace
+        .change_string(0, b"a", |string| {
+            string.bytes_mut()[0] = b'!';
+            false
+        })
+        .unwrap();
+    assert!(keyspace.is_committed() && !keyspace.is_disturbed(1).unwrap());
+    assert_eq!((get(&mut keyspace, b"a").as_deref(), get(&mut keyspace, b"none")), (Some(&b"xyz"[..]), None));
+    for (key, length, expected) in [(&b"a"[..], 5, &b"xyz\0+"[..]), (b"a", 2, b"xyz\0+"), (b"b", 2, b"\0+")] {
+        keyspace
+            .change_string(0, key, |string| {
+                let grows = (string.bytes().len() as u64) < length;
+                assert_eq!(string.grow(length), grows);
+                *string.bytes_mut().last_mut().unwrap() = b'+';
+                true
+            })
+            .unwrap();
+        assert_eq!(get(&mut keyspace, key).as_deref(), Some(expected));
+    }
+    assert!(keyspace.is_disturbed(1).unwrap());
+    assert_eq!((keyspace.size(0), keyspace.find(0, b"a").unwrap().unwrap().deadline), (3, Some(2_000_000)));
+    assert!(matches!(keyspace.change_string(0, b"s", |_| true), Err(Error::WrongType)));
+    // The old value has ended.
+    keyspace.set_now(3_000_000);
+    keyspace.change_string(0, b"a", |string| string.grow(1)).unwrap();
+    assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.find(0, b"a").unwrap().unwrap().deadline), (Some(&b"\0"[..]), None));
+}
+
+#[test]
 fn strings_are_set_read_and_removed() {
     let mut keyspace = fresh();
     assert_eq!(get(&mut keyspace, b"a"), None);

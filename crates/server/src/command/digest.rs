@@ -1,0 +1,104 @@
+//! Digests of values, as `DEBUG DIGEST` of Redis has them: the same for the same data, however they came to be and are kept.
+
+use super::{Context, Failure};
+use crate::keyspace::{DATABASES, Head, Kind, decode_score};
+use crate::number::format_double;
+use crate::sha1::{DIGEST, sha1};
+use std::ops::ControlFlow;
+
+/// Keys that are looked at at once.
+const AT_ONCE: usize = 1000;
+
+/// What has been digested so far.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digest([u8; DIGEST]);
+
+impl Digest {
+    /// Adds bytes that are in no order.
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.iter_mut().zip(sha1(bytes)).for_each(|(to, from)| *to ^= from);
+    }
+
+    /// Adds bytes behind those before.
+    fn append(&mut self, bytes: &[u8]) {
+        self.add(bytes);
+        self.0 = sha1(&self.0);
+    }
+
+    /// In hexadecimal digits.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Adds what a key holds.
+    fn append_value(&mut self, context: &mut Context, db: usize, key: &[u8], head: &Head) -> Result<(), Failure> {
+        self.append(&(head.kind as u32).to_be_bytes());
+        let mut damage = None;
+        match head.kind {
+            Kind::String => self.append(context.keyspace.string(db, key)?.unwrap_or_default()),
+            Kind::List => context.keyspace.walk_items(head, (0, head.count), false, &mut |item| {
+                self.append(item);
+                ControlFlow::Continue(())
+            })?,
+            Kind::Set | Kind::SortedSet | Kind::Hash => context.keyspace.walk_members(head, &mut |name, value| {
+                let mut element = Digest::default();
+                match head.kind {
+                    Kind::Set => self.add(name),
+                    Kind::Hash => {
+                        element.append(name);
+                        element.append(value);
+                        self.add(&element.0);
+                    }
+                    _ => match decode_score(value) {
+                        Ok(score) => {
+                            element.append(name);
+                            element.append(format_double(score).as_bytes());
+                            self.add(&element.0);
+                        }
+                        Err(error) => damage = Some(error),
+                    },
+                }
+                ControlFlow::Continue(())
+            })?,
+        }
+        if head.deadline.is_some() {
+            self.add(b"!!expire!!");
+        }
+        damage.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// The digest of what a key holds; zeros if there is no such key.
+pub(super) fn of_value(context: &mut Context, key: &[u8]) -> Result<Digest, Failure> {
+    let (db, mut digest) = (context.session.db, Digest::default());
+    if let Some(head) = context.keyspace.find(db, key)? {
+        digest.append_value(context, db, key, &head)?;
+    }
+    Ok(digest)
+}
+
+/// The digest of all keys of all databases.
+pub(super) fn of_everything(context: &mut Context) -> Result<Digest, Failure> {
+    let mut all = Digest::default();
+    for db in 0..DATABASES {
+        if context.keyspace.size(db) == 0 {
+            continue;
+        }
+        all.append(&(db as u32).to_be_bytes());
+        let mut cursor = 0;
+        loop {
+            let mut keys: Vec<(Vec<u8>, Head)> = Vec::new();
+            cursor = context.keyspace.scan(db, cursor, AT_ONCE, &mut |key, head| keys.push((key.to_vec(), *head)))?;
+            for (key, head) in keys {
+                let mut digest = Digest::default();
+                digest.append(&key);
+                digest.append_value(context, db, &key, &head)?;
+                all.add(&digest.0);
+            }
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    Ok(all)
+}

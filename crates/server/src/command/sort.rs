@@ -1,0 +1,305 @@
+//! Sorting what lists, sets and sorted sets have, by themselves or by other keys.
+
+use super::arguments::{Rest, is};
+use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
+use crate::keyspace::{Error, Head, Kind, Side, check_key, check_member};
+use crate::number::parse_double;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+const fn sorting(name: &'static str, run: Run) -> Command {
+    Command::new(Group::Generic, name, -2, run)
+        .keys(1, 1, 1)
+        .topics(&["@set", "@sortedset", "@list"])
+        .says("Elements of a list, set or sorted set in order", "O(n+m*log(m)), n being the elements and m those sorted")
+}
+
+/// The key that is sorted, and the last one that is stored to. The keys of values are known only from the elements.
+fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+    let (mut at, mut stored) = (2, None);
+    while let Some(word) = arguments.get(at) {
+        at += match () {
+            () if is(word, "limit") => 3,
+            () if is(word, "get") || is(word, "by") => 2,
+            () if is(word, "store") && at + 1 < arguments.len() => {
+                stored = Some(at + 1);
+                2
+            }
+            () => 1,
+        };
+    }
+    Some(std::iter::once(1).chain(stored).collect())
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    sorting("sort", sort).finds_keys(keys).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
+    sorting("sort_ro", sort_ro).finds_keys(|_| Some(vec![1])).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
+];
+
+/// Where a value is that belongs to an element.
+#[derive(Debug, Clone, Copy)]
+enum Pattern<'a> {
+    /// It is the element.
+    Element,
+    /// There is none: the same key for all elements is of no use.
+    Nothing,
+    /// In a key with the element in its name, and perhaps in a field of it.
+    Key { before: &'a [u8], behind: &'a [u8], field: Option<&'a [u8]> },
+}
+
+impl<'a> Pattern<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        if text == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = text.iter().position(|byte| *byte == b'*') else { return Pattern::Nothing };
+        let (before, behind) = (&text[..star], &text[star + 1..]);
+        // An arrow with nothing behind it is a part of the key.
+        match behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len()) {
+            Some(arrow) => Pattern::Key { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
+            None => Pattern::Key { before, behind, field: None },
+        }
+    }
+
+    /// The value that belongs to an element.
+    fn value(&self, context: &mut Context, element: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let (before, behind, field) = match *self {
+            Pattern::Element => return Ok(Some(element.to_vec())),
+            Pattern::Nothing => return Ok(None),
+            Pattern::Key { before, behind, field } => (before, behind, field),
+        };
+        let key = [before, element, behind].concat();
+        // What is too long to be kept is not there.
+        if check_key(&key).is_err() || field.is_some_and(|field| check_member(field).is_err()) {
+            return Ok(None);
+        }
+        let Some(head) = context.keyspace.find(context.session.db, &key)? else { return Ok(None) };
+        Ok(match (head.kind, field) {
+            (Kind::Hash, Some(field)) => context.keyspace.member(&head, field)?,
+            (Kind::String, None) => context.keyspace.string(context.session.db, &key)?.map(<[u8]>::to_vec),
+            _ => None,
+        })
+    }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+struct Request<'a> {
+    backward: bool,
+    alphabetic: bool,
+    /// Elements to pass over, and to take at most; negative: all.
+    limit: (i64, i64),
+    by: Option<Pattern<'a>>,
+    get: Vec<Pattern<'a>>,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    fn parse(options: &[&'a [u8]], may_store: bool) -> Result<Self, Failure> {
+        let mut request = Request { backward: false, alphabetic: false, limit: (0, -1), by: None, get: Vec::new(), store: None };
+        let mut rest = Rest::new(options);
+        while let Some(word) = rest.next() {
+            match () {
+                () if is(word, "asc") => request.backward = false,
+                () if is(word, "desc") => request.backward = true,
+                () if is(word, "alpha") => request.alphabetic = true,
+                () if is(word, "limit") && rest.len() >= 2 => request.limit = (rest.integer()?, rest.integer()?),
+                () if is(word, "store") && may_store => request.store = Some(rest.value()?),
+                () if is(word, "by") => {
+                    let pattern = rest.value()?;
+                    request.by = Some(if pattern.contains(&b'*') { Pattern::new(pattern) } else { Pattern::Nothing });
+                }
+                () if is(word, "get") => request.get.push(Pattern::new(rest.value()?)),
+                () => return Err(SYNTAX),
+            }
+        }
+        Ok(request)
+    }
+
+    /// Elements stay as they come.
+    fn is_unsorted(&self) -> bool {
+        matches!(self.by, Some(Pattern::Nothing))
+    }
+
+    /// The positions, in the end, from the first that is wanted up to another (excluded), of so many elements.
+    fn span(&self, count: u64) -> (u64, u64) {
+        let (skip, most) = self.limit;
+        let from = u64::try_from(skip).unwrap_or(0).min(count);
+        (from, from.saturating_add(u64::try_from(most).unwrap_or(u64::MAX)).min(count))
+    }
+}
+
+/// An element and what it is sorted by.
+struct Item {
+    element: Vec<u8>,
+    number: f64,
+    text: Option<Vec<u8>>,
+}
+
+/// A number as `strtod` reads it: blanks may come first, what is behind a zero byte does not count, and nothing is zero.
+fn weight(text: &[u8]) -> Option<f64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    if text.is_empty() { Some(0.0) } else { parse_double(&text[blanks..]) }
+}
+
+/// Elements from one position up to another (excluded), backwards if asked; all of a set are in no order.
+fn load(context: &Context, head: &Head, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    // Backwards, positions count from the end.
+    let span = if backward { (head.count - to, head.count - from) } else { (from, to) };
+    match head.kind {
+        Kind::List => context.keyspace.walk_items(head, span, backward, &mut |item| {
+            found.push(item.to_vec());
+            ControlFlow::Continue(())
+        })?,
+        Kind::SortedSet => context.keyspace.walk_ranks(head, span, backward, &mut |member, _| {
+            found.push(member.to_vec());
+            ControlFlow::Continue(())
+        })?,
+        _ => {
+            let mut passed = 0;
+            context.keyspace.walk_members(head, &mut |member, _| {
+                if passed >= from && passed < to {
+                    found.push(member.to_vec());
+                }
+                passed += 1;
+                if passed >= to { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+    }
+    Ok(found)
+}
+
+/// All elements in order.
+fn sorted(context: &mut Context, head: &Head, request: &Request) -> Result<Vec<Vec<u8>>, Failure> {
+    let by = request.by.filter(|_| !request.is_unsorted());
+    let mut items = Vec::new();
+    for element in load(context, head, (0, head.count), false)? {
+        let mut item = Item { element, number: 0.0, text: None };
+        if let Some(by) = by {
+            item.text = by.value(context, &item.element)?;
+        }
+        if !request.alphabetic {
+            const WRONG: Failure = Failure::fixed("ERR One or more scores can't be converted into double");
+            item.number = match (by, item.text.take()) {
+                (None, _) => weight(&item.element).ok_or(WRONG)?,
+                (Some(_), None) => 0.0,
+                (Some(_), Some(text)) => weight(&text).ok_or(WRONG)?,
+            };
+        }
+        items.push(item);
+    }
+    // What is kept is sorted by all bytes. What is shown is sorted as text, which ends at a zero byte.
+    let end = |text: &Vec<u8>| text.iter().position(|byte| *byte == 0 && request.store.is_none()).unwrap_or(text.len());
+    let alphabetic = |a: &Vec<u8>, b: &Vec<u8>| a[..end(a)].cmp(&b[..end(b)]);
+    let order = |a: &Item, b: &Item| match (request.alphabetic, by) {
+        // Equal numbers are sorted by the elements, so that there is one order.
+        (false, _) => a.number.partial_cmp(&b.number).unwrap_or(Ordering::Equal).then_with(|| a.element.cmp(&b.element)),
+        (true, None) => alphabetic(&a.element, &b.element),
+        (true, Some(_)) => match (&a.text, &b.text) {
+            (Some(a), Some(b)) => alphabetic(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        },
+    };
+    items.sort_by(|a, b| if request.backward { order(b, a) } else { order(a, b) });
+    Ok(items.into_iter().map(|item| item.element).collect())
+}
+
+/// The elements that are wanted, in the order that is wanted.
+fn wanted(context: &mut Context, head: &Head, request: &mut Request) -> Result<Vec<Vec<u8>>, Failure> {
+    let (from, to) = request.span(head.count);
+    if request.is_unsorted() && head.kind == Kind::Set && request.store.is_some() {
+        // What is kept is the same whatever order the set is in.
+        (request.by, request.alphabetic) = (None, true);
+    }
+    if request.is_unsorted() {
+        let backward = request.backward && head.kind != Kind::Set;
+        return load(context, head, (from, to), backward);
+    }
+    let mut all = sorted(context, head, request)?;
+    all.truncate(usize::try_from(to).unwrap_or(usize::MAX));
+    drop(all.drain(..usize::try_from(from).unwrap_or(usize::MAX).min(all.len())));
+    Ok(all)
+}
+
+fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
+    let mut request = Request::parse(&arguments[2..], may_store)?;
+    let head = context.keyspace.find(context.session.db, arguments[1])?;
+    let elements = match head {
+        None => Vec::new(),
+        Some(head) if !matches!(head.kind, Kind::List | Kind::Set | Kind::SortedSet) => return Err(Error::WrongType.into()),
+        Some(head) => wanted(context, &head, &mut request)?,
+    };
+    let mut values: Vec<Option<Vec<u8>>> = Vec::with_capacity(elements.len());
+    for element in elements {
+        for pattern in &request.get {
+            values.push(pattern.value(context, &element)?);
+        }
+        if request.get.is_empty() {
+            values.push(Some(element));
+        }
+    }
+    let Some(target) = request.store else {
+        context.reply.array(values.len());
+        values.iter().for_each(|value| context.reply.bulk_or_null(value.as_deref()));
+        return Ok(());
+    };
+    check_key(target)?;
+    context.keyspace.remove(context.session.db, target)?;
+    let mut edit = context.keyspace.edit(context.session.db, target, Kind::List)?;
+    for value in &values {
+        context.keyspace.push(&mut edit, Side::Right, value.as_deref().unwrap_or_default())?;
+    }
+    context.keyspace.finish(&edit);
+    context.reply.count(values.len());
+    Ok(())
+}
+
+fn sort(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    run(context, arguments, true)
+}
+
+fn sort_ro(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    run(context, arguments, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_read_as_c_does() {
+        for (text, number) in
+            [(&b"1.5"[..], Some(1.5)), (b"", Some(0.0)), (b" \t7", Some(7.0)), (b"1\0x", Some(1.0)), (b"-inf", Some(f64::NEG_INFINITY))]
+        {
+            assert_eq!(weight(text), number, "{text:?}");
+        }
+        for text in [&b"x"[..], b" ", b"1 ", b"nan", b"1e999"] {
+            assert_eq!(weight(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_have_a_star_and_perhaps_a_field() {
+        let parts = |text: &'static str| match Pattern::new(text.as_bytes()) {
+            Pattern::Key { before, behind, field } => [before, b"|", behind, b"|", field.unwrap_or(b"none")].concat(),
+            Pattern::Element => b"element".to_vec(),
+            Pattern::Nothing => b"nothing".to_vec(),
+        };
+        for (text, expected) in [
+            ("#", "element"),
+            ("a", "nothing"),
+            ("", "nothing"),
+            ("a*b", "a|b|none"),
+            ("*", "||none"),
+            ("a->*b*->f->g", "a->|b*|f->g"),
+            ("a*->", "a|->|none"),
+            ("##", "nothing"),
+        ] {
+            assert_eq!(parts(text), expected.as_bytes(), "{text}");
+        }
+    }
+}
