@@ -1,7 +1,7 @@
 //! Digests of values, as `DEBUG DIGEST` of Redis has them: the same for the same data, however they came to be and are kept.
 
 use super::{Context, Failure};
-use crate::keyspace::{DATABASES, Head, Kind, decode_score};
+use crate::keyspace::{DATABASES, EntryId, Head, Kind, decode_score, fields};
 use crate::number::format_double;
 use crate::sha1::{DIGEST, sha1};
 use std::ops::ControlFlow;
@@ -57,6 +57,14 @@ impl Digest {
                         }
                         Err(error) => damage = Some(error),
                     },
+                }
+                ControlFlow::Continue(())
+            })?,
+            Kind::Stream => context.keyspace.walk_entries(head, (EntryId::MIN, EntryId::MAX), false, &mut |id, entry| {
+                self.append(id.to_string().as_bytes());
+                match fields(entry) {
+                    Ok(fields) => fields.into_iter().for_each(|field| self.append(field)),
+                    Err(error) => damage = Some(error),
                 }
                 ControlFlow::Continue(())
             })?,
