@@ -1,8 +1,8 @@
 //! Positions on earth as numbers that order well: geohashes of 52 bits, the scores of sorted sets of positions.
 //!
 //! Longitude and latitude, each a fraction of its range in 26 bits, alternate in the bits of a number, the longitude first. Positions that
-//! have the upper bits of their numbers in common are in the same cell of a grid; so a cell is a range of scores, and what is near is in the
-//! cell of the middle or in one of the eight around it, if cells are large enough. Distances are those on a sphere (haversine).
+//! have the upper bits of their numbers in common are in the same cell of a grid; so a cell is a range of scores, and what is near is in
+//! the cell of the middle or in one of the eight around it, if cells are large enough. Distances are those on a sphere (haversine).
 //!
 //! A score comes from a user, who may have given it to a member without a position. It is some position all the same.
 

@@ -1,4 +1,5 @@
-//! `DEBUG`: looking into values, and what tests of clients and servers ask for; refused unless the server was told to allow it. And `LOLWUT`.
+//! `DEBUG`: looking into values, and what tests of clients and servers ask for; refused unless the server was told to allow it. And
+//! `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
 use super::connection::REDIS_VERSION;

@@ -1,4 +1,5 @@
-//! Sizes at which Redis changes the way in which it keeps a value: what `OBJECT ENCODING` answers by, and up to which a HyperLogLog is sparse.
+//! Sizes at which Redis changes the way in which it keeps a value: what `OBJECT ENCODING` answers by, and up to which a HyperLogLog is
+//! sparse.
 
 /// Elements of a collection, and bytes of each of them, up to which Redis packs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,8 +87,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its deadline
-    /// stays.
+    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its
+    /// deadline stays.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the key holds something else.
