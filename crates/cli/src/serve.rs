@@ -78,7 +78,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
             password: flags.requirepass.clone(),
             fsync: flags.appendfsync,
             clients_max: flags.maxclients,
-            timeout: 0,
+            ..Configuration::default()
         },
         run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         ..Server::default()

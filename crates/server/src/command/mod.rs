@@ -4,11 +4,17 @@
 //! wrote to the reply is taken back and the error takes its place.
 
 mod arguments;
+mod blocking;
+mod clients;
 mod connection;
+mod durability;
 mod hashes;
+mod hub;
 mod info;
 mod keys;
 mod lists;
+mod pops;
+mod pubsub;
 mod scan;
 mod server;
 mod session;
@@ -17,12 +23,16 @@ mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
 mod strings;
+mod subcommand;
 mod table;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
-pub use server::{Client, Configuration, Fsync, Server, Statistics};
+pub use blocking::{Reason, Wait, give_up, resume};
+pub use clients::{Buffers, Client, Pause};
+pub use hub::{Hub, Post, Topic};
+pub use server::{Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
 

@@ -1,9 +1,13 @@
 //! The server: its configuration, its clients, its clock; clearing databases.
 
-use super::arguments::is;
+use super::arguments::{integer_or, is};
 use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
+use super::blocking::Reason;
+use super::clients::{Client, Pause};
+use super::hub::Hub;
+use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
 use crate::glob;
+use crate::keyspace::DATABASES;
 use std::collections::BTreeMap;
 
 const fn server(name: &'static str, arity: i32, run: Run) -> Command {
@@ -22,6 +26,10 @@ pub(super) const COMMANDS: &[Command] = &[
     server("flushdb", -1, flushdb)
         .flags(WRITE | DANGEROUS)
         .says("Remove all keys of the database", "O(1) if the other databases are empty, else O(n), n being the number of keys"),
+    server("swapdb", 3, swapdb)
+        .flags(WRITE | FAST | DANGEROUS)
+        .since("4.0.0")
+        .says("Give the keys of two databases to each other", "O(n), n being the keys watched or waited for in them"),
     server("time", 1, time).flags(LOADING | STALE | FAST).since("2.6.0").says("The server's time", "O(1)"),
 ];
 
@@ -68,6 +76,8 @@ pub struct Configuration {
     pub clients_max: usize,
     /// Seconds after which a client that says nothing is closed; 0: never.
     pub timeout: u64,
+    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
+    pub clients_memory: usize,
 }
 
 impl Default for Configuration {
@@ -80,13 +90,14 @@ impl Default for Configuration {
             fsync: Fsync::default(),
             clients_max: 10_000,
             timeout: 0,
+            clients_memory: 2 << 30,
         }
     }
 }
 
 /// Parameters by name. Those that follow from what the server is cannot be changed.
 const PARAMETERS: &[&str] =
-    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "port", "requirepass", "save", "timeout"];
+    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "maxmemory-clients", "port", "requirepass", "save", "timeout"];
 
 impl Configuration {
     pub(super) fn needs_password(&self) -> bool {
@@ -103,9 +114,10 @@ impl Configuration {
             // Every write is logged.
             "appendonly" => "yes".into(),
             "bind" => self.bind.clone(),
-            "databases" => crate::keyspace::DATABASES.to_string(),
+            "databases" => DATABASES.to_string(),
             "dir" => self.directory.clone(),
             "maxclients" => self.clients_max.to_string(),
+            "maxmemory-clients" => self.clients_memory.to_string(),
             "port" => self.port.to_string(),
             "requirepass" => self.password.clone(),
             // There are no snapshots to be made: the log is short.
@@ -119,6 +131,7 @@ impl Configuration {
         match name {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
+            "maxmemory-clients" => self.clients_memory = value.parse().map_err(|_| "argument must be a memory value")?,
             "requirepass" => self.password = value.into(),
             "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             _ => return Err("can't set immutable config"),
@@ -138,6 +151,8 @@ pub struct Statistics {
     pub connections: u64,
     /// Connections refused, because there were too many.
     pub refused_connections: u64,
+    /// Connections closed because all took too much memory.
+    pub evicted_clients: u64,
     /// Wrong passwords.
     pub refused_passwords: u64,
     /// Keys removed because their time had come.
@@ -148,50 +163,6 @@ pub struct Statistics {
     pub bytes_out: u64,
 }
 
-/// What the server knows of a connection, for others to ask.
-#[derive(Debug, Clone, Default)]
-pub struct Client {
-    /// The session's number.
-    pub id: u64,
-    /// Where it comes from.
-    pub address: String,
-    /// Where it came to.
-    pub local_address: String,
-    /// When it came, unix milliseconds.
-    pub since: u64,
-    /// When it last said something, unix milliseconds.
-    pub active: u64,
-    /// Of [`Session`].
-    pub name: Vec<u8>,
-    /// Of [`Session`].
-    pub db: usize,
-    /// Of [`Session`].
-    pub last_command: &'static str,
-    /// 2 or 3.
-    pub protocol: u8,
-    /// To be closed.
-    pub is_killed: bool,
-}
-
-impl Client {
-    /// As `CLIENT LIST` has it.
-    pub(super) fn line(&self, now: u64) -> String {
-        let seconds = |since: u64| now.saturating_sub(since) / 1000;
-        format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user=default resp={}\n",
-            self.id,
-            self.address,
-            self.local_address,
-            String::from_utf8_lossy(&self.name),
-            seconds(self.since),
-            seconds(self.active),
-            self.db,
-            if self.last_command.is_empty() { "NULL" } else { self.last_command },
-            self.protocol,
-        )
-    }
-}
-
 /// What all clients share beside the data.
 #[derive(Debug, Default)]
 pub struct Server {
@@ -199,8 +170,14 @@ pub struct Server {
     pub configuration: Configuration,
     /// By session.
     pub clients: BTreeMap<u64, Client>,
-    /// A client among them is to be closed.
-    pub has_killed: bool,
+    /// Clients that are to be closed. They are not among the others any more.
+    pub killed: Vec<u64>,
+    /// Clients whose wait somebody has ended. They are not in the keyspace's queues any more.
+    pub unblocked: Vec<(u64, Reason)>,
+    /// Who listens to what.
+    pub hub: Hub,
+    /// Whether requests wait.
+    pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
     /// When it started, unix milliseconds.
@@ -211,16 +188,22 @@ pub struct Server {
 
 impl Server {
     /// Notes what others may ask about a client.
-    pub fn update(&mut self, session: &Session, now: u64) {
+    pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
-        client.id = session.id;
-        client.active = now;
-        client.db = session.db;
-        client.last_command = session.last_command;
-        client.protocol = if session.protocol == crate::resp::Protocol::Resp3 { 3 } else { 2 };
-        if client.name != session.name {
-            client.name.clone_from(&session.name);
-        }
+        client.update(session, active);
+        client
+    }
+
+    /// A client is to be closed, and does not take part in anything until it is.
+    pub fn kill(&mut self, id: u64) {
+        self.clients.remove(&id);
+        self.hub.leave(id);
+        self.killed.push(id);
+    }
+
+    /// A request has left something to do for the network before the next one is run.
+    pub fn has_orders(&self) -> bool {
+        self.hub.has_posts() || !self.unblocked.is_empty() || !self.killed.is_empty()
     }
 }
 
@@ -249,6 +232,15 @@ fn flushall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     check_flush(arguments)?;
     context.keyspace.clear(context.session.db)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let first = integer_or(arguments[1], Failure::fixed("ERR invalid first DB index"))?;
+    let second = integer_or(arguments[2], Failure::fixed("ERR invalid second DB index"))?;
+    let database = |number: i64| usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX);
+    context.keyspace.swap(database(first)?, database(second)?)?;
     context.reply.ok();
     Ok(())
 }
