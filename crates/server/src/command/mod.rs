@@ -8,6 +8,7 @@ mod blocking;
 mod clients;
 mod connection;
 mod durability;
+mod events;
 mod hashes;
 mod hub;
 mod info;
@@ -31,6 +32,7 @@ mod transactions;
 
 pub use blocking::{Reason, Wait, give_up, resume};
 pub use clients::{Buffers, Client, Pause};
+pub use events::{Events, tell_expired};
 pub use hub::{Hub, Post, Topic};
 pub use server::{Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};

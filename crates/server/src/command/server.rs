@@ -4,6 +4,7 @@ use super::arguments::{integer_or, is};
 use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
 use super::blocking::Reason;
 use super::clients::{Client, Pause};
+use super::events::Events;
 use super::hub::Hub;
 use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
 use crate::glob;
@@ -78,6 +79,8 @@ pub struct Configuration {
     pub timeout: u64,
     /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
     pub clients_memory: usize,
+    /// Of which changes of keys there are messages.
+    pub events: Events,
 }
 
 impl Default for Configuration {
@@ -91,13 +94,26 @@ impl Default for Configuration {
             clients_max: 10_000,
             timeout: 0,
             clients_memory: 2 << 30,
+            events: Events::default(),
         }
     }
 }
 
 /// Parameters by name. Those that follow from what the server is cannot be changed.
-const PARAMETERS: &[&str] =
-    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "maxmemory-clients", "port", "requirepass", "save", "timeout"];
+const PARAMETERS: &[&str] = &[
+    "appendfsync",
+    "appendonly",
+    "bind",
+    "databases",
+    "dir",
+    "maxclients",
+    "maxmemory-clients",
+    "notify-keyspace-events",
+    "port",
+    "requirepass",
+    "save",
+    "timeout",
+];
 
 impl Configuration {
     pub(super) fn needs_password(&self) -> bool {
@@ -118,6 +134,7 @@ impl Configuration {
             "dir" => self.directory.clone(),
             "maxclients" => self.clients_max.to_string(),
             "maxmemory-clients" => self.clients_memory.to_string(),
+            "notify-keyspace-events" => self.events.text(),
             "port" => self.port.to_string(),
             "requirepass" => self.password.clone(),
             // There are no snapshots to be made: the log is short.
@@ -132,6 +149,9 @@ impl Configuration {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             "maxmemory-clients" => self.clients_memory = value.parse().map_err(|_| "argument must be a memory value")?,
+            "notify-keyspace-events" => {
+                self.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+            }
             "requirepass" => self.password = value.into(),
             "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             _ => return Err("can't set immutable config"),

@@ -2,7 +2,7 @@
 
 use super::blocking::{self, Wait, Waiting};
 use super::table::{IMMEDIATE, NO_AUTH, NO_MULTI};
-use super::{Command, Context, Failure, Server, clients, find, unknown_subcommand, wrong_arity};
+use super::{Command, Context, Failure, Server, clients, events, find, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -223,7 +223,14 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
 /// Runs a command. An error takes the place of what it had written.
 pub(super) fn call(context: &mut Context, command: &Command, arguments: &[&[u8]]) -> Ended {
     let start = context.reply.position();
+    let notifies = context.server.configuration.events.is_on();
+    if notifies {
+        context.keyspace.note_changes();
+    }
     let outcome = (command.run)(context, arguments);
+    if notifies {
+        events::tell(context, command, arguments);
+    }
     if context.server.hub.has_monitors() {
         clients::tell(context, command, arguments);
     }

@@ -1,5 +1,6 @@
 //! Keys, whatever they hold.
 
+use super::changes::Change;
 use super::cleaner;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
@@ -17,12 +18,15 @@ impl Keyspace {
         layout::check_key(key)?;
         let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
         if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+            self.note(db, key, Change::Missed);
             return Ok(None);
         }
         let (head, string_at) = Head::decode(&self.entry)?;
         self.string_at = string_at;
         if self.has_ended(&head) {
-            self.erase(db, key, &head);
+            self.delete_collection(head.id);
+            self.forget(db, key, &head, Change::Expired);
+            self.note(db, key, Change::Missed);
             return Ok(None);
         }
         Ok(Some(head))
@@ -90,7 +94,7 @@ impl Keyspace {
         let string = self.found_string(&head);
         let old = self.find(to.0, to.1)?;
         self.write(to.0, to.1, old.as_ref(), &head, &string);
-        self.forget(from.0, from.1, &head);
+        self.forget(from.0, from.1, &head, Change::Removed);
         Ok(true)
     }
 
@@ -134,21 +138,21 @@ impl Keyspace {
         }
         self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
         self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), new.encode(string));
-        self.touch(db, key);
+        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
     /// Removes a key and what it holds.
     pub(super) fn erase(&mut self, db: usize, key: &[u8], old: &Head) {
         self.delete_collection(old.id);
-        self.forget(db, key, old);
+        self.forget(db, key, old, Change::Removed);
     }
 
     /// Removes a key, but not the elements of what it held.
-    fn forget(&mut self, db: usize, key: &[u8], old: &Head) {
+    fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
         self.move_deadline(db, key, old.deadline, None);
         self.turn.delete(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
-        self.touch(db, key);
+        self.changed(db, key, why);
     }
 
     /// The elements go when compactions come by; 0 is no collection.
@@ -315,7 +319,7 @@ impl Keyspace {
         Ok(self.find(db, key)?.is_some())
     }
 
-    /// The key was changed.
+    /// Those are told who watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
         self.watches.touch(db, key);
         self.waits.touch(db, key);

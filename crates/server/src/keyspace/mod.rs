@@ -1,7 +1,7 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `watch` and `waits` (who wants to know of a change),
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `watch`, `waits` and `changes` (who wants to know of a change),
 //! `cleaner` (how collections that are gone are removed).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
@@ -11,6 +11,7 @@
 //! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
+mod changes;
 mod cleaner;
 mod entry;
 mod error;
@@ -25,6 +26,7 @@ mod turn;
 mod waits;
 mod watch;
 
+pub use changes::{Change, Noted};
 pub use entry::{Head, Kind};
 pub use error::{Error, Result};
 pub use layout::{DATABASES, check_key, check_member};
@@ -107,6 +109,8 @@ pub struct Keyspace {
     string_at: usize,
     watches: Watches,
     waits: Waits,
+    /// What became of keys, if that is wanted.
+    changes: Option<Vec<Noted>>,
     marks: Arc<Marks>,
     random: u64,
 }
@@ -167,6 +171,7 @@ impl Keyspace {
             string_at: 0,
             watches: Watches::default(),
             waits: Waits::default(),
+            changes: None,
             marks: Arc::default(),
             random: random | 1,
         };
@@ -350,7 +355,7 @@ impl Keyspace {
         match edit.old {
             None if edit.head.count == 0 => {}
             Some(old) if edit.head.count == 0 => self.erase(edit.db, edit.key, &old),
-            Some(old) if old == edit.head => self.touch(edit.db, edit.key),
+            Some(old) if old == edit.head => self.changed(edit.db, edit.key, Change::Changed),
             old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
         }
     }

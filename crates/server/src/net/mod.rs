@@ -18,7 +18,7 @@ mod time;
 
 pub use time::unix_ms;
 
-use crate::command::{Client, Fsync, Server, Session};
+use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
 use connection::{Connection, Handled};
 use mio::net::TcpListener;
@@ -385,7 +385,15 @@ impl Net {
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
         self.syncs.set(self.server.configuration.fsync);
-        match self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE) {
+        let notifies = self.server.configuration.events.is_on();
+        if notifies {
+            self.keyspace.note_changes();
+        }
+        let removed = self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE);
+        if notifies {
+            tell_expired(&mut self.keyspace, &mut self.server);
+        }
+        match removed {
             Ok(removed) => self.server.statistics.expired += removed as u64,
             Err(error) => {
                 self.keyspace.discard();
