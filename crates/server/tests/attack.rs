@@ -168,8 +168,6 @@ fn writes_are_waited_for_until_they_are_safe() {
     assert_eq!(client.ask(&[b"WAITAOF", b"0", b"0", b"0"]), pair(":0"));
     assert_eq!(client.ask(&[b"WAITAOF", b"1", b"0", b"0"]), pair(":1"));
     assert_eq!(client.ask(&[b"WAITAOF", b"1", b"1", b"10"]), pair(":1"));
-    client.send(&[encode(&["SET", "a", "2"]), encode(&["WAITAOF", "1", "0", "1"])].concat());
-    assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), Some(pair(":0"))));
     for (words, text) in [
         (["2", "0", "0"], "-ERR value is out of range, value must between 0 and 1"),
         (["x", "0", "0"], "-ERR value is not an integer or out of range"),
@@ -180,11 +178,13 @@ fn writes_are_waited_for_until_they_are_safe() {
         let words: Vec<&[u8]> = [b"WAITAOF".as_slice()].into_iter().chain(words.iter().map(|word| word.as_bytes())).collect();
         assert_eq!(client.ask(&words), one(text));
     }
-    let served = with(Configuration { fsync: Fsync::Always, ..Configuration::default() });
-    let mut client = served.client();
-    client.send(&[encode(&["SET", "a", "2"]), encode(&["WAITAOF", "1", "0", "1"])].concat());
-    assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), Some(pair(":1"))));
-    assert_eq!(client.ask(&[b"WAITAOF", b"1", b"0", b"1"]), pair(":1"));
+    for (fsync, here) in [(Fsync::Always, ":1"), (Fsync::No, ":0")] {
+        let served = with(Configuration { fsync, ..Configuration::default() });
+        let mut client = served.client();
+        client.send(&[encode(&["SET", "a", "2"]), encode(&["WAITAOF", "1", "0", "1"])].concat());
+        assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), Some(pair(here))));
+        assert_eq!(client.ask(&[b"WAITAOF", b"1", b"0", b"1"]), pair(here));
+    }
 }
 
 #[test]
