@@ -166,7 +166,78 @@ impl Multi {
 
 #[cfg(test)]
 mod tests {
+    use super::super::execute;
     use super::*;
+    use crate::testing::fresh;
+
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    fn text(out: &[u8]) -> String {
+        String::from_utf8_lossy(out).replace("\r\n", "|")
+    }
+
+    fn say(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, line: &str) -> String {
+        let words = words(line);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut out = Vec::new();
+        execute(keyspace, server, session, &words, &mut out);
+        text(&out)
+    }
+
+    #[test]
+    fn a_request_is_run_again_until_it_finds_something() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
+        assert_eq!(say(&mut keyspace, &mut server, &mut waiting, "BLPOP a b 1.5"), "");
+        assert!(waiting.is_waiting());
+        assert_eq!((keyspace.waiting(), keyspace.next_deadline()), (1, Some(keyspace.now() + 1500)));
+        let mut out = b"before ".to_vec();
+        keyspace.set_now(keyspace.now() + 1000);
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"a"), &mut out);
+        // Neither its place nor its time is another.
+        assert!(waiting.is_waiting());
+        assert_eq!((text(&out), keyspace.next_deadline()), ("before ".into(), Some(keyspace.now() + 500)));
+        assert_eq!(say(&mut keyspace, &mut server, &mut other, "RPUSH b x"), ":1|");
+        assert_eq!(keyspace.next_ready(), Some((0, b"b".to_vec())));
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"b"), &mut out);
+        assert_eq!(text(&out), "before *2|$1|b|$1|x|");
+        assert_eq!((waiting.is_waiting(), waiting.woken_by(), keyspace.waiting()), (false, None, 0));
+    }
+
+    #[test]
+    fn who_waits_for_any_change_learns_that_a_key_is_gone() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
+        say(&mut keyspace, &mut server, &mut other, "SET k v");
+        let request = words("EXISTS k");
+        waiting.block(Wait { keys: vec![b"k".to_vec()], holding: None, timeout_ms: 0, request, on_timeout: null_array });
+        begin(&mut keyspace, &mut waiting, false);
+        say(&mut keyspace, &mut server, &mut other, "FLUSHALL");
+        assert_eq!(keyspace.next_ready(), Some((0, b"k".to_vec())));
+        assert_eq!(keyspace.next_waiter(0, b"k", 0).unwrap().map(|found| found.1), Some(1));
+        let mut out = Vec::new();
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"k"), &mut out);
+        assert_eq!(text(&out), ":0|");
+    }
+
+    #[test]
+    fn a_wait_that_is_given_up_has_its_reply() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let mut session = Session::new(1, &server);
+        for (reason, reply) in [(Reason::Timeout, "*-1|"), (Reason::Error, "-UNBLOCKED client unblocked via CLIENT UNBLOCK|")] {
+            say(&mut keyspace, &mut server, &mut session, "BZPOPMIN a 0");
+            let mut out = Vec::new();
+            give_up(&mut keyspace, &mut server, &mut session, reason, &mut out);
+            assert_eq!((text(&out).as_str(), session.is_waiting(), keyspace.waiting()), (reply, false, 0));
+        }
+        say(&mut keyspace, &mut server, &mut session, "CLIENT REPLY SKIP");
+        say(&mut keyspace, &mut server, &mut session, "BZPOPMIN a 0");
+        let mut out = Vec::new();
+        give_up(&mut keyspace, &mut server, &mut session, Reason::Timeout, &mut out);
+        assert_eq!(text(&out), "");
+    }
 
     #[test]
     fn timeouts_are_read_as_redis_does() {
