@@ -106,7 +106,7 @@ fn play_in(protocols: &[&'static str], script: &str) {
     if real.is_none() {
         eprintln!("not compared: there is no redis-server 7.0 here");
     }
-    for protocol in protocols {
+    for protocol in protocols.iter().copied() {
         let run = |address| {
             let mut play = Play::new(address, protocol);
             lines.iter().for_each(|line| play.step(line));

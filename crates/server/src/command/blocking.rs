@@ -5,7 +5,7 @@
 //! nothing and calls [`Session::block`] again, which leaves the client at its place in the queue and its time as it was. In a transaction
 //! nothing waits: it is as if the time were over at once.
 
-use super::session::{Multi, call};
+use super::session::call;
 use super::table::Run;
 use super::{Context, Ended, Failure, Outcome, Server, Session, find};
 use crate::keyspace::{Keyspace, Kind};
@@ -154,14 +154,6 @@ pub(super) fn seconds(text: &[u8]) -> Result<u64, Failure> {
 pub(super) fn milliseconds(text: &[u8]) -> Result<u64, Failure> {
     let ms = parse_integer(text).ok_or(Failure::fixed("ERR timeout is not an integer or out of range"))?;
     u64::try_from(ms).map_err(|_| NEGATIVE)
-}
-
-impl Multi {
-    /// Puts a command behind the others.
-    pub(super) fn queue(&mut self, command: &'static super::Command, arguments: &[&[u8]]) {
-        self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
-        self.commands.push(super::session::Queued { command, arguments: kept(arguments) });
-    }
 }
 
 #[cfg(test)]

@@ -124,8 +124,8 @@ const ONLY_REMOVED: &[&str] = &[
 const MADE_ANEW: &[&str] = &["copy", "restore"];
 
 static BY_COMMAND: LazyLock<HashMap<&'static str, Event>> = LazyLock::new(|| {
-    let same = NAMED_AS_THEY_ARE.iter().flat_map(|(class, names)| names.iter().map(|name| (*name, (*class, *name))));
-    let other = NAMED_OTHERWISE.iter().flat_map(|(class, event, names)| names.iter().map(|name| (*name, (*class, *event))));
+    let same = NAMED_AS_THEY_ARE.iter().flat_map(|(class, names)| names.iter().map(move |name| (*name, (*class, *name))));
+    let other = NAMED_OTHERWISE.iter().flat_map(|(class, event, names)| names.iter().map(move |name| (*name, (*class, *event))));
     same.chain(other).collect()
 });
 

@@ -226,13 +226,13 @@ mod tests {
         assert_eq!(hub.publish(Topic::Channel, b"news", b"x"), 3);
         let message = "*3|$7|message|$4|news|$1|x|";
         let matched = "*4|$8|pmessage|$2|n*|$4|news|$1|x|";
-        assert_eq!(sent(&mut hub, Protocol::Resp2), [(1, message.into()), (1, matched.into()), (2, matched.into())]);
+        assert_eq!(sent(&mut hub, Protocol::Resp2), [(1, message.to_owned()), (1, matched.to_owned()), (2, matched.to_owned())]);
         assert_eq!(hub.publish(Topic::Shard, b"news", b"x"), 1);
-        assert_eq!(sent(&mut hub, Protocol::Resp3), [(3, ">3|$8|smessage|$4|news|$1|x|".into())]);
+        assert_eq!(sent(&mut hub, Protocol::Resp3), [(3, ">3|$8|smessage|$4|news|$1|x|".to_owned())]);
         assert_eq!(hub.publish(Topic::Channel, b"other", b"x"), 0);
         hub.monitor(2);
         hub.tell(b"+line\r\n");
-        assert_eq!(sent(&mut hub, Protocol::Resp3), [(2, "+line|".into())]);
+        assert_eq!(sent(&mut hub, Protocol::Resp3), [(2, "+line|".to_owned())]);
         hub.publish(Topic::Channel, b"news", b"x");
         assert_eq!((hub.take_own(1).len(), hub.take_own(9).len(), hub.take().len()), (2, 0, 1));
     }

@@ -57,7 +57,7 @@ fn first<'a>(context: &mut Context, keys: &[&'a [u8]], kind: Kind) -> Result<Opt
     let woken = context.session.woken_by().map(<[u8]>::to_vec);
     for key in keys {
         if woken.as_ref().is_none_or(|woken| woken == key) && context.find(key, kind)?.is_some() {
-            return Ok(Some(key));
+            return Ok(Some(*key));
         }
     }
     Ok(None)

@@ -40,6 +40,14 @@ pub(super) struct Multi {
     pub is_refused: bool,
 }
 
+impl Multi {
+    /// Puts a command behind the others.
+    fn queue(&mut self, command: &'static Command, arguments: &[&[u8]]) {
+        self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
+        self.commands.push(Queued { command, arguments: blocking::kept(arguments) });
+    }
+}
+
 /// What the server keeps for a client.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -205,7 +213,8 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
         }
     };
     if session.asks.is_some() {
-        blocking::begin(keyspace, session, session.replies != Replies::On);
+        let is_silent = session.replies != Replies::On;
+        blocking::begin(keyspace, session, is_silent);
     }
     session.replies = match session.replies {
         Replies::On => return ended,

@@ -64,7 +64,9 @@ impl Net {
                     self.drop_turn();
                 }
             }
-            _ => drop(self.keyspace.unwait(id)),
+            _ => {
+                self.keyspace.unwait(id);
+            }
         }
     }
 
