@@ -113,6 +113,24 @@ fn idle_clients_and_floods_of_new_ones_keep_nobody_waiting() {
 }
 
 #[test]
+fn a_huge_reply_is_sent_in_shares() {
+    let served = Served::start();
+    let (mut greedy, mut other) = (served.client(), served.client());
+    let value = vec![b'x'; 64 << 20];
+    assert_eq!(other.ask(&[b"SET", b"big", &value]), one("+OK"));
+    let mut sender = greedy.sender();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..4 {
+                assert_eq!(greedy.reply(), Some(Reply::One([b"$", &value[..]].concat())));
+            }
+        });
+        sender.write_all(&encode(&["GET", "big"]).repeat(4)).unwrap();
+        is_served(&mut other);
+    });
+}
+
+#[test]
 fn who_is_gone_gets_nothing() {
     let served = Served::start();
     let (mut gone, mut half, mut stays, mut other) = (served.client(), served.client(), served.client(), served.client());
@@ -247,8 +265,8 @@ fn what_is_known_of_clients_is_told() {
     let list = String::from_utf8(list[1..].to_vec()).unwrap();
     let lines: Vec<&str> = list.lines().collect();
     let names: Vec<&str> = lines[0].split(' ').map(|field| field.split_once('=').unwrap().0).collect();
-    let expected = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll omem tot-mem \
-                    events cmd user redir resp";
+    let expected = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll omem \
+                    tot-mem events cmd user redir resp";
     assert_eq!(names.join(" "), expected);
     let has = |line: &str, fields: &[&str]| fields.iter().all(|field| line.split(' ').any(|other| other == *field));
     assert!(has(lines[0], &["flags=N", "db=0", "sub=0", "cmd=exec", "resp=2", "redir=-1", "user=default"]), "{}", lines[0]);

@@ -14,15 +14,27 @@ use crate::resp::Protocol;
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Connection, "client", -2, client)
         .subcommands(&[
-            "caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "pause", "reply", "setname", "tracking",
-            "trackinginfo", "unblock", "unpause",
+            "caching",
+            "getname",
+            "getredir",
+            "help",
+            "id",
+            "info",
+            "kill",
+            "list",
+            "no-evict",
+            "pause",
+            "reply",
+            "setname",
+            "tracking",
+            "trackinginfo",
+            "unblock",
+            "unpause",
         ])
         .flags(LOADING | STALE | NOSCRIPT)
         .since("2.4.0")
         .says("Ask about connections, and name, pause, wake or close them", "O(n), n being the number of clients"),
-    Command::new(Group::Server, "monitor", 1, monitor)
-        .flags(ADMIN | NOSCRIPT | LOADING | STALE)
-        .says("Be told of all commands", "O(1)"),
+    Command::new(Group::Server, "monitor", 1, monitor).flags(ADMIN | NOSCRIPT | LOADING | STALE).says("Be told of all commands", "O(1)"),
 ];
 
 /// What a connection holds for its client, bytes.
@@ -423,13 +435,15 @@ fn reply_mode(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
+const NO_TRACKING: Failure = Failure::fixed("ERR CLIENT TRACKING ON is not supported: this server does not know who has read what");
+
 fn tracking(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match &arguments[2..] {
         [word] if is(word, "off") => {
             context.reply.ok();
             Ok(())
         }
-        [word, ..] if is(word, "on") => Err(Failure::fixed("ERR CLIENT TRACKING ON is not supported: this server does not keep track of keys")),
+        [word, ..] if is(word, "on") => Err(NO_TRACKING),
         _ => Err(SYNTAX),
     }
 }
@@ -495,8 +509,8 @@ fn secrets(arguments: &[&[u8]]) -> Vec<usize> {
 
 /// Tells those who are told of all commands.
 pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]) {
-    let is_for_admins = command.has(ADMIN)
-        || command.name == "client" && arguments.get(1).is_some_and(|sub| FOR_ADMINS.iter().any(|known| is(sub, known)));
+    let is_for_admins =
+        command.has(ADMIN) || command.name == "client" && arguments.get(1).is_some_and(|sub| FOR_ADMINS.iter().any(|known| is(sub, known)));
     if is_for_admins || context.session.is_resumed {
         return;
     }

@@ -1,11 +1,11 @@
 //! The server: its configuration, its clients, its clock; clearing databases.
 
 use super::arguments::{integer_or, is};
-use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
 use super::blocking::Reason;
 use super::clients::{Client, Pause};
 use super::events::Events;
 use super::hub::Hub;
+use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
 use crate::glob;
 use crate::keyspace::DATABASES;

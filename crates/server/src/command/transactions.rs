@@ -1,8 +1,8 @@
 //! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
 
+use super::blocking;
 use super::session::{Multi, call};
 use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
-use super::blocking;
 use super::{Command, Context, Ended, Failure, Group, Outcome};
 
 const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {

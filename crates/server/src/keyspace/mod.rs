@@ -1,8 +1,8 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `watch`, `waits` and `changes` (who wants to know of a change),
-//! `cleaner` (how collections that are gone are removed).
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `watch`, `waits` and `changes` (who wants to know of
+//! a change), `cleaner` (how collections that are gone are removed).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and

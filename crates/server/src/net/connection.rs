@@ -15,6 +15,8 @@ const OUTPUT_PAUSE: usize = 1 << 20;
 const OUTPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
+/// Bytes that are sent to a client in a turn: one that takes all at once must not keep the others waiting.
+const WRITE_SHARE: usize = 1 << 20;
 /// Bytes of one request, all arguments together.
 const INPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
@@ -50,6 +52,8 @@ pub(super) struct Connection {
     pub is_readable: bool,
     /// Requests that are complete were left for later.
     has_waiting: bool,
+    /// It would take more than was sent in this turn.
+    takes_more: bool,
     /// The next request waits until a pause is over.
     pub is_postponed: bool,
     /// It takes part in this turn.
@@ -93,6 +97,7 @@ impl Connection {
             turn_replies: 0,
             is_readable: true,
             has_waiting: false,
+            takes_more: false,
             is_postponed: false,
             is_touched: false,
             is_shut: false,
@@ -132,10 +137,10 @@ impl Connection {
         self.is_readable && !self.is_full() && !self.is_ending && !self.is_dead
     }
 
-    /// There is something to be read or handled now.
+    /// There is something to be read, handled or sent now.
     pub fn has_work(&self) -> bool {
         let can_handle = self.has_waiting && !self.is_paused() && !self.is_held_up() && !self.is_ending && !self.is_dead;
-        can_handle || self.can_read()
+        can_handle || self.takes_more || self.can_read()
     }
 
     /// A client that waits and is gone: nothing must be removed for it.
@@ -322,13 +327,21 @@ impl Connection {
         self.settle();
     }
 
-    /// Sends what there is, as far as the client takes it.
+    /// Sends what there is, as far as the client takes it, up to its share.
     pub fn write(&mut self, server: &mut Server) {
+        let mut share = WRITE_SHARE;
+        self.takes_more = false;
         while self.sent < self.output.len() && !self.is_dead {
-            match self.stream.write(&self.output[self.sent..]) {
+            if share == 0 {
+                self.takes_more = true;
+                return self.compact();
+            }
+            let end = self.output.len().min(self.sent + share);
+            match self.stream.write(&self.output[self.sent..end]) {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     self.sent += bytes;
+                    share = share.saturating_sub(bytes);
                     server.statistics.bytes_out += bytes as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.compact(),

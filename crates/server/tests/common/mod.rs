@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(dead_code, reason = "each test uses a part of it")]
 
+pub mod play;
+
 use sinter_server::command::Server;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Net, Stopper};
