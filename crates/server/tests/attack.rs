@@ -69,7 +69,7 @@ fn who_sends_halves_of_requests_cannot_take_all_memory() {
     spared.send(&[&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$7000000\r\n"[..], &vec![b'x'; 6_999_000]].concat());
     let many: Vec<Client> = (0..8)
         .map(|_| {
-            let mut client = served.client();
+            let client = served.client();
             // It may be closed while it still sends.
             let _ = client.sender().write_all(&[&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$7000000\r\n"[..], &vec![b'x'; 3_000_000]].concat());
             is_served(&mut other);

@@ -499,8 +499,8 @@ fn what_clients_may_ask_about_themselves() {
 #[test]
 fn changes_of_keys_are_told_by_name() {
     play(
-        "p: CONFIG SET notify-keyspace-events KEAn
-         p: CONFIG SET notify-keyspace-events y
+        "p: CONFIG SET notify-keyspace-events y
+         p: CONFIG SET notify-keyspace-events KEAn
          p: CONFIG GET notify-keyspace-events
          l: PSUBSCRIBE *
          p: SET s 1 EX 100

@@ -257,9 +257,11 @@ fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let first = integer_or(arguments[1], Failure::fixed("ERR invalid first DB index"))?;
-    let second = integer_or(arguments[2], Failure::fixed("ERR invalid second DB index"))?;
-    let database = |number: i64| usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX);
+    // Numbers of 32 bits are read; of these few are databases.
+    let number = |text, wrong| integer_or(text, Failure::fixed(wrong)).and_then(|n| i32::try_from(n).map_err(|_| Failure::fixed(wrong)));
+    let first = number(arguments[1], "ERR invalid first DB index")?;
+    let second = number(arguments[2], "ERR invalid second DB index")?;
+    let database = |number: i32| usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX);
     context.keyspace.swap(database(first)?, database(second)?)?;
     context.reply.ok();
     Ok(())
