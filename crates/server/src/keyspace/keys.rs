@@ -359,6 +359,9 @@ impl Keyspace {
         let mut all = self.watches.all();
         all.extend(self.waits.all());
         all.retain(|(db, _)| concerns(*db));
+        // In an order that does not change from start to start.
+        all.sort_unstable();
+        all.dedup();
         all
     }
 

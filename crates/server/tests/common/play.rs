@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-struct Play {
+/// A server, and clients by name.
+pub struct Play {
     address: SocketAddr,
     protocol: &'static str,
     clients: BTreeMap<String, (Client, String)>,
@@ -19,14 +20,14 @@ struct Play {
 }
 
 impl Play {
-    fn new(address: SocketAddr, protocol: &'static str) -> Play {
+    pub fn new(address: SocketAddr, protocol: &'static str) -> Play {
         let mut control = Client::new(address);
         control.ask(&[b"FLUSHALL"]);
         control.ask(&[b"CONFIG", b"SET", b"notify-keyspace-events", b""]);
         Play { address, protocol, clients: BTreeMap::new(), control, transcript: Vec::new() }
     }
 
-    fn client(&mut self, name: &str) -> &mut Client {
+    pub fn client(&mut self, name: &str) -> &mut Client {
         if !self.clients.contains_key(name) {
             let mut client = Client::new(self.address);
             client.ask(&[b"HELLO", self.protocol.as_bytes()]);
@@ -36,20 +37,20 @@ impl Play {
         &mut self.clients.get_mut(name).unwrap().0
     }
 
-    fn blocked(&mut self) -> usize {
+    pub fn blocked(&mut self) -> usize {
         let Reply::One(text) = self.control.ask(&[b"INFO", b"clients"]) else { panic!("a text") };
         let text = String::from_utf8(text).unwrap();
         text.lines().find_map(|line| line.strip_prefix("blocked_clients:")).unwrap().trim().parse().unwrap()
     }
 
-    fn send(&mut self, name: &str, words: &str) {
+    pub fn send(&mut self, name: &str, words: &str) {
         self.client(name);
         let named = |word: &str| word.strip_prefix('#').map(|other| self.clients[other].1.clone());
         let words: Vec<String> = words.split(' ').map(|word| named(word).unwrap_or_else(|| word.replace("''", ""))).collect();
         self.client(name).send(&encode(&words));
     }
 
-    fn read(&mut self, name: &str) -> String {
+    pub fn read(&mut self, name: &str) -> String {
         self.client(name).reply().map_or_else(|| "closed".into(), |reply| reply.to_string())
     }
 
