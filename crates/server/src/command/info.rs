@@ -4,7 +4,7 @@ use super::arguments::is;
 use super::connection::REDIS_VERSION;
 use super::server::Fsync;
 use super::table::{LOADING, Run, STALE};
-use super::{Command, Context, Failure, Group, Outcome, TABLE, find, unknown_subcommand, wrong_arity};
+use super::{Command, Context, Failure, Group, Outcome, TABLE, Topic, find, unknown_subcommand, wrong_arity};
 use crate::glob;
 use crate::keyspace::DATABASES;
 use crate::resp::Writer;
@@ -65,7 +65,9 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let server = &context.server;
-    write!(out, "connected_clients:{}\r\nmaxclients:{}\r\nblocked_clients:0\r\n", server.clients.len(), server.configuration.clients_max)
+    write!(out, "connected_clients:{}\r\nmaxclients:{}\r\n", server.clients.len(), server.configuration.clients_max)?;
+    let postponed = server.clients.values().filter(|client| client.is_postponed).count();
+    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)
 }
 
 fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
@@ -89,6 +91,10 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     let statistics = &context.server.statistics;
     write!(out, "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n", statistics.connections, statistics.commands)?;
     write!(out, "total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\n", statistics.bytes_in, statistics.bytes_out)?;
+    let hub = &context.server.hub;
+    let topics = [Topic::Channel, Topic::Pattern, Topic::Shard].map(|topic| hub.all(topic).len());
+    write!(out, "pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n", topics[0], topics[1], topics[2])?;
+    write!(out, "evicted_clients:{}\r\n", statistics.evicted_clients)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
     write!(out, "total_error_replies:{}\r\nacl_access_denied_auth:{}\r\n", statistics.errors, statistics.refused_passwords)
 }
@@ -173,7 +179,9 @@ fn describe(reply: &mut Writer, command: &Command) {
     reply.integer(command.arity.into());
     reply.set(command.flag_names().count());
     command.flag_names().for_each(|name| reply.simple(name));
-    for number in [command.keys.0, command.keys.1, command.keys.2] {
+    // Without a first key the others say where a number of keys stands.
+    let numbers = if command.keys.0 == 0 { (0, 0, 0) } else { command.keys };
+    for number in [numbers.0, numbers.1, numbers.2] {
         reply.integer(number.into());
     }
     let categories = command.categories();

@@ -1,10 +1,15 @@
 //! The server: its configuration, its clients, its clock; clearing databases.
 
-use super::arguments::is;
+use super::arguments::{integer_or, is};
+use super::blocking::Reason;
+use super::clients::{Client, Pause};
+use super::events::Events;
+use super::hub::Hub;
 use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
 use super::thresholds::Thresholds;
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
+use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
 use crate::glob;
+use crate::keyspace::DATABASES;
 use std::collections::BTreeMap;
 
 const fn server(name: &'static str, arity: i32, run: Run) -> Command {
@@ -23,6 +28,10 @@ pub(super) const COMMANDS: &[Command] = &[
     server("flushdb", -1, flushdb)
         .flags(WRITE | DANGEROUS)
         .says("Remove all keys of the database", "O(1) if the other databases are empty, else O(n), n being the number of keys"),
+    server("swapdb", 3, swapdb)
+        .flags(WRITE | FAST | DANGEROUS)
+        .since("4.0.0")
+        .says("Give the keys of two databases to each other", "O(n), n being the keys watched or waited for in them"),
     server("time", 1, time).flags(LOADING | STALE | FAST).since("2.6.0").says("The server's time", "O(1)"),
 ];
 
@@ -101,6 +110,10 @@ pub struct Configuration {
     pub debug_command: Allowed,
     /// Sizes at which values change their form.
     pub thresholds: Thresholds,
+    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
+    pub clients_memory: usize,
+    /// Of which changes of keys there are messages.
+    pub events: Events,
 }
 
 impl Default for Configuration {
@@ -116,6 +129,8 @@ impl Default for Configuration {
             stream_block: 100,
             debug_command: Allowed::default(),
             thresholds: Thresholds::default(),
+            clients_memory: 2 << 30,
+            events: Events::default(),
         }
     }
 }
@@ -129,6 +144,8 @@ const PARAMETERS: &[&str] = &[
     "dir",
     "enable-debug-command",
     "maxclients",
+    "maxmemory-clients",
+    "notify-keyspace-events",
     "port",
     "requirepass",
     "save",
@@ -156,9 +173,11 @@ impl Configuration {
             // Every write is logged.
             "appendonly" => "yes".into(),
             "bind" => self.bind.clone(),
-            "databases" => crate::keyspace::DATABASES.to_string(),
+            "databases" => DATABASES.to_string(),
             "dir" => self.directory.clone(),
             "maxclients" => self.clients_max.to_string(),
+            "maxmemory-clients" => self.clients_memory.to_string(),
+            "notify-keyspace-events" => self.events.text(),
             "port" => self.port.to_string(),
             "requirepass" => self.password.clone(),
             // There are no snapshots to be made: the log is short.
@@ -174,6 +193,10 @@ impl Configuration {
         match name {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
+            "maxmemory-clients" => self.clients_memory = value.parse().map_err(|_| "argument must be a memory value")?,
+            "notify-keyspace-events" => {
+                self.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+            }
             "requirepass" => self.password = value.into(),
             "stream-node-max-entries" => {
                 self.stream_block = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
@@ -196,6 +219,8 @@ pub struct Statistics {
     pub connections: u64,
     /// Connections refused, because there were too many.
     pub refused_connections: u64,
+    /// Connections closed because all took too much memory.
+    pub evicted_clients: u64,
     /// Wrong passwords.
     pub refused_passwords: u64,
     /// Keys removed because their time had come.
@@ -206,50 +231,6 @@ pub struct Statistics {
     pub bytes_out: u64,
 }
 
-/// What the server knows of a connection, for others to ask.
-#[derive(Debug, Clone, Default)]
-pub struct Client {
-    /// The session's number.
-    pub id: u64,
-    /// Where it comes from.
-    pub address: String,
-    /// Where it came to.
-    pub local_address: String,
-    /// When it came, unix milliseconds.
-    pub since: u64,
-    /// When it last said something, unix milliseconds.
-    pub active: u64,
-    /// Of [`Session`].
-    pub name: Vec<u8>,
-    /// Of [`Session`].
-    pub db: usize,
-    /// Of [`Session`].
-    pub last_command: &'static str,
-    /// 2 or 3.
-    pub protocol: u8,
-    /// To be closed.
-    pub is_killed: bool,
-}
-
-impl Client {
-    /// As `CLIENT LIST` has it.
-    pub(super) fn line(&self, now: u64) -> String {
-        let seconds = |since: u64| now.saturating_sub(since) / 1000;
-        format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user=default resp={}\n",
-            self.id,
-            self.address,
-            self.local_address,
-            String::from_utf8_lossy(&self.name),
-            seconds(self.since),
-            seconds(self.active),
-            self.db,
-            if self.last_command.is_empty() { "NULL" } else { self.last_command },
-            self.protocol,
-        )
-    }
-}
-
 /// What all clients share beside the data.
 #[derive(Debug, Default)]
 pub struct Server {
@@ -257,8 +238,14 @@ pub struct Server {
     pub configuration: Configuration,
     /// By session.
     pub clients: BTreeMap<u64, Client>,
-    /// A client among them is to be closed.
-    pub has_killed: bool,
+    /// Clients that are to be closed. They are not among the others any more.
+    pub killed: Vec<u64>,
+    /// Clients whose wait somebody has ended. They are not in the keyspace's queues any more.
+    pub unblocked: Vec<(u64, Reason)>,
+    /// Who listens to what.
+    pub hub: Hub,
+    /// Whether requests wait.
+    pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
     /// When it started, unix milliseconds.
@@ -271,16 +258,22 @@ pub struct Server {
 
 impl Server {
     /// Notes what others may ask about a client.
-    pub fn update(&mut self, session: &Session, now: u64) {
+    pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
-        client.id = session.id;
-        client.active = now;
-        client.db = session.db;
-        client.last_command = session.last_command;
-        client.protocol = if session.protocol == crate::resp::Protocol::Resp3 { 3 } else { 2 };
-        if client.name != session.name {
-            client.name.clone_from(&session.name);
-        }
+        client.update(session, active);
+        client
+    }
+
+    /// A client is to be closed, and does not take part in anything until it is.
+    pub fn kill(&mut self, id: u64) {
+        self.clients.remove(&id);
+        self.hub.leave(id);
+        self.killed.push(id);
+    }
+
+    /// A request has left something to do for the network before the next one is run.
+    pub fn has_orders(&self) -> bool {
+        self.hub.has_posts() || !self.unblocked.is_empty() || !self.killed.is_empty()
     }
 }
 
@@ -309,6 +302,17 @@ fn flushall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     check_flush(arguments)?;
     context.keyspace.clear(context.session.db)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    // Numbers of 32 bits are read; of these few are databases.
+    let number = |text, wrong| integer_or(text, Failure::fixed(wrong)).and_then(|n| i32::try_from(n).map_err(|_| Failure::fixed(wrong)));
+    let first = number(arguments[1], "ERR invalid first DB index")?;
+    let second = number(arguments[2], "ERR invalid second DB index")?;
+    let database = |number: i32| usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX);
+    context.keyspace.swap(database(first)?, database(second)?)?;
     context.reply.ok();
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! A client's state, and the way of a request through the checks to the command.
 
-use super::blocking::Wait;
+use super::blocking::{self, Wait, Waiting};
 use super::table::{IMMEDIATE, NO_AUTH, NO_MULTI};
-use super::{Command, Context, Failure, Server, find, unknown_subcommand, wrong_arity};
+use super::{Command, Context, Failure, Server, clients, events, find, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -34,8 +34,18 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Multi {
     pub commands: Vec<Queued>,
+    /// Memory of their arguments.
+    pub bytes: usize,
     /// A command was refused: nothing will be done.
     pub is_refused: bool,
+}
+
+impl Multi {
+    /// Puts a command behind the others.
+    fn queue(&mut self, command: &'static Command, arguments: &[&[u8]]) {
+        self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
+        self.commands.push(Queued { command, arguments: blocking::kept(arguments) });
+    }
 }
 
 /// What the server keeps for a client.
@@ -53,13 +63,25 @@ pub struct Session {
     pub is_authenticated: bool,
     /// The command that ran last.
     pub last_command: &'static str,
-    /// The request that ran last is to wait.
-    pub(super) asks: Option<Wait>,
-    /// The key whose change has led to this run of a request.
-    pub(super) woken: Option<Vec<u8>>,
+    /// And what its second word said, if that is a part of its name.
+    pub last_subcommand: &'static str,
     pub(super) replies: Replies,
     pub(super) multi: Option<Multi>,
     pub(super) closes: bool,
+    /// It listens to something.
+    pub(super) listens: bool,
+    /// It is spared when connections take too much memory.
+    pub(super) stays: bool,
+    /// The commands of a transaction are being run.
+    pub(super) is_in_exec: bool,
+    /// What the command that has just run wants to wait for.
+    pub(super) asks: Option<Wait>,
+    /// The request that waits.
+    pub(super) waiting: Option<Waiting>,
+    /// A request that waited is being run again.
+    pub(super) is_resumed: bool,
+    /// Because of this key.
+    pub(super) woken: Option<Vec<u8>>,
 }
 
 /// What the connection has to do after a request.
@@ -86,7 +108,22 @@ impl Session {
 
     /// As just connected.
     pub(super) fn reset(&mut self, server: &Server) {
-        *self = Session { last_command: self.last_command, ..Session::new(self.id, server) };
+        *self = Session { last_command: self.last_command, stays: self.stays, ..Session::new(self.id, server) };
+    }
+
+    /// It listens, in a protocol in which messages cannot be told from replies.
+    pub(super) fn gets_only_messages(&self) -> bool {
+        self.listens && self.protocol == Protocol::Resp2
+    }
+
+    /// It is spared when connections take too much memory.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
+
+    /// Memory of a transaction that is being put together, bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.multi.as_ref().map_or(0, |multi| multi.bytes)
     }
 
     /// The transaction, if there is one, will do nothing.
@@ -126,7 +163,23 @@ fn check(session: &Session, arguments: &[&[u8]]) -> Result<&'static Command, Fai
     if session.multi.is_some() && command.has(NO_MULTI) {
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
+    if session.gets_only_messages() && !WITH_MESSAGES.contains(&command.name) {
+        return Err(not_with_messages(command, arguments));
+    }
     Ok(command)
+}
+
+/// What a client may send that gets only messages.
+const WITH_MESSAGES: &[&str] =
+    &["ping", "psubscribe", "punsubscribe", "quit", "reset", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"];
+
+fn not_with_messages(command: &Command, arguments: &[&[u8]]) -> Failure {
+    let sub = command.subcommand(arguments);
+    let bar = if sub.is_empty() { "" } else { "|" };
+    Failure::new(format!(
+        "ERR Can't execute '{}{bar}{sub}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.name
+    ))
 }
 
 /// Does what a client asks for, and writes the reply behind what is in `out`. The writes are in the keyspace's turn, for the caller to
@@ -134,6 +187,7 @@ fn check(session: &Session, arguments: &[&[u8]]) -> Result<&'static Command, Fai
 pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, arguments: &[&[u8]], out: &mut Vec<u8>) -> Ended {
     let start = out.len();
     server.statistics.commands += 1;
+    let mut confirms = false;
     let ended = match check(session, arguments) {
         Err(failure) => {
             session.refuse_transaction();
@@ -143,34 +197,53 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
         }
         Ok(command) => {
             session.last_command = command.name;
+            session.last_subcommand = command.subcommand(arguments);
             match &mut session.multi {
                 Some(multi) if !command.has(IMMEDIATE) => {
-                    let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
-                    multi.commands.push(Queued { command, arguments });
+                    multi.queue(command, arguments);
                     Writer::new(out, session.protocol).simple("QUEUED");
                     Ended::Open
                 }
                 _ => {
+                    confirms = command.name.ends_with("subscribe");
                     let reply = Writer::new(out, session.protocol);
                     call(&mut Context { keyspace, server, session, reply }, command, arguments)
                 }
             }
         }
     };
+    if session.asks.is_some() {
+        let is_silent = session.replies != Replies::On;
+        blocking::begin(keyspace, session, is_silent);
+    }
     session.replies = match session.replies {
         Replies::On => return ended,
         Replies::SkipNext => Replies::Skip,
         Replies::Skip => Replies::On,
         Replies::Off => Replies::Off,
     };
-    out.truncate(start);
+    if !confirms {
+        // What confirms that a client listens is a message rather than a reply.
+        out.truncate(start);
+    }
     ended
 }
 
 /// Runs a command. An error takes the place of what it had written.
 pub(super) fn call(context: &mut Context, command: &Command, arguments: &[&[u8]]) -> Ended {
     let start = context.reply.position();
-    if let Err(failure) = (command.run)(context, arguments) {
+    let notifies = context.server.configuration.events.is_on();
+    if notifies {
+        context.keyspace.note_changes();
+    }
+    let outcome = (command.run)(context, arguments);
+    if notifies {
+        events::tell(context, command, arguments);
+    }
+    if context.server.hub.has_monitors() {
+        clients::tell(context, command, arguments);
+    }
+    if let Err(failure) = outcome {
         context.reply.truncate(start);
         context.reply.error(&failure.text());
         context.server.statistics.errors += 1;

@@ -213,7 +213,8 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let now = context.keyspace.now();
     let deadline = ends.deadline(head.deadline, now, "getex")?;
     reply_string(context, key)?;
-    if ends != Ends::Unsaid && deadline != head.deadline {
+    // The same deadline again is a change, too; none where there was none is not.
+    if ends != Ends::Unsaid && (deadline.is_some() || head.deadline.is_some()) {
         if deadline.is_some_and(|deadline| deadline <= now) {
             context.keyspace.remove(db, key)?;
         } else {

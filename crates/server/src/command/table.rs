@@ -2,6 +2,7 @@
 
 use super::{Context, Outcome};
 use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
+use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
@@ -108,6 +109,12 @@ pub(super) const MOVABLE: u32 = 1 << 10;
 pub(super) const IMMEDIATE: u32 = 1 << 11;
 /// Can do harm that the others of its kind cannot.
 pub(super) const DANGEROUS: u32 = 1 << 12;
+/// May keep the client waiting.
+pub(super) const BLOCKING: u32 = 1 << 20;
+/// About messages.
+pub(super) const PUBSUB: u32 = 1 << 21;
+/// Others than this server may be concerned, so it waits while writes do.
+pub(super) const MAY_REPLICATE: u32 = 1 << 22;
 
 /// The names of flags as `COMMAND` gives them.
 const FLAG_NAMES: &[(u32, &str)] = &[
@@ -122,6 +129,9 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
     (MOVABLE, "movablekeys"),
+    (BLOCKING, "blocking"),
+    (PUBSUB, "pubsub"),
+    (MAY_REPLICATE, "may_replicate"),
 ];
 
 /// Which of the arguments are keys.
@@ -228,6 +238,12 @@ impl Command {
         takes(self.arity, arguments)
     }
 
+    /// The second word of a request, if it is a part of the command's name.
+    pub fn subcommand(&self, arguments: &[&[u8]]) -> &'static str {
+        let Some(word) = arguments.get(1).filter(|_| !self.subcommands.is_empty()) else { return "" };
+        self.subcommands.iter().copied().find(|known| word.eq_ignore_ascii_case(known.as_bytes())).unwrap_or_default()
+    }
+
     /// It knows this subcommand, or takes anything.
     pub fn knows(&self, word: &[u8]) -> bool {
         self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
@@ -240,7 +256,7 @@ impl Command {
 
     /// The categories of access rules that it is in.
     pub fn categories(&self) -> Vec<&'static str> {
-        let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous")];
+        let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous"), (BLOCKING, "@blocking")];
         let mut all: Vec<&str> = by_flag.iter().filter(|(flags, _)| self.has(*flags)).map(|(_, name)| *name).collect();
         if self.topics.is_empty() {
             all.extend(self.group.category());
@@ -269,12 +285,19 @@ impl Command {
     }
 }
 
-/// Keys behind a number that says how many they are: the number stands where the first fixed key (or the name) ends.
+/// So many arguments are right; a negative number means at least as many as it says.
+pub(super) fn takes(arity: i32, arguments: usize) -> bool {
+    let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+    if arity < 0 { arguments >= least } else { arguments == least }
+}
+
+/// Keys behind a number that says how many they are: the number stands where the last fixed key ends. If there is no first fixed key,
+/// what stands before the number is none.
 fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let fixed = usize::try_from(command.keys.1).ok()?;
     let number = usize::try_from(crate::number::parse_integer(arguments.get(fixed + 1)?)?).ok()?;
     let end = number.checked_add(fixed + 2).filter(|end| number > 0 && *end <= arguments.len())?;
-    let mut keys: Vec<usize> = (1..=fixed).collect();
+    let mut keys: Vec<usize> = if command.keys.0 == 0 { Vec::new() } else { (1..=fixed).collect() };
     keys.extend(fixed + 2..end);
     Some(keys)
 }
@@ -304,6 +327,10 @@ pub const TABLE: &[&[Command]] = &[
     debug::COMMANDS,
     info::COMMANDS,
     transactions::COMMANDS,
+    pops::COMMANDS,
+    pubsub::COMMANDS,
+    clients::COMMANDS,
+    durability::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
@@ -352,6 +379,8 @@ mod tests {
         assert_eq!(keys("rename a b"), Some(vec![1, 2]));
         assert_eq!(keys("sintercard 2 a b limit 1"), Some(vec![2, 3]));
         assert_eq!(keys("zunionstore d 2 a b"), Some(vec![1, 3, 4]));
+        assert_eq!(keys("blmpop 0 2 a b left"), Some(vec![3, 4]));
+        assert_eq!(keys("blpop a b 0"), Some(vec![1, 2]));
         assert_eq!(keys("zunionstore d 3 a b"), None);
         assert_eq!(keys("zunionstore d x a b"), None);
         assert_eq!(keys("xread count 2 block 0 streams streams b 0 0"), Some(vec![6, 7]));

@@ -1,6 +1,6 @@
 //! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
 
-use super::blocking::refuse;
+use super::blocking;
 use super::session::{Multi, call};
 use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
@@ -74,10 +74,19 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
         context.reply.null_array();
         return Ok(());
     }
+    context.session.is_in_exec = true;
+    let outcome = run(context, &multi);
+    context.session.is_in_exec = false;
+    outcome
+}
+
+fn run(context: &mut Context, multi: &Multi) -> Outcome {
     context.reply.array(multi.commands.len());
     for queued in &multi.commands {
         let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
-        if call(context, queued.command, &arguments) == Ended::EngineFailed {
+        let ended = call(context, queued.command, &arguments);
+        blocking::refuse(context)?;
+        if ended == Ended::EngineFailed {
             // The turn will be dropped, and with it what the commands before have done.
             return Err(Failure::Keyspace(crate::keyspace::Error::Engine(sinterdb::Error::Closed(
                 "a read failed in the transaction".into(),
