@@ -168,12 +168,6 @@ pub struct Command {
     pub run: Run,
 }
 
-/// So many arguments are right for an arity.
-pub(super) fn takes(arity: i32, arguments: usize) -> bool {
-    let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
-    if arity < 0 { arguments >= least } else { arguments == least }
-}
-
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
         Command {

@@ -92,7 +92,6 @@ fn run(context: &mut Context, multi: &Multi) -> Outcome {
                 "a read failed in the transaction".into(),
             ))));
         }
-        refuse(context)?;
     }
     Ok(())
 }

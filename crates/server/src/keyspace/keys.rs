@@ -106,8 +106,8 @@ impl Keyspace {
         let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
         if change(&mut string) {
             self.counters.keys[db] += u64::from(is_new);
-            self.turn.put(Room::Keys, layout::entry_key(self.seed, db, key), string.entry);
-            self.touch(db, key);
+            self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), string.entry);
+            self.changed(db, key, if is_new { Change::Made } else { Change::Changed });
         }
         Ok(())
     }
