@@ -5,10 +5,12 @@
 
 mod arguments;
 mod connection;
+mod dumps;
 mod hashes;
 mod info;
 mod keys;
 mod lists;
+mod saving;
 mod scan;
 mod server;
 mod session;
@@ -22,6 +24,7 @@ mod table;
 mod tests;
 mod transactions;
 
+pub use saving::Saving;
 pub use server::{Client, Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};

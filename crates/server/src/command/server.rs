@@ -60,6 +60,8 @@ pub struct Configuration {
     pub port: u16,
     /// Directory of the data.
     pub directory: String,
+    /// Name of the file there in which all keys are saved when a client asks for it.
+    pub dump_name: String,
     /// Clients authenticate with it; empty: they need not.
     pub password: String,
     /// When a write is durable.
@@ -76,6 +78,7 @@ impl Default for Configuration {
             bind: "127.0.0.1".into(),
             port: 6379,
             directory: "sinter-data".into(),
+            dump_name: "dump.rdb".into(),
             password: String::new(),
             fsync: Fsync::default(),
             clients_max: 10_000,
@@ -86,7 +89,7 @@ impl Default for Configuration {
 
 /// Parameters by name. Those that follow from what the server is cannot be changed.
 const PARAMETERS: &[&str] =
-    &["appendfsync", "appendonly", "bind", "databases", "dir", "maxclients", "port", "requirepass", "save", "timeout"];
+    &["appendfsync", "appendonly", "bind", "databases", "dbfilename", "dir", "maxclients", "port", "requirepass", "save", "timeout"];
 
 impl Configuration {
     pub(super) fn needs_password(&self) -> bool {
@@ -104,11 +107,12 @@ impl Configuration {
             "appendonly" => "yes".into(),
             "bind" => self.bind.clone(),
             "databases" => crate::keyspace::DATABASES.to_string(),
+            "dbfilename" => self.dump_name.clone(),
             "dir" => self.directory.clone(),
             "maxclients" => self.clients_max.to_string(),
             "port" => self.port.to_string(),
             "requirepass" => self.password.clone(),
-            // There are no snapshots to be made: the log is short.
+            // None is made unless a client asks for it.
             "save" => String::new(),
             "timeout" => self.timeout.to_string(),
             _ => return None,
@@ -118,6 +122,8 @@ impl Configuration {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
+            // Clients do not say which files are written.
+            "dbfilename" => return Err("can't set protected config"),
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             "requirepass" => self.password = value.into(),
             "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
@@ -203,6 +209,8 @@ pub struct Server {
     pub has_killed: bool,
     /// Counts since the start.
     pub statistics: Statistics,
+    /// Of saving all keys in a file.
+    pub saving: super::Saving,
     /// When it started, unix milliseconds.
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.

@@ -214,7 +214,7 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let deadline = ends.deadline(head.deadline, now, "getex")?;
     reply_string(context, key)?;
     if ends != Ends::Unsaid && deadline != head.deadline {
-        if deadline.is_some_and(|deadline| deadline <= now) {
+        if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
             context.keyspace.remove(db, key)?;
         } else {
             context.keyspace.set_deadline(db, key, deadline)?;

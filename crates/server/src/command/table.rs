@@ -2,6 +2,7 @@
 
 use super::{Context, Outcome};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
+use super::{dumps, saving};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -251,6 +252,8 @@ pub const TABLE: &[&[Command]] = &[
     server::COMMANDS,
     info::COMMANDS,
     transactions::COMMANDS,
+    dumps::COMMANDS,
+    saving::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =

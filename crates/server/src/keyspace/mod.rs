@@ -1,7 +1,8 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed).
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed),
+//! `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -13,6 +14,7 @@
 mod cleaner;
 mod entry;
 mod error;
+mod image;
 mod keys;
 mod layout;
 mod lists;
@@ -25,6 +27,7 @@ mod watch;
 
 pub use entry::{Head, Kind};
 pub use error::{Error, Result};
+pub use image::Image;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
@@ -99,6 +102,8 @@ pub struct Keyspace {
     string_at: usize,
     watches: Watches,
     random: u64,
+    /// See [`Keyspace::keep_ended`].
+    keeps_ended: bool,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -136,7 +141,16 @@ impl Keyspace {
         let db = builder.open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Damaged("the family of elements is missing"))?;
         let turn = Turn::new(db.clone(), db.default_family(), elements.clone());
-        let mut keyspace = Keyspace {
+        let mut keyspace = Keyspace::new(turn, cleaner, random);
+        keyspace.load(random)?;
+        // Only now does the filter know what a missing entry means.
+        keyspace.cleaner.attach(db, elements);
+        Ok(keyspace)
+    }
+
+    /// Before anything is read.
+    fn new(turn: Turn, cleaner: Arc<Cleaner>, random: u64) -> Keyspace {
+        Keyspace {
             turn,
             cleaner,
             seed: 0,
@@ -150,11 +164,8 @@ impl Keyspace {
             string_at: 0,
             watches: Watches::default(),
             random: random | 1,
-        };
-        keyspace.load(random)?;
-        // Only now does the filter know what a missing entry means.
-        keyspace.cleaner.attach(db, elements);
-        Ok(keyspace)
+            keeps_ended: false,
+        }
     }
 
     fn setting(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -11,6 +11,7 @@
 //! one read per turn: none can keep the others waiting.
 
 mod connection;
+mod saving;
 mod ticking;
 mod time;
 
@@ -21,6 +22,7 @@ use crate::keyspace::{self, Keyspace};
 use connection::{Connection, Handled};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
+use saving::SaveThread;
 use sinterdb::db::{Durability, WriteOptions};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
@@ -89,6 +91,7 @@ pub struct Net {
     stopper: Stopper,
     ticks: Ticks,
     syncs: SyncThread,
+    saves: SaveThread,
 }
 
 impl std::fmt::Debug for Net {
@@ -126,6 +129,7 @@ impl Net {
             stopper: Stopper { waker, stops: Arc::default() },
             ticks: Ticks::default(),
             syncs,
+            saves: SaveThread::default(),
         })
     }
 
@@ -159,6 +163,7 @@ impl Net {
             self.turn(unix_ms());
         }
         self.connections.clear();
+        self.saves.stop();
         self.syncs.stop();
         Ok(self.keyspace.close()?)
     }
@@ -190,6 +195,7 @@ impl Net {
         }
         self.tick(now);
         self.commit(&active);
+        self.saves.turn(&self.keyspace, &mut self.server, now);
         for id in active {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             connection.write(&mut self.server);
