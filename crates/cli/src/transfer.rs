@@ -33,6 +33,7 @@ pub struct ImportFlags {
 
 /// What to export. Exit code 0: done; 1: failed; 2: the request was wrong.
 #[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
 pub struct ExportFlags {
     /// What is to be written: it must not be there yet.
     path: PathBuf,
