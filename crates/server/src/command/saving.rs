@@ -1,4 +1,5 @@
-//! Saving everything in a file of Redis's format. The data need none of it: they are durable without. It is for backups and for other servers.
+//! Saving everything in a file of Redis's format. The data need none of it: they are durable without. It is for backups and for other
+//! servers.
 
 use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};

@@ -56,7 +56,7 @@ impl Steps {
     fn end(self, promised: u64) -> Result<(), Error> {
         match self.failed {
             Some(error) => Err(error.into()),
-            None if self.count != promised => Err(keyspace::Error::Damaged("a collection has not as many elements as its count says").into()),
+            None if self.count != promised => Err(keyspace::Error::Damaged("its elements are not as many as its count says").into()),
             None => Ok(()),
         }
     }

@@ -147,7 +147,8 @@ impl Found {
     /// Puts all of it into a keyspace. Keys that are there go first, if `replaces`; else there must be none. `now`: unix milliseconds.
     ///
     /// # Errors
-    /// There are keys; a command of a log fails; a collection has a member twice; those of the engine. What was loaded before is there then.
+    /// There are keys; a command of a log fails; a collection has a member twice; those of the engine. What was loaded before is there
+    /// then.
     pub fn load(self, keyspace: &mut Keyspace, replaces: bool, now: u64) -> Result<Report> {
         keyspace.set_now(now);
         let before: u64 = (0..DATABASES).map(|db| keyspace.size(db)).sum();
