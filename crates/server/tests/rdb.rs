@@ -301,7 +301,8 @@ fn files_go_to_and_fro() {
 fn logs_are_imported() {
     for (seed, preamble) in ["yes", "no"].into_iter().enumerate() {
         let there = tempfile::tempdir().unwrap();
-        let arguments = ["--save", "", "--dir", path(there.path()), "--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", preamble];
+        let arguments =
+            ["--save", "", "--dir", path(there.path()), "--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", preamble];
         let Some(real) = Real::with(&arguments) else { return skipped() };
         let mut theirs = real.client();
         let mut random = Random(200 + seed as u64);
@@ -312,7 +313,9 @@ fn logs_are_imported() {
             std::thread::sleep(Duration::from_millis(10));
         }
         fill(&mut theirs, &mut random, 20);
-        for command in ["MULTI", "INCR counter", "RPUSH list a b c", "EXEC", "LMOVE list list LEFT RIGHT", "SPOP none", "EXPIRE counter 100000"] {
+        for command in
+            ["MULTI", "INCR counter", "RPUSH list a b c", "EXEC", "LMOVE list list LEFT RIGHT", "SPOP none", "EXPIRE counter 100000"]
+        {
             let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
             theirs.ask(&words);
         }

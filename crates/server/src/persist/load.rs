@@ -11,7 +11,7 @@ const PIECE: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its bytes.
-    #[error("{0}")]
+    #[error(transparent)]
     Format(#[from] rdb::Error),
     /// A set, a hash or a sorted set has something twice.
     #[error("the same member comes twice")]
@@ -20,7 +20,7 @@ pub enum Error {
     #[error("not supported: {0}")]
     Unsupported(&'static str),
     /// The keyspace.
-    #[error("{0}")]
+    #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
 }
 

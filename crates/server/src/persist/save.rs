@@ -15,10 +15,10 @@ const BUFFER: usize = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Where it was to be written.
-    #[error("{0}")]
+    #[error(transparent)]
     Output(#[from] io::Error),
     /// Where it is kept.
-    #[error("{0}")]
+    #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
 }
 

@@ -81,11 +81,7 @@ const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
 /// Reads a stream of one of the three versions.
-pub(super) fn read_stream<R: Read, E: From<Error>>(
-    input: &mut Input<R>,
-    version: u8,
-    visit: &mut Visit<E>,
-) -> std::result::Result<(), E> {
+pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     let mut text = Vec::new();
     let mut last_seen = None;
     for _ in 0..input.length()? {

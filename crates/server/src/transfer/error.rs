@@ -56,7 +56,7 @@ pub enum Error {
         what: String,
     },
     /// The data here.
-    #[error("{0}")]
+    #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
     /// Writing.
     #[error("{path}: {error}")]
