@@ -1,7 +1,7 @@
 //! The format in which Redis keeps its data in a file (RDB) and hands out single values (`DUMP`), as bytes; no key is kept here.
 //!
 //! Reading order: `input` (lengths and strings), `packed` (small collections in one string), `value` and `streams` (what a key holds),
-//! [`Reader`] (a whole file), [`Output`] (writing).
+//! [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
 //!
 //! What is read is hostile. A length that is only claimed takes no memory: strings grow as their bytes come in, collections come element by
 //! element, and nothing recurses. Every failure is an [`Error`] that says where in the file it is.
@@ -15,6 +15,7 @@ mod lzf;
 mod output;
 mod packed;
 mod reader;
+mod stream_output;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use crc::crc64;
 pub use input::Input;
 pub use output::{Output, Version, open_value};
 pub use reader::{Key, Reader, Record};
+pub use stream_output::{Node, Nodes, StreamState, stream_kind};
 pub use streams::{StreamElement, StreamId};
 pub use value::{Element, read_value};
 

@@ -37,7 +37,7 @@ impl<W: Write> Output<W> {
         Output { to, crc: 0 }
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.crc = crc64(self.crc, bytes);
         self.to.write_all(bytes)
     }

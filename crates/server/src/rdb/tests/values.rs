@@ -190,6 +190,76 @@ fn streams_of_all_versions() {
     }
 }
 
+/// Entries whose fields change now and then, and some that fill a node alone.
+fn entries() -> Vec<(StreamId, Vec<(Vec<u8>, Vec<u8>)>)> {
+    let pair = |field: &str, value: String| (field.as_bytes().to_vec(), value.into_bytes());
+    let mut all = Vec::new();
+    for n in 0..700u64 {
+        let mut fields = vec![pair("f", n.to_string()), pair("g", "x".repeat(n as usize % 70))];
+        match n % 90 {
+            17 => fields.push(pair("h", "y".repeat(200))),
+            40 => fields.clear(),
+            60 => fields.push(pair("long", "z".repeat(20_000))),
+            _ => {}
+        }
+        all.push((StreamId { ms: 5 + n / 3 * 1_000_000, seq: if n % 3 == 0 { n } else { 1 << 40 | n } }, fields));
+    }
+    all
+}
+
+#[test]
+fn streams_that_are_written_read_back() {
+    for version in [Version::Nine, Version::Eleven] {
+        let all = entries();
+        let divide = || {
+            let (mut nodes, mut done) = (Nodes::default(), Vec::new());
+            all.iter().for_each(|(id, fields)| done.extend(nodes.add(*id, fields)));
+            done.extend(nodes.end());
+            done
+        };
+        let nodes = divide();
+        assert!(nodes == divide() && nodes.len() > 7, "{} nodes", nodes.len());
+        let id = |ms| StreamId { ms, seq: 1 };
+        let mut out = Output::new(Vec::new());
+        out.length(nodes.len() as u64).unwrap();
+        nodes.iter().for_each(|node| out.stream_node(node).unwrap());
+        let state = StreamState { length: 700, first: all[0].0, last: id(u64::MAX), max_deleted: id(2), added: 800 };
+        out.stream_state(version, &state).unwrap();
+        out.length(2).unwrap();
+        for (name, read) in [(b"one", Some(9)), (b"two", None)] {
+            out.stream_group(version, name, id(77), read).unwrap();
+            out.length(1).unwrap();
+            out.stream_pending(id(7), 8, 9).unwrap();
+            out.length(1).unwrap();
+            out.stream_consumer(version, b"c", 10, read).unwrap();
+            out.length(1).unwrap();
+            out.stream_owned(id(7)).unwrap();
+        }
+        // Less what the end of a value adds.
+        let mut bytes = out.end_of_value(version).unwrap();
+        bytes.truncate(bytes.len() - 10);
+        let found = read(stream_kind(version), &bytes).unwrap();
+        let mut expected: Vec<String> = all
+            .iter()
+            .map(|(id, fields)| {
+                let fields: Vec<String> = fields.iter().map(|(f, v)| format!("{}={}", f.escape_ascii(), v.escape_ascii())).collect();
+                format!("entry {}-{} {}", id.ms, id.seq, fields.join(" "))
+            })
+            .collect();
+        let is_old = version == Version::Nine;
+        let (max_deleted, added) = if is_old { (StreamId::default(), None) } else { (id(2), Some(800)) };
+        expected.push(format!("{:?}", StreamElement::State { length: 700, last: id(u64::MAX), max_deleted, added }));
+        for (name, read) in [("one", Some(9)), ("two", None)] {
+            let read = read.filter(|_| !is_old);
+            expected.push(format!("group {name} 77-1 {read:?}"));
+            expected.push(format!("{:?}", StreamElement::Pending { id: id(7), delivered: 8, deliveries: 9 }));
+            expected.push(format!("consumer c 10 {read:?}"));
+            expected.push(format!("{:?}", StreamElement::Owned { id: id(7) }));
+        }
+        assert_eq!(found, expected);
+    }
+}
+
 /// For `hostile`: a value of each type, with each form inside.
 pub(super) fn one_of_each() -> Vec<(u8, Vec<u8>)> {
     let parts = [text("a"), Part::Number(1), text("b"), Part::Number(300), text(&"c".repeat(80)), Part::Number(-70_000)];
