@@ -9,7 +9,9 @@ use common::{Client, Real, Reply, Served};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;
-use sinter_server::rdb::Version;
+use sinter_server::rdb::{
+    Element, Input, Nodes, Output, StreamElement, StreamId, StreamState, Version, open_value, read_value, stream_kind,
+};
 use sinter_server::transfer::{Found, Report, export_log, export_rdb};
 use sinter_storage::store::MemoryStore;
 use sinterdb::settings::Settings;
@@ -407,4 +409,63 @@ fn a_save_that_fails_or_is_given_up_leaves_nothing() {
         assert_eq!(name, "dump.rdb", "a whole file or none");
         served_from(&there.path().join(name));
     }
+}
+
+/// Streams have no place in the keyspace yet; their bytes are those of a real server all the same.
+#[test]
+fn streams_are_exchanged_as_bytes() {
+    let Some(real) = Real::start() else { return skipped() };
+    let mut theirs = real.client();
+    let id = |n: u64| StreamId { ms: 1000 + n / 2, seq: n % 2 };
+    let mut nodes = Nodes::default();
+    let mut done = Vec::new();
+    for n in 0..500u64 {
+        let more = [("field", n.to_string()), ("more", "x".repeat(n as usize % 90))];
+        let fields: Vec<(&[u8], &[u8])> = more.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes())).collect();
+        done.extend(nodes.add(id(n), if n % 50 == 7 { &fields[..1] } else { &fields }));
+    }
+    done.extend(nodes.end());
+    let mut out = Output::new(Vec::new());
+    out.kind(stream_kind(Version::Nine)).unwrap();
+    out.length(done.len() as u64).unwrap();
+    done.iter().for_each(|node| out.stream_node(node).unwrap());
+    let state = StreamState { length: 500, first: id(0), last: id(600), max_deleted: StreamId::default(), added: 500 };
+    out.stream_state(Version::Nine, &state).unwrap();
+    out.length(1).unwrap();
+    out.stream_group(Version::Nine, b"group", id(9), None).unwrap();
+    out.length(1).unwrap();
+    out.stream_pending(id(3), 1_700_000_000_000, 2).unwrap();
+    out.length(1).unwrap();
+    out.stream_consumer(Version::Nine, b"consumer", 1_700_000_000_001, None).unwrap();
+    out.length(1).unwrap();
+    out.stream_owned(id(3)).unwrap();
+    let payload = out.end_of_value(Version::Nine).unwrap();
+    ok(&mut theirs, &[b"CONFIG", b"SET", b"sanitize-dump-payload", b"yes"]);
+    ok(&mut theirs, &[b"RESTORE", b"s", b"0", &payload]);
+    assert_eq!(theirs.ask(&[b"XLEN", b"s"]).to_string(), ":500");
+    assert_eq!(theirs.ask(&[b"XRANGE", b"s", b"1003-1", b"1003-1"]).to_string(), "*1(*2($1003-1 *2($field $7 ) ) )");
+    let waiting = theirs.ask(&[b"XPENDING", b"s", b"group"]).to_string();
+    assert_eq!(waiting, "*4(:1 $1001-1 $1001-1 *1(*2($consumer $1 ) ) )");
+
+    // What it gives of that, and the whole of it again.
+    let Reply::One(payload) = theirs.ask(&[b"DUMP", b"s"]) else { panic!("no payload") };
+    let value = open_value(&payload[1..]).unwrap();
+    let mut input = Input::new(value);
+    let of = input.byte().unwrap();
+    let (mut entries, mut others) = (Vec::new(), Vec::new());
+    read_value::<_, sinter_server::rdb::Error>(&mut input, of, &mut |element| {
+        match element {
+            Element::Stream(StreamElement::Entry { id, fields }) => entries.push((id, fields.len())),
+            other => others.push(format!("{other:?}")),
+        }
+        Ok(())
+    })
+    .unwrap();
+    let expected: Vec<(StreamId, usize)> = (0..500).map(|n| (id(n), if n % 50 == 7 { 1 } else { 2 })).collect();
+    assert_eq!((entries, others.len(), input.position()), (expected, 5, value.len() as u64));
+    // Ours says that it cannot keep it, and does nothing.
+    let served = Served::start();
+    let mut ours = served.client();
+    assert_eq!(ours.ask(&[b"RESTORE", b"s", b"0", &payload[1..]]).to_string(), "-ERR not supported: stream");
+    assert_eq!(ours.ask(&[b"DBSIZE"]).to_string(), ":0");
 }
