@@ -41,14 +41,15 @@ fn stream(_: &StreamElement) -> Result<(), Error> {
     Err(Error::Unsupported("stream"))
 }
 
-/// Refuses elements of types that are not there, before anything is written.
+/// Refuses what could not be loaded, before anything is written.
 ///
 /// # Errors
-/// [`Error::Unsupported`].
+/// A type that is not there, or a member that is too long.
 pub fn check(element: &Element) -> Result<(), Error> {
     match element {
         Element::Stream(element) => stream(element),
-        _ => Ok(()),
+        Element::Member(name) | Element::Scored(name, _) | Element::Field(name, _) => Ok(keyspace::check_member(name)?),
+        Element::Text(_) | Element::Item(_) => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
 use crate::command::{Ended, Server, Session, execute, find};
-use crate::keyspace::{DATABASES, Keyspace};
+use crate::keyspace::{DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Key, Reader, Record};
 use sinterdb::db::{Durability, WriteOptions};
@@ -127,7 +127,8 @@ impl Found {
                 }
                 Record::Database(number) => db = number,
                 Record::Key(key) => {
-                    let checked = reader.value(&mut |element| check(&element));
+                    let checked = check_key(&key.name).map_err(LoadError::from);
+                    let checked = checked.and_then(|()| reader.value(&mut |element| check(&element)));
                     checked.map_err(|error| of_key(path, reader.position(), db, &key, error))?;
                 }
                 Record::Function => self.report.functions += 1,

@@ -186,11 +186,18 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     let mut far = Output::new(Vec::new());
     far.head(Version::Nine).unwrap();
     far.database(16, 1, 0).unwrap();
+    let mut long = Output::new(Vec::new());
+    long.head(Version::Nine).unwrap();
+    long.key(kind::SET, b"s", None).unwrap();
+    long.length(2).unwrap();
+    long.string(b"a").unwrap();
+    long.string(&vec![b'x'; 1 << 20]).unwrap();
     let good = log(&["SET a 1"]);
-    let cases: [(Vec<u8>, &str); 10] = [
+    let cases: [(Vec<u8>, &str); 11] = [
         (rdb[..rdb.len() - 1].to_vec(), "it ends in the middle of the checksum"),
         (flipped, "at byte"),
         (stream.end().unwrap(), "key s of database 0: not supported: stream"),
+        (long.end().unwrap(), "key s of database 0: ERR a member of a collection is longer"),
         (far.end().unwrap(), "database 16, and there are 16"),
         ([&good[..], &log(&["NOSUCH x"])].concat(), "at byte 27: the command 'NOSUCH' is not supported"),
         ([&good[..], b"SET b 2\r\n"].concat(), "at byte 27: no command begins here"),
