@@ -26,7 +26,7 @@ pub use input::Input;
 pub use output::{Output, Version, open_value};
 pub use reader::{Key, Reader, Record};
 pub use stream_output::{Node, Nodes, StreamState, stream_kind};
-pub use streams::{StreamElement, StreamId};
+pub use streams::{StreamElement, StreamField, StreamId};
 pub use value::{Element, read_value};
 
 use std::io;

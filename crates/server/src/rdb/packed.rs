@@ -266,6 +266,9 @@ pub(super) struct Zipmap<'a> {
     seen: u64,
 }
 
+/// A field and its value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// As many pairs, or more.
 const ZIPMAP_MANY: u8 = 254;
 
@@ -278,7 +281,7 @@ impl<'a> Zipmap<'a> {
     }
 
     /// The next field and its value; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, Damage> {
+    pub fn next(&mut self) -> Result<Option<Pair<'a>>, Damage> {
         if self.rest.is_empty() {
             let fits = self.claimed >= ZIPMAP_MANY || u64::from(self.claimed) == self.seen;
             return if fits { Ok(None) } else { Err(ZIPMAP) };
@@ -290,7 +293,7 @@ impl<'a> Zipmap<'a> {
         Ok(Some(pair))
     }
 
-    fn pair(from: &mut Decoder<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    fn pair(from: &mut Decoder<'a>) -> Option<Pair<'a>> {
         let length = Self::length(from)?;
         let field = from.bytes(length)?;
         let length = Self::length(from)?;

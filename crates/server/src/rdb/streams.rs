@@ -18,6 +18,9 @@ pub struct StreamId {
     pub seq: u64,
 }
 
+/// A field of an entry and its value.
+pub type StreamField<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
 /// A part of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamElement<'a> {
@@ -26,7 +29,7 @@ pub enum StreamElement<'a> {
         /// Its id.
         id: StreamId,
         /// Its fields and values.
-        fields: &'a [(Cow<'a, [u8]>, Cow<'a, [u8]>)],
+        fields: &'a [StreamField<'a>],
     },
     /// What is known of the stream as a whole; all entries came before.
     State {
@@ -175,10 +178,8 @@ impl<E> From<Damage> for Stopped<E> {
     }
 }
 
-/// Fields and values.
-type Fields<'a> = [(Cow<'a, [u8]>, Cow<'a, [u8]>)];
 /// Calls for each entry of a node.
-type VisitEntry<'v, E> = dyn FnMut(StreamId, &Fields<'_>) -> std::result::Result<(), Stopped<E>> + 'v;
+type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
 
 /// A node is a listpack: `entries | deleted ones | fields | field .. | 0`, then per entry `flags | ms and seq less those of the node |
 /// [fields, field and value .. ] or [value ..] | how many of these`.

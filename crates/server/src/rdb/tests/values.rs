@@ -190,8 +190,10 @@ fn streams_of_all_versions() {
     }
 }
 
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Entries whose fields change now and then, and some that fill a node alone.
-fn entries() -> Vec<(StreamId, Vec<(Vec<u8>, Vec<u8>)>)> {
+fn entries() -> Vec<(StreamId, Fields)> {
     let pair = |field: &str, value: String| (field.as_bytes().to_vec(), value.into_bytes());
     let mut all = Vec::new();
     for n in 0..700u64 {

@@ -246,8 +246,11 @@ fn fill(keyspace: &mut Keyspace) {
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
-/// What a keyspace holds, in any order of its own.
-fn everything(keyspace: &Keyspace) -> Vec<(usize, Vec<u8>, Option<u64>, u64, u64)> {
+/// Database, name, deadline, size and checksum of what a key holds.
+type Seen = (usize, Vec<u8>, Option<u64>, u64, u64);
+
+/// What a keyspace holds.
+fn everything(keyspace: &Keyspace) -> Vec<Seen> {
     let mut all = Vec::new();
     for db in 0..16 {
         let mut keys = Vec::new();
