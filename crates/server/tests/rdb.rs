@@ -357,6 +357,7 @@ fn saved_files_are_whole_and_as_of_a_moment() {
 
     // What came before it in the same turn is in it, and what comes while it saves does it no harm.
     ok(&mut ours, &[b"FLUSHALL"]);
+    ok(&mut ours, &[b"SELECT", b"0"]);
     let mut requests = Vec::new();
     for n in 0..30_000 {
         requests.extend(common::encode(&["SET".to_owned(), format!("key{n}"), "before".to_owned()]));
