@@ -10,9 +10,10 @@ use std::process::Command;
 /// Exit code, output, errors.
 fn sinter(arguments: &[&dyn AsRef<OsStr>]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sinter"));
-    arguments.iter().for_each(|argument| {
-        command.arg(argument.as_ref());
-    });
+    for argument in arguments {
+        let word: &OsStr = (**argument).as_ref();
+        command.arg(word);
+    }
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
