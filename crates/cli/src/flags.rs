@@ -40,7 +40,9 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
         return Ok(ExitCode::SUCCESS);
     }
     if matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
-        return Err(Ended::usage("no command given; there are advise, bench, check, inspect, report, run and study (see sinter --help)"));
+        return Err(Ended::usage(
+            "no command given; there are advise, bench, check, export, import, inspect, report, run, serve and study (see sinter --help)",
+        ));
     }
     let rendered = error.render().to_string();
     let first = rendered.lines().next().unwrap_or_default();

@@ -12,6 +12,7 @@ mod run;
 mod serve;
 mod store;
 mod study;
+mod transfer;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
@@ -29,6 +30,10 @@ struct Cli {
 enum Command {
     /// Serve data to Redis clients.
     Serve(serve::ServeFlags),
+    /// Take over the data of a Redis server from its files.
+    Import(transfer::ImportFlags),
+    /// Write the data into files that a Redis server loads.
+    Export(transfer::ExportFlags),
     /// Run db_bench's workloads, with db_bench's flags.
     Bench(Box<bench::BenchFlags>),
     /// Show what is in a database.
@@ -59,6 +64,8 @@ fn dispatch() -> Result<ExitCode, Ended> {
     };
     match cli.command {
         Command::Serve(flags) => serve::run(&flags),
+        Command::Import(flags) => transfer::import(&flags),
+        Command::Export(flags) => transfer::export(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Check(flags) => check::run(&flags),

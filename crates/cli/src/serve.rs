@@ -40,6 +40,9 @@ pub struct ServeFlags {
     /// Memory for memtables and cache together, such as 512MB.
     #[arg(long, value_parser = memory)]
     memory: Option<u64>,
+    /// Name of the file, in the directory of the data, that SAVE and BGSAVE write.
+    #[arg(long, default_value = "dump.rdb", value_parser = dump_name)]
+    dbfilename: String,
 }
 
 fn fsync(text: &str) -> Result<Fsync, String> {
@@ -50,11 +53,29 @@ fn allowed(text: &str) -> Result<Allowed, String> {
     Allowed::parse(text).ok_or_else(|| "one of no, local, yes".into())
 }
 
-fn memory(text: &str) -> Result<u64, String> {
+pub fn memory(text: &str) -> Result<u64, String> {
     parse_bytes(text)
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> Ended {
+/// A name that no file of the engine has.
+fn dump_name(text: &str) -> Result<String, String> {
+    let is_name = text.len() > ".rdb".len() && text.ends_with(".rdb") && !text.contains(['/', '\\', '\0']);
+    if is_name { Ok(text.into()) } else { Err("a file name that ends in .rdb, without a directory".into()) }
+}
+
+/// Settings of an engine that may take so much memory.
+pub fn settings(memory: Option<u64>) -> Result<Settings, Ended> {
+    let settings = Settings::new(Budgets { memory, ..Budgets::default() });
+    settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
+    Ok(settings)
+}
+
+/// What the order of keys in a new directory starts from.
+pub fn seed() -> io::Result<u64> {
+    Ok(u64::from_le_bytes(random()?))
+}
+
+pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
     Ended::Failed(error.into())
 }
 
@@ -70,18 +91,16 @@ fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
 /// # Errors
 /// An address that cannot be had, a directory that is none or holds something else; failures of the network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
-    let budgets = Budgets { memory: flags.memory, ..Budgets::default() };
-    let settings = Settings::new(budgets);
-    settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
+    let settings = settings(flags.memory)?;
     let store = DirStore::open(&flags.dir, true).map_err(|error| Ended::usage(format!("{}: {error}", flags.dir.display())))?;
-    let seed = u64::from_le_bytes(random()?);
-    let keyspace = Keyspace::open(Arc::new(store), &settings, seed).map_err(failed)?;
+    let keyspace = Keyspace::open(Arc::new(store), &settings, seed()?).map_err(failed)?;
     let run_id: [u8; 20] = random()?;
     let server = Server {
         configuration: Configuration {
             bind: flags.bind.to_string(),
             port: flags.port,
             directory: flags.dir.display().to_string(),
+            dump_name: flags.dbfilename.clone(),
             password: flags.requirepass.clone(),
             fsync: flags.appendfsync,
             clients_max: flags.maxclients,

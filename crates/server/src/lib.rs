@@ -6,8 +6,11 @@
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
 //!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
+//! * [`rdb`]: Redis's file format as bytes
 //! * [`keyspace`]: keys and what they hold, on the engine
+//! * [`persist`]: keys from and to that format
 //! * [`command`]: what the commands do, one file per family
+//! * [`transfer`]: import and export of files
 //! * [`net`]: clients over TCP
 
 pub mod bits;
@@ -18,8 +21,11 @@ pub mod hyperloglog;
 pub mod keyspace;
 pub mod net;
 pub mod number;
+pub mod persist;
+pub mod rdb;
 pub mod resp;
 pub mod sha1;
 #[cfg(test)]
 mod testing;
+pub mod transfer;
 pub mod wide;

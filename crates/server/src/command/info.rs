@@ -80,8 +80,10 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
 fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
     let stats = context.keyspace.db().stats();
     let fsync = context.server.configuration.fsync;
-    // The log is always on and there is nothing to rewrite or to save, so nothing is ever in progress.
-    write!(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\nrdb_last_bgsave_status:ok\r\naof_enabled:1\r\naof_rewrite_in_progress:0\r\n")?;
+    write!(out, "loading:0\r\n")?;
+    super::saving::info(context, out)?;
+    // The log is always on and there is nothing to rewrite, so that is never in progress.
+    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\n")?;
     write!(out, "aof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\nappendfsync:{}\r\n", fsync.name())?;
     write!(out, "durable_before_reply:{}\r\n", u8::from(fsync == Fsync::Always))?;
     write!(out, "disk_bytes:{}\r\ntable_bytes:{}\r\n", stats.store_bytes, stats.live_table_bytes)

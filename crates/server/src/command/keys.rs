@@ -123,10 +123,11 @@ fn set_deadline(context: &mut Context, arguments: &[&[u8]], seconds: bool, from_
     let (db, key) = (context.db(), arguments[1]);
     let allowed = context.keyspace.find(db, key)?.is_some_and(|head| only.allows(head.deadline, deadline));
     if allowed {
-        if deadline <= now {
+        let deadline = u64::try_from(deadline).unwrap_or(0);
+        if context.keyspace.is_over(deadline) {
             context.keyspace.remove(db, key)?;
         } else {
-            context.keyspace.set_deadline(db, key, u64::try_from(deadline).ok())?;
+            context.keyspace.set_deadline(db, key, Some(deadline))?;
         }
     }
     context.reply.integer(i64::from(allowed));

@@ -96,6 +96,8 @@ pub struct Configuration {
     pub port: u16,
     /// Directory of the data.
     pub directory: String,
+    /// Name of the file there in which all keys are saved when a client asks for it.
+    pub dump_name: String,
     /// Clients authenticate with it; empty: they need not.
     pub password: String,
     /// When a write is durable.
@@ -122,6 +124,7 @@ impl Default for Configuration {
             bind: "127.0.0.1".into(),
             port: 6379,
             directory: "sinter-data".into(),
+            dump_name: "dump.rdb".into(),
             password: String::new(),
             fsync: Fsync::default(),
             clients_max: 10_000,
@@ -141,6 +144,7 @@ const PARAMETERS: &[&str] = &[
     "appendonly",
     "bind",
     "databases",
+    "dbfilename",
     "dir",
     "enable-debug-command",
     "maxclients",
@@ -174,13 +178,14 @@ impl Configuration {
             "appendonly" => "yes".into(),
             "bind" => self.bind.clone(),
             "databases" => DATABASES.to_string(),
+            "dbfilename" => self.dump_name.clone(),
             "dir" => self.directory.clone(),
             "maxclients" => self.clients_max.to_string(),
             "maxmemory-clients" => self.clients_memory.to_string(),
             "notify-keyspace-events" => self.events.text(),
             "port" => self.port.to_string(),
             "requirepass" => self.password.clone(),
-            // There are no snapshots to be made: the log is short.
+            // None is made unless a client asks for it.
             "save" => String::new(),
             "stream-node-max-entries" => self.stream_block.to_string(),
             "timeout" => self.timeout.to_string(),
@@ -192,6 +197,8 @@ impl Configuration {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
+            // Clients do not say which files are written.
+            "dbfilename" => return Err("can't set protected config"),
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
             "maxmemory-clients" => self.clients_memory = value.parse().map_err(|_| "argument must be a memory value")?,
             "notify-keyspace-events" => {
@@ -248,6 +255,8 @@ pub struct Server {
     pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
+    /// Of saving all keys in a file.
+    pub saving: super::Saving,
     /// When it started, unix milliseconds.
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.

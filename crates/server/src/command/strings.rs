@@ -215,7 +215,7 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     reply_string(context, key)?;
     // The same deadline again is a change, too; none where there was none is not.
     if ends != Ends::Unsaid && (deadline.is_some() || head.deadline.is_some()) {
-        if deadline.is_some_and(|deadline| deadline <= now) {
+        if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
             context.keyspace.remove(db, key)?;
         } else {
             context.keyspace.set_deadline(db, key, deadline)?;

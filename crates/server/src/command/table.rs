@@ -5,6 +5,7 @@ use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use super::{streams, streams_groups, streams_info, streams_read};
+use super::{dumps, saving};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -325,6 +326,8 @@ pub const TABLE: &[&[Command]] = &[
     pubsub::COMMANDS,
     clients::COMMANDS,
     durability::COMMANDS,
+    dumps::COMMANDS,
+    saving::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =

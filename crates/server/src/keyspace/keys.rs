@@ -71,8 +71,8 @@ impl Keyspace {
         }
     }
 
-    fn has_ended(&self, head: &Head) -> bool {
-        head.deadline.is_some_and(|deadline| deadline < self.now)
+    pub(super) fn has_ended(&self, head: &Head) -> bool {
+        !self.keeps_ended && head.deadline.is_some_and(|deadline| deadline < self.now)
     }
 
     /// The value of a string.

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements
-//! in their order), `watch`, `waits` and `changes` (who wants to know of a change), `cleaner` (how collections that are gone are removed).
+//! in their order), `watch`, `waits` and `changes` (who wants to know of a change), `cleaner` (how collections that are gone are removed),
+//! `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -18,6 +19,7 @@ mod entry;
 mod entry_id;
 mod error;
 mod groups;
+mod image;
 mod keys;
 mod layout;
 mod lists;
@@ -36,6 +38,7 @@ pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, Pending};
 pub use keys::StringEdit;
+pub use image::Image;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
@@ -123,6 +126,8 @@ pub struct Keyspace {
     changes: Option<Vec<Noted>>,
     marks: Arc<Marks>,
     random: u64,
+    /// See [`Keyspace::keep_ended`].
+    keeps_ended: bool,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -167,7 +172,16 @@ impl Keyspace {
         let db = builder.open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Damaged("the family of elements is missing"))?;
         let turn = Turn::new(db.clone(), db.default_family(), elements.clone());
-        let mut keyspace = Keyspace {
+        let mut keyspace = Keyspace::new(turn, cleaner, random);
+        keyspace.load(random)?;
+        // Only now does the filter know what a missing entry means.
+        keyspace.cleaner.attach(db, elements);
+        Ok(keyspace)
+    }
+
+    /// Before anything is read.
+    fn new(turn: Turn, cleaner: Arc<Cleaner>, random: u64) -> Keyspace {
+        Keyspace {
             turn,
             cleaner,
             seed: 0,
@@ -184,11 +198,8 @@ impl Keyspace {
             changes: None,
             marks: Arc::default(),
             random: random | 1,
-        };
-        keyspace.load(random)?;
-        // Only now does the filter know what a missing entry means.
-        keyspace.cleaner.attach(db, elements);
-        Ok(keyspace)
+            keeps_ended: false,
+        }
     }
 
     fn setting(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -6,7 +6,7 @@
 
 use super::error::Result;
 use super::layout::{Bounds, Room};
-use sinterdb::db::{Db, DbIterator, Family, ReadOptions, WriteBatch, WriteOptions};
+use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, ControlFlow};
@@ -58,11 +58,22 @@ pub(super) struct Turn {
     batch: WriteBatch,
     /// Bytes of keys and values that were written.
     bytes: usize,
+    /// How the engine is read.
+    read: ReadOptions,
 }
 
 impl Turn {
     pub fn new(db: Db, keys: Family, elements: Family) -> Self {
-        Turn { db, keys: Side::new(keys), elements: Side::new(elements), batch: WriteBatch::new(), bytes: 0 }
+        let (keys, elements) = (Side::new(keys), Side::new(elements));
+        Turn { db, keys, elements, batch: WriteBatch::new(), bytes: 0, read: ReadOptions::default() }
+    }
+
+    /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
+    /// others need.
+    pub fn at(&self, snapshot: Snapshot) -> Turn {
+        let mut turn = Turn::new(self.db.clone(), self.keys.family.clone(), self.elements.family.clone());
+        turn.read = ReadOptions { snapshot: Some(snapshot), fill_cache: false, ..ReadOptions::default() };
+        turn
     }
 
     pub fn db(&self) -> &Db {
@@ -104,7 +115,7 @@ impl Turn {
         if side.is_cleared(key) {
             return Ok(false);
         }
-        Ok(self.db.get_into(&side.family, key, &ReadOptions::default(), out)?)
+        Ok(self.db.get_into(&side.family, key, &self.read, out)?)
     }
 
     pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
@@ -122,6 +133,11 @@ impl Turn {
         let side = self.side_mut(room);
         side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
         side.cleared.push(bounds);
+    }
+
+    /// Takes back all that this turn has written to a range in which there was nothing before.
+    pub fn forget(&mut self, room: Room, bounds: &Bounds) {
+        self.side_mut(room).written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
     }
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
@@ -173,7 +189,7 @@ impl Turn {
         if side.cleared.iter().any(|cleared| cleared.0 <= bounds.0 && bounds.1 <= cleared.1) {
             return Ok(None);
         }
-        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..ReadOptions::default() };
+        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };
         let mut stored = self.db.iter_with(&side.family, options)?;
         match direction {
             Direction::Forward => stored.seek_first()?,
@@ -185,7 +201,7 @@ impl Turn {
     /// Makes one batch of all that was written. After an error nothing of it is in the engine, or it is not known what is (a failed
     /// sync); the turn is over either way.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
-        let Turn { db, keys, elements, batch, bytes } = self;
+        let Turn { db, keys, elements, batch, bytes, .. } = self;
         batch.clear();
         *bytes = 0;
         for side in [keys, elements] {

@@ -13,6 +13,7 @@
 
 mod connection;
 mod others;
+mod saving;
 mod ticking;
 mod time;
 
@@ -23,6 +24,7 @@ use crate::keyspace::{self, Keyspace};
 use connection::{Connection, Handled};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
+use saving::SaveThread;
 use sinterdb::db::{Durability, WriteOptions};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
@@ -102,6 +104,7 @@ pub struct Net {
     stopper: Stopper,
     ticks: Ticks,
     syncs: SyncThread,
+    saves: SaveThread,
 }
 
 impl std::fmt::Debug for Net {
@@ -144,6 +147,7 @@ impl Net {
             stopper: Stopper { waker, stops: Arc::default() },
             ticks: Ticks::default(),
             syncs,
+            saves: SaveThread::default(),
         })
     }
 
@@ -175,6 +179,7 @@ impl Net {
             self.turn(unix_ms());
         }
         self.connections.clear();
+        self.saves.stop();
         self.syncs.stop();
         Ok(self.keyspace.close()?)
     }
@@ -221,6 +226,7 @@ impl Net {
         self.end_waits();
         self.serve_others();
         self.commit();
+        self.saves.turn(&self.keyspace, &mut self.server, now);
         self.send();
         self.shed();
     }

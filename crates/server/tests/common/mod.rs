@@ -60,14 +60,20 @@ pub struct Real {
 impl Real {
     /// `None`: there is none of the version that this server's replies are those of.
     pub fn start() -> Option<Real> {
+        Self::with(&["--save", "", "--appendonly", "no"])
+    }
+
+    /// With such arguments beside its address; it has loaded its data when this returns.
+    pub fn with(arguments: &[&str]) -> Option<Real> {
         let version = Command::new("redis-server").arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
             return None;
         }
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new("redis-server")
-            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
             .args(["--enable-debug-command", "yes"])
+            .args(arguments)
             // So that strings are sorted by their bytes.
             .env("LC_ALL", "C")
             .stdout(Stdio::null())
@@ -75,7 +81,7 @@ impl Real {
             .unwrap();
         let real = Real { address, child };
         for _ in 0..200 {
-            if TcpStream::connect(address).is_ok() {
+            if TcpStream::connect(address).is_ok() && real.client().ask(&[b"PING"]) == Reply::One(b"+PONG".to_vec()) {
                 return Some(real);
             }
             std::thread::sleep(Duration::from_millis(20));

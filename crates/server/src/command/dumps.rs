@@ -1,0 +1,112 @@
+//! Values in Redis's own format, for moving a key from one server to another.
+
+use super::arguments::{Rest, integer, is};
+use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
+use crate::keyspace::Kind;
+use crate::persist::{LoadError, Pieces, SaveError, dump as dump_value, load};
+use crate::rdb::{Input, open_value, read_value};
+
+const fn dumps(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Generic, name, arity, run).keys(1, 1, 1).since("2.6.0")
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    dumps("dump", 2, dump).flags(READ).says("What a key holds, in Redis's format", "O(n), n being the number of elements"),
+    dumps("restore", -4, restore)
+        .flags(WRITE | DENYOOM | DANGEROUS)
+        .says("Make a key of what DUMP gave", "O(n), n being the number of elements"),
+];
+
+const BAD_FORMAT: Failure = Failure::fixed("ERR Bad data format");
+
+impl From<SaveError> for Failure {
+    fn from(error: SaveError) -> Self {
+        match error {
+            SaveError::Keyspace(error) => Failure::Keyspace(error),
+            SaveError::Output(error) => Failure::new(format!("ERR {error}")),
+        }
+    }
+}
+
+fn dump(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (db, key) = (context.db(), arguments[1]);
+    let Some(head) = context.keyspace.find(db, key)? else {
+        context.reply.null();
+        return Ok(());
+    };
+    let text = if head.kind == Kind::String { context.keyspace.string(db, key)?.unwrap_or_default().to_vec() } else { Vec::new() };
+    let payload = dump_value(context.keyspace, &head, &text)?;
+    context.reply.bulk(&payload);
+    Ok(())
+}
+
+/// What `RESTORE` may be told.
+#[derive(Default)]
+struct Options {
+    replaces: bool,
+    /// The time to live is a time of day.
+    is_absolute: bool,
+}
+
+impl Options {
+    /// `IDLETIME` and `FREQ` say which keys to drop first when memory is short. Here keys are never dropped for that, so they are checked
+    /// and that is all.
+    fn parse(words: &[&[u8]]) -> Result<Options, Failure> {
+        let mut options = Options::default();
+        let (mut idles, mut counts) = (false, false);
+        let mut rest = Rest::new(words);
+        while let Some(word) = rest.next() {
+            match () {
+                () if is(word, "replace") => options.replaces = true,
+                () if is(word, "absttl") => options.is_absolute = true,
+                () if is(word, "idletime") && rest.len() > 0 && !counts => {
+                    idles = true;
+                    if rest.integer()? < 0 {
+                        return Err(Failure::fixed("ERR Invalid IDLETIME value, must be >= 0"));
+                    }
+                }
+                () if is(word, "freq") && rest.len() > 0 && !idles => {
+                    counts = true;
+                    if !(0..=255).contains(&rest.integer()?) {
+                        return Err(Failure::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+                    }
+                }
+                () => return Err(SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (db, key) = (context.db(), arguments[1]);
+    let options = Options::parse(&arguments[4..])?;
+    if !options.replaces && context.keyspace.exists(db, key)? {
+        return Err(Failure::fixed("BUSYKEY Target key name already exists."));
+    }
+    let ttl = u64::try_from(integer(arguments[2])?).map_err(|_| Failure::fixed("ERR Invalid TTL value, must be >= 0"))?;
+    let payload = open_value(arguments[3]).ok_or(Failure::fixed("ERR DUMP payload version or checksum are wrong"))?;
+    let deadline = match ttl {
+        0 => None,
+        ttl if options.is_absolute => Some(ttl),
+        ttl => Some(ttl.saturating_add(context.keyspace.now())),
+    };
+    let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
+        let mut input = Input::new(payload);
+        let kind = input.byte()?;
+        read_value(&mut input, kind, visit)
+    });
+    match loaded {
+        Ok(true) => {}
+        Err(LoadError::Keyspace(error)) => return Err(error.into()),
+        Err(error @ LoadError::Unsupported(_)) => return Err(Failure::new(format!("ERR {error}"))),
+        Ok(false) | Err(LoadError::Format(_) | LoadError::Twice) => return Err(BAD_FORMAT),
+    }
+    if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
+        context.keyspace.remove(db, key)?;
+    }
+    context.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Saving everything in a file of Redis's format. The data need none of it: they are durable without. It is for backups and for other
+//! servers.
+
+use super::arguments::is;
+use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
+use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX};
+use crate::persist::{Contents, save_file};
+use sinterdb::db::{Durability, WriteOptions};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+const fn saving(name: &'static str, arity: i32, run: Run) -> Command {
+    Command::new(Group::Server, name, arity, run).flags(ADMIN | NOSCRIPT)
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    saving("bgrewriteaof", 1, bgrewriteaof).says("Nothing: the log needs no rewriting", "O(1)"),
+    saving("bgsave", -1, bgsave).says("Save all keys in a file, while others go on", "O(1)"),
+    saving("lastsave", 1, lastsave).flags(LOADING | STALE | FAST).says("When all keys were saved last", "O(1)"),
+    saving("save", 1, save)
+        .flags(ADMIN | NOSCRIPT | NO_MULTI)
+        .says("Save all keys in a file, while others wait", "O(n), n being the number of elements of all keys"),
+];
+
+const IN_PROGRESS: Failure = Failure::fixed("ERR Background save already in progress");
+
+/// What is known of saving.
+#[derive(Debug, Default)]
+pub struct Saving {
+    /// `BGSAVE` was asked for in this turn; it begins when the turn's writes are in the engine.
+    pub is_wanted: bool,
+    /// When the one began that is going on, unix milliseconds.
+    pub since: Option<u64>,
+    /// When the last one ended well, unix seconds; 0: none has since the start.
+    pub last: u64,
+    /// How many have ended well since the start.
+    pub count: u64,
+    /// Seconds that the last one in the background took.
+    pub seconds: Option<u64>,
+    /// Why the last one in the background failed, if it did.
+    pub failed: Option<String>,
+}
+
+impl Saving {
+    /// One has ended well.
+    fn note(&mut self, now: u64) {
+        self.last = now / 1000;
+        self.count += 1;
+    }
+
+    /// The one in the background has ended.
+    pub fn ended(&mut self, result: Result<(), String>, now: u64) {
+        self.seconds = self.since.take().map(|since| now.saturating_sub(since) / 1000);
+        if result.is_ok() {
+            self.note(now);
+        }
+        self.failed = result.err();
+    }
+}
+
+impl Configuration {
+    /// Where files are saved: directory and name.
+    pub fn dump_file(&self) -> (PathBuf, String) {
+        (PathBuf::from(&self.directory), self.dump_name.clone())
+    }
+}
+
+fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if context.server.saving.since.is_some() || context.server.saving.is_wanted {
+        return Err(IN_PROGRESS);
+    }
+    // What the turn has done so far is to be in the file, and what is in the file must not be lost here.
+    context.keyspace.commit(&WriteOptions { durability: Durability::Sync })?;
+    let (directory, name) = context.server.configuration.dump_file();
+    save_file(&context.keyspace.image(), &directory, &name, Contents::default(), &AtomicBool::new(false))?;
+    context.server.saving.note(context.keyspace.now());
+    context.reply.ok();
+    Ok(())
+}
+
+fn bgsave(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    // There is nothing else in the background that it could have to wait for, so `SCHEDULE` begins it, too.
+    match arguments {
+        [_] => {}
+        [_, word] if is(word, "schedule") => {}
+        _ => return Err(SYNTAX),
+    }
+    let saving = &mut context.server.saving;
+    if saving.since.is_some() || saving.is_wanted {
+        return Err(IN_PROGRESS);
+    }
+    saving.is_wanted = true;
+    context.reply.simple("Background saving started");
+    Ok(())
+}
+
+fn lastsave(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let seconds = last(context);
+    context.reply.integer(i64::try_from(seconds).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+/// Unix seconds; as in Redis, the start counts as a save.
+fn last(context: &Context) -> u64 {
+    context.server.saving.last.max(context.server.started / 1000)
+}
+
+fn bgrewriteaof(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.reply.simple("Nothing to rewrite: the log is cut as data are flushed");
+    Ok(())
+}
+
+/// The lines of `INFO` that are about saving.
+pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
+    let saving = &context.server.saving;
+    let now = context.keyspace.now();
+    let seconds = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
+    write!(out, "rdb_bgsave_in_progress:{}\r\n", u8::from(saving.since.is_some() || saving.is_wanted))?;
+    write!(out, "rdb_last_save_time:{}\r\n", last(context))?;
+    write!(out, "rdb_last_bgsave_status:{}\r\n", if saving.failed.is_none() { "ok" } else { "err" })?;
+    if let Some(why) = &saving.failed {
+        let line: String = why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        write!(out, "rdb_last_bgsave_error:{line}\r\n")?;
+    }
+    write!(out, "rdb_last_bgsave_time_sec:{}\r\n", seconds(saving.seconds))?;
+    let current = saving.since.map(|since| now.saturating_sub(since) / 1000);
+    write!(out, "rdb_current_bgsave_time_sec:{}\r\n", seconds(current))?;
+    write!(out, "rdb_saves:{}\r\n", saving.count)
+}

@@ -1,0 +1,85 @@
+//! Whole values and whole keyspaces: putting them in, and reading them at a moment.
+//!
+//! An [`Image`] is a keyspace over a snapshot of the engine: nothing is written in it, and it may be read in any thread while the keyspace that
+//! it was taken from goes on. It has to go before that one is closed.
+
+use super::entry::{Head, Kind};
+use super::error::Result;
+use super::layout::{self, Room};
+use super::turn::Direction;
+use super::{Cleaner, Edit, Keyspace};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a walk over keys calls for each of them: name, head, and the value of a string.
+type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
+
+/// What a keyspace holds at a moment.
+#[derive(Debug)]
+pub struct Image {
+    keyspace: Keyspace,
+}
+
+impl Image {
+    /// For reading.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+}
+
+impl Keyspace {
+    /// What has been committed, as it is now.
+    pub fn image(&self) -> Image {
+        let mut keyspace = Keyspace::new(self.turn.at(self.db().snapshot()), Arc::new(Cleaner::default()), self.random);
+        keyspace.seed = self.seed;
+        keyspace.now = self.now;
+        keyspace.counters = self.committed.clone();
+        keyspace.committed = self.committed.clone();
+        Image { keyspace }
+    }
+
+    /// Shows `visit` all keys of a database that have not ended, in no order, until it breaks.
+    pub fn walk_keys(&self, db: usize, visit: &mut VisitKey) -> Result<()> {
+        let mut damage = Ok(());
+        self.turn.walk(Room::Keys, &layout::entries(db, 0), Direction::Forward, &mut |place, entry| {
+            let Some((_, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
+            match Head::decode(entry) {
+                Ok((head, _)) if self.has_ended(&head) => ControlFlow::Continue(()),
+                Ok((head, string_at)) => visit(key, &head, entry.get(string_at..).unwrap_or_default()),
+                Err(error) => {
+                    damage = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        damage
+    }
+
+    /// While this is on, keys stay whatever their deadline says: what was written when they were alive is being done again.
+    pub fn keep_ended(&mut self, keeps: bool) {
+        self.keeps_ended = keeps;
+    }
+
+    /// A key with this deadline would be gone at once.
+    pub fn is_over(&self, deadline: u64) -> bool {
+        deadline <= self.now && !self.keeps_ended
+    }
+
+    /// Begins a new collection, which takes the place of what the key holds when the edit is finished.
+    pub fn replace<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind, deadline: Option<u64>) -> Result<Edit<'k>> {
+        let old = self.find(db, key)?;
+        let head = Head { deadline, ..Head::collection(kind, self.new_id()) };
+        Ok(Edit { db, key, old, head })
+    }
+
+    /// Writes what has become of a collection so far: it can be committed, and the edit goes on.
+    pub fn keep(&mut self, edit: &mut Edit) {
+        self.finish(edit);
+        edit.old = Some(edit.head);
+    }
+
+    /// Takes back all of this turn that was done to a collection that [`Keyspace::replace`] has begun: the key holds what it held.
+    pub fn abandon(&mut self, edit: &Edit) {
+        self.turn.forget(Room::Elements, &layout::elements(edit.head.id));
+    }
+}

@@ -1,0 +1,7 @@
+//! Between keys and bytes: what a value in Redis's format becomes here, and how keys are written in it.
+
+mod load;
+mod save;
+
+pub use load::{Error as LoadError, Pieces, Visit, check, load};
+pub use save::{Contents, Error as SaveError, dump, save_file, sync_directory};

@@ -1,0 +1,210 @@
+//! From keys to Redis's format: single values, and files.
+
+use crate::keyspace::{self, DATABASES, Head, Image, Keyspace, Kind};
+use crate::rdb::{Output, STRING_MAX, Version, kind};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are written to a file at once.
+const BUFFER: usize = 256 << 10;
+
+/// Why something could not be saved.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Where it was to be written.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+    /// Where it is kept.
+    #[error(transparent)]
+    Keyspace(#[from] keyspace::Error),
+}
+
+/// What a file is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Contents {
+    /// The version of the format.
+    pub version: Version,
+    /// It is the start of a log of commands.
+    pub is_base: bool,
+}
+
+/// Carries an error out of a walk, and counts its steps.
+#[derive(Default)]
+struct Steps {
+    count: u64,
+    failed: Option<io::Error>,
+}
+
+impl Steps {
+    fn step(&mut self, result: io::Result<()>) -> ControlFlow<()> {
+        match result {
+            Ok(()) => {
+                self.count += 1;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// The walk has ended; so many steps had been promised.
+    fn end(self, promised: u64) -> Result<(), Error> {
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None if self.count != promised => Err(keyspace::Error::Damaged("its elements are not as many as its count says").into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The type under which a value is written.
+fn kind_of(head: &Head) -> u8 {
+    match head.kind {
+        Kind::String => kind::STRING,
+        Kind::List => kind::LIST,
+        Kind::Set => kind::SET,
+        Kind::SortedSet => kind::SORTED_SET,
+        Kind::Hash => kind::HASH,
+    }
+}
+
+/// Writes what a key holds, as its elements come; `text` is the value of a string.
+fn write_value<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<(), Error> {
+    if head.kind == Kind::String {
+        return Ok(out.string(text)?);
+    }
+    out.length(head.count)?;
+    let mut steps = Steps::default();
+    match head.kind {
+        Kind::String => {}
+        Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
+        Kind::Set => keyspace.walk_members(head, &mut |member, _| steps.step(out.string(member)))?,
+        Kind::Hash => keyspace.walk_members(head, &mut |field, value| {
+            let written = out.string(field).and_then(|()| out.string(value));
+            steps.step(written)
+        })?,
+        Kind::SortedSet => keyspace.walk_scored_or_set(head, &mut |member, score| {
+            let written = out.string(member).and_then(|()| out.score(score));
+            steps.step(written)
+        })?,
+    }
+    steps.end(head.count)
+}
+
+/// Memory that takes no more than a string may have.
+#[derive(Default)]
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if (self.0.len() as u64).saturating_add(bytes.len() as u64) > STRING_MAX {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the value would take more than 512 MiB"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a key holds as `DUMP` gives it; `text` is the value of a string.
+///
+/// # Errors
+/// It would be longer than a string may be; those of the keyspace.
+pub fn dump(keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut out = Output::new(Bounded::default());
+    out.kind(kind_of(head))?;
+    write_value(&mut out, keyspace, head, text)?;
+    Ok(out.end_of_value(Version::default())?.0)
+}
+
+/// Writes all keys that have not ended; says how many they are.
+fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
+    let keyspace = image.keyspace();
+    out.head(contents.version)?;
+    out.aux("sinterdb-ver", env!("CARGO_PKG_VERSION"))?;
+    out.aux("redis-bits", "64")?;
+    out.aux("ctime", &(keyspace.now() / 1000).to_string())?;
+    if contents.is_base {
+        out.aux("aof-base", "1")?;
+    }
+    let mut keys = 0;
+    for db in (0..DATABASES).filter(|db| keyspace.size(*db) > 0) {
+        out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
+        let mut failed = None;
+        keyspace.walk_keys(db, &mut |key, head, text| {
+            let written = out.key(kind_of(head), key, head.deadline).map_err(Error::from);
+            match written.and_then(|()| write_value(out, keyspace, head, text)) {
+                Ok(()) => keys += 1,
+                Err(error) => failed = Some(error),
+            }
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    Ok(keys)
+}
+
+/// A file that is given up when it is told to.
+struct Interruptible<'a> {
+    file: &'a File,
+    stops: &'a AtomicBool,
+}
+
+impl Write for Interruptible<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stops.load(Ordering::Acquire) {
+            return Err(io::Error::other("it was told to stop"));
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Makes the names in a directory durable.
+///
+/// # Errors
+/// Those of the medium.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Writes a file with all that an image has, under another name first: under its own there is always a whole one, or none. Ends early when
+/// `stops` is set. Says how many keys were written.
+///
+/// # Errors
+/// Those of the medium and of the keyspace; nothing is left behind then.
+pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
+    let temporary = directory.join(format!("temp-{name}"));
+    let result = write_file(image, &temporary, contents, stops).and_then(|keys| {
+        fs::rename(&temporary, directory.join(name))?;
+        sync_directory(directory)?;
+        Ok(keys)
+    });
+    if result.is_err() {
+        // It may not even be there.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+fn write_file(image: &Image, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
+    let file = File::create(path)?;
+    let mut out = Output::new(BufWriter::with_capacity(BUFFER, Interruptible { file: &file, stops }));
+    let keys = write_all(&mut out, image, contents)?;
+    out.end()?.flush()?;
+    file.sync_all()?;
+    Ok(keys)
+}

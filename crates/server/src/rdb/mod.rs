@@ -1,0 +1,129 @@
+//! The format in which Redis keeps its data in a file (RDB) and hands out single values (`DUMP`), as bytes; no key is kept here.
+//!
+//! Reading order: `input` (lengths and strings), `packed` (small collections in one string), `value` and `streams` (what a key holds),
+//! [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
+//!
+//! What is read is hostile. A length that is only claimed takes no memory: strings grow as their bytes come in, collections come element by
+//! element, and nothing recurses. Every failure is an [`Error`] that says where in the file it is.
+//!
+//! Versions 1 to 12 are read, so what every Redis up to 7.4 writes; what of it has no counterpart here is refused by name. What is written
+//! are the encodings that every Redis since 5.0 reads.
+
+mod crc;
+mod input;
+mod lzf;
+mod output;
+mod packed;
+mod reader;
+mod stream_output;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use crc::crc64;
+pub use input::Input;
+pub use output::{Output, Version, open_value};
+pub use reader::{Key, Reader, Record};
+pub use stream_output::{Node, Nodes, StreamState, stream_kind};
+pub use streams::{StreamElement, StreamField, StreamId};
+pub use value::{Element, read_value};
+
+use std::io;
+
+/// The newest version that is read.
+pub const NEWEST: u32 = 12;
+/// Longest string, bytes.
+pub const STRING_MAX: u64 = 512 << 20;
+
+/// Types of values: the byte that stands before a key.
+pub mod kind {
+    #![expect(missing_docs, reason = "the names say it")]
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const SORTED_SET_TEXT: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET: u8 = 5;
+    pub const MODULE: u8 = 6;
+    pub const MODULE_2: u8 = 7;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_QUICKLIST: u8 = 14;
+    pub const STREAM: u8 = 15;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
+    pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM_2: u8 = 19;
+    pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
+}
+
+/// Bytes that stand where a type could, for what is no key.
+pub(crate) mod opcode {
+    pub const SLOT: u8 = 244;
+    pub const FUNCTION: u8 = 245;
+    pub const FUNCTION_EARLY: u8 = 246;
+    pub const MODULE_AUX: u8 = 247;
+    pub const IDLE: u8 = 248;
+    pub const FREQUENCY: u8 = 249;
+    pub const AUX: u8 = 250;
+    pub const SIZES: u8 = 251;
+    pub const DEADLINE_MS: u8 = 252;
+    pub const DEADLINE: u8 = 253;
+    pub const DATABASE: u8 = 254;
+    pub const END: u8 = 255;
+}
+
+/// The result of reading.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something could not be read. `at` counts bytes from the start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It ends before it is complete.
+    #[error("at byte {at}: it ends in the middle of {what}")]
+    Ends {
+        /// Where it ends.
+        at: u64,
+        /// What is incomplete.
+        what: &'static str,
+    },
+    /// Bytes that no Redis writes.
+    #[error("at byte {at}: {what}")]
+    Damaged {
+        /// Up to where it was read.
+        at: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The bytes are not those that were written.
+    #[error("at byte {at}: the checksum is {stored:016x}, and that of the bytes is {computed:016x}")]
+    Checksum {
+        /// Where the checksum stands.
+        at: u64,
+        /// What stands there.
+        stored: u64,
+        /// What should stand there.
+        computed: u64,
+    },
+    /// Something that Redis may write and this version does not know.
+    #[error("at byte {at}: {what}: not supported")]
+    Unsupported {
+        /// Up to where it was read.
+        at: u64,
+        /// What it is.
+        what: String,
+    },
+    /// The medium.
+    #[error("at byte {at}: {error}")]
+    Read {
+        /// Up to where it was read.
+        at: u64,
+        /// What it said.
+        error: io::Error,
+    },
+}

@@ -1,0 +1,143 @@
+//! Writing: the encodings that every Redis since 5.0 reads.
+
+use super::{crc64, opcode};
+use crate::number::parse_integer;
+use std::io::{self, Write};
+
+/// The version that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// What every Redis since 5.0 reads.
+    #[default]
+    Nine,
+    /// That of Redis 7.2.
+    Eleven,
+}
+
+impl Version {
+    /// As a number.
+    pub fn number(self) -> u16 {
+        match self {
+            Version::Nine => 9,
+            Version::Eleven => 11,
+        }
+    }
+}
+
+/// Where is written to. Give it a buffered target: it writes single bytes.
+#[derive(Debug)]
+pub struct Output<W> {
+    to: W,
+    crc: u64,
+}
+
+impl<W: Write> Output<W> {
+    /// Writes behind what is in `to`.
+    pub fn new(to: W) -> Self {
+        Output { to, crc: 0 }
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.crc = crc64(self.crc, bytes);
+        self.to.write_all(bytes)
+    }
+
+    /// The head of a file.
+    pub fn head(&mut self, version: Version) -> io::Result<()> {
+        self.bytes(format!("REDIS{:04}", version.number()).as_bytes())
+    }
+
+    /// Something that the file says of itself.
+    pub fn aux(&mut self, name: &str, value: &str) -> io::Result<()> {
+        self.bytes(&[opcode::AUX])?;
+        self.string(name.as_bytes())?;
+        self.string(value.as_bytes())
+    }
+
+    /// The keys that follow belong to a database of about so many keys and deadlines.
+    pub fn database(&mut self, db: u64, keys: u64, deadlines: u64) -> io::Result<()> {
+        self.bytes(&[opcode::DATABASE])?;
+        self.length(db)?;
+        self.bytes(&[opcode::SIZES])?;
+        self.length(keys)?;
+        self.length(deadlines)
+    }
+
+    /// A key, before its value: when it ends (unix milliseconds), its type and its name.
+    pub fn key(&mut self, kind: u8, name: &[u8], deadline: Option<u64>) -> io::Result<()> {
+        if let Some(deadline) = deadline {
+            self.bytes(&[opcode::DEADLINE_MS])?;
+            // The format has a signed number here.
+            self.bytes(&deadline.min(i64::MAX.unsigned_abs()).to_le_bytes())?;
+        }
+        self.kind(kind)?;
+        self.string(name)
+    }
+
+    /// The type of the value that follows.
+    pub fn kind(&mut self, kind: u8) -> io::Result<()> {
+        self.bytes(&[kind])
+    }
+
+    /// A number of things.
+    pub fn length(&mut self, length: u64) -> io::Result<()> {
+        match (u16::try_from(length), u32::try_from(length)) {
+            // Both are below 64: a byte.
+            (Ok(short), _) if short < 1 << 6 => self.bytes(&[short as u8]),
+            (Ok(short), _) if short < 1 << 14 => self.bytes(&(short | 1 << 14).to_be_bytes()),
+            (_, Ok(middle)) => {
+                self.bytes(&[0x80])?;
+                self.bytes(&middle.to_be_bytes())
+            }
+            _ => {
+                self.bytes(&[0x81])?;
+                self.bytes(&length.to_be_bytes())
+            }
+        }
+    }
+
+    /// A string; one of digits takes the room of its number.
+    pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
+        let number = if text.len() <= 11 { parse_integer(text).and_then(|number| i32::try_from(number).ok()) } else { None };
+        let Some(number) = number else {
+            self.length(text.len() as u64)?;
+            return self.bytes(text);
+        };
+        if let Ok(number) = i8::try_from(number) {
+            self.bytes(&[0xc0, number.cast_unsigned()])
+        } else if let Ok(number) = i16::try_from(number) {
+            self.bytes(&[0xc1])?;
+            self.bytes(&number.to_le_bytes())
+        } else {
+            self.bytes(&[0xc2])?;
+            self.bytes(&number.to_le_bytes())
+        }
+    }
+
+    /// A score.
+    pub fn score(&mut self, score: f64) -> io::Result<()> {
+        self.bytes(&score.to_le_bytes())
+    }
+
+    /// The end of a file; gives the target back, which may still have to be flushed.
+    pub fn end(mut self) -> io::Result<W> {
+        self.bytes(&[opcode::END])?;
+        self.to.write_all(&self.crc.to_le_bytes())?;
+        Ok(self.to)
+    }
+
+    /// The end of a single value, as `DUMP` gives it.
+    pub fn end_of_value(mut self, version: Version) -> io::Result<W> {
+        self.bytes(&version.number().to_le_bytes())?;
+        self.to.write_all(&self.crc.to_le_bytes())?;
+        Ok(self.to)
+    }
+}
+
+/// The value inside what [`Output::end_of_value`] has ended; `None`: it is none, or of a version that is not known, or damaged.
+pub fn open_value(payload: &[u8]) -> Option<&[u8]> {
+    let (checked, crc) = payload.split_last_chunk::<8>()?;
+    let (value, version) = checked.split_last_chunk::<2>()?;
+    let is_known = u32::from(u16::from_le_bytes(*version)) <= super::NEWEST;
+    (is_known && u64::from_le_bytes(*crc) == crc64(0, checked)).then_some(value)
+}

@@ -1,0 +1,210 @@
+//! A whole file, record by record.
+
+use super::input::Input;
+use super::value::{Element, module_name, read_value};
+use super::{Error, NEWEST, Result, opcode};
+use std::io::Read;
+
+/// From here on, bytes are no types of values: what follows cannot be understood. Types below that are not read are said by name.
+const FIRST_NO_TYPE: u8 = 26;
+
+/// From this version on there is a checksum at the end.
+const CHECKSUM_SINCE: u32 = 5;
+
+/// A key; its value comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Key {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// When it ends, unix milliseconds.
+    pub deadline: Option<u64>,
+    /// Seconds for which it had not been used.
+    pub idle: Option<u64>,
+    /// How often it was used, on a logarithmic scale.
+    pub frequency: Option<u8>,
+    /// The type of its value: one of [`super::kind`].
+    pub kind: u8,
+}
+
+/// What a file has, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// What the writer says of itself.
+    Aux {
+        /// What is said.
+        name: Vec<u8>,
+        /// How it is.
+        value: Vec<u8>,
+    },
+    /// The keys that follow belong to this database.
+    Database(u64),
+    /// How many keys it has, and how many of them have a deadline. A hint, not a fact.
+    Sizes(u64, u64),
+    /// A library of functions, which was skipped.
+    Function,
+    /// Data of a module that belong to no key, which were skipped.
+    Module(String),
+    /// A key. [`Reader::value`] reads what it holds; without that, it is skipped.
+    Key(Key),
+    /// The end; the checksum was right.
+    End,
+}
+
+/// Reads a file.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: Input<R>,
+    version: u32,
+    /// The type of a value that was not read yet.
+    pending: Option<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the head of a file.
+    ///
+    /// # Errors
+    /// It is no such file, or one of a version that is not known.
+    pub fn new(from: R) -> Result<Self> {
+        let mut input = Input::new(from);
+        let head: [u8; 9] = input.array("the head of the file")?;
+        let digits = head.strip_prefix(b"REDIS").and_then(|digits| std::str::from_utf8(digits).ok());
+        let version = digits.and_then(|digits| digits.parse().ok());
+        match version {
+            None => Err(input.damaged("this is no RDB file")),
+            Some(version @ 1..=NEWEST) => Ok(Reader { input, version, pending: None }),
+            Some(version) => Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} are known)"))),
+        }
+    }
+
+    /// The version in the head.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Bytes that were read.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
+    /// The source, behind what was read.
+    pub fn into_inner(self) -> R {
+        self.input.into_inner()
+    }
+
+    /// Reads the value of the key that came last.
+    ///
+    /// # Errors
+    /// Those of the file, and those of `visit`.
+    pub fn value<E: From<Error>>(
+        &mut self,
+        visit: &mut dyn FnMut(Element<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        match self.pending.take() {
+            Some(of) => read_value(&mut self.input, of, visit),
+            None => Ok(()),
+        }
+    }
+
+    /// The next record.
+    ///
+    /// # Errors
+    /// Those of the file. Nothing can be read behind one.
+    pub fn record(&mut self) -> Result<Record> {
+        self.value::<Error>(&mut |_| Ok(()))?;
+        let mut key = Key::default();
+        loop {
+            let byte = self.input.byte()?;
+            match byte {
+                opcode::DEADLINE => {
+                    let seconds = i32::from_le_bytes(self.input.array("a deadline")?);
+                    key.deadline = Some(u64::try_from(i64::from(seconds) * 1000).unwrap_or(0));
+                }
+                opcode::DEADLINE_MS => key.deadline = deadline(i64::from_le_bytes(self.input.array("a deadline")?)),
+                opcode::IDLE => key.idle = Some(self.input.length()?),
+                opcode::FREQUENCY => key.frequency = Some(self.input.byte()?),
+                opcode::AUX => {
+                    let (mut name, mut value) = (Vec::new(), Vec::new());
+                    self.input.string(&mut name)?;
+                    self.input.string(&mut value)?;
+                    return Ok(Record::Aux { name, value });
+                }
+                opcode::DATABASE => return Ok(Record::Database(self.input.length()?)),
+                opcode::SIZES => return Ok(Record::Sizes(self.input.length()?, self.input.length()?)),
+                opcode::SLOT => {
+                    // Number, keys, deadlines: a hint.
+                    for _ in 0..3 {
+                        self.input.length()?;
+                    }
+                }
+                opcode::FUNCTION => {
+                    self.input.skip_string()?;
+                    return Ok(Record::Function);
+                }
+                opcode::FUNCTION_EARLY => return self.early_function(),
+                opcode::MODULE_AUX => return self.module(),
+                opcode::END => return self.end(),
+                byte @ FIRST_NO_TYPE..opcode::SLOT => return Err(self.input.unsupported(format!("a record of type {byte}"))),
+                of => {
+                    self.input.string(&mut key.name)?;
+                    key.kind = of;
+                    self.pending = Some(of);
+                    return Ok(Record::Key(key));
+                }
+            }
+        }
+    }
+
+    /// A function as two pre-releases of Redis 7.0 wrote it.
+    fn early_function(&mut self) -> Result<Record> {
+        self.input.skip_string()?;
+        self.input.skip_string()?;
+        if self.input.length()? != 0 {
+            self.input.skip_string()?;
+        }
+        self.input.skip_string()?;
+        Ok(Record::Function)
+    }
+
+    /// Values that say what they are, up to an end mark.
+    fn module(&mut self) -> Result<Record> {
+        let name = module_name(self.input.length()?);
+        // When it was written, as a number like those that follow.
+        for _ in 0..2 {
+            self.input.length()?;
+        }
+        loop {
+            match self.input.length()? {
+                0 => return Ok(Record::Module(name)),
+                1 | 2 => {
+                    self.input.length()?;
+                }
+                3 => {
+                    self.input.array::<4>("a module's number")?;
+                }
+                4 => {
+                    self.input.array::<8>("a module's number")?;
+                }
+                5 => self.input.skip_string()?,
+                _ => return Err(self.input.damaged("a module's value of no known form")),
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<Record> {
+        if self.version < CHECKSUM_SINCE {
+            return Ok(Record::End);
+        }
+        let (at, computed) = (self.input.position(), self.input.crc());
+        let stored = u64::from_le_bytes(self.input.array("the checksum")?);
+        // Zero: the writer was told to make none.
+        if stored != 0 && stored != computed {
+            return Err(Error::Checksum { at, stored, computed });
+        }
+        Ok(Record::End)
+    }
+}
+
+/// A deadline in milliseconds; -1 is none, and one before 1970 is over.
+fn deadline(ms: i64) -> Option<u64> {
+    if ms == -1 { None } else { Some(u64::try_from(ms).unwrap_or(0)) }
+}

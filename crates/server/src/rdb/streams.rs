@@ -1,0 +1,238 @@
+//! Streams as they are read: one event after the other, in the order in which a stream can be put together from them.
+//!
+//! First all entries, then one [`StreamElement::State`], then group by group: the group, its entries that wait for an acknowledgement, and
+//! its consumers, each followed by which of these entries it has.
+
+use super::input::Input;
+use super::packed::{Damage, Entry, Listpack};
+use super::{Error, Result, kind};
+use std::borrow::Cow;
+use std::io::Read;
+
+/// Milliseconds and a number among entries of the same millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StreamId {
+    /// Unix milliseconds, as a rule.
+    pub ms: u64,
+    /// Which of them.
+    pub seq: u64,
+}
+
+/// A field of an entry and its value.
+pub type StreamField<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
+/// A part of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamElement<'a> {
+    /// An entry; ids ascend.
+    Entry {
+        /// Its id.
+        id: StreamId,
+        /// Its fields and values.
+        fields: &'a [StreamField<'a>],
+    },
+    /// What is known of the stream as a whole; all entries came before.
+    State {
+        /// Entries.
+        length: u64,
+        /// The largest id that was ever given.
+        last: StreamId,
+        /// The largest id that was removed; 0-0 if unknown.
+        max_deleted: StreamId,
+        /// Entries that were ever added; `None` in files of Redis 6 and older, which do not know.
+        added: Option<u64>,
+    },
+    /// A consumer group.
+    Group {
+        /// Its name.
+        name: &'a [u8],
+        /// The last id that it was given.
+        last: StreamId,
+        /// Entries that it was given; `None` if unknown.
+        read: Option<u64>,
+    },
+    /// An entry that the group before was given and has not acknowledged.
+    Pending {
+        /// The entry.
+        id: StreamId,
+        /// When it was given last, unix milliseconds.
+        delivered: u64,
+        /// How often it was given.
+        deliveries: u64,
+    },
+    /// A consumer of the group before.
+    Consumer {
+        /// Its name.
+        name: &'a [u8],
+        /// When it last asked for something, unix milliseconds.
+        seen: u64,
+        /// When it last was given something; `None` if unknown or never.
+        active: Option<u64>,
+    },
+    /// The consumer before has this one of the group's pending entries.
+    Owned {
+        /// The entry.
+        id: StreamId,
+    },
+}
+
+/// Calls for each part of a stream.
+type Visit<'v, E> = dyn FnMut(StreamElement<'_>) -> std::result::Result<(), E> + 'v;
+
+/// Flags of an entry inside a node.
+const DELETED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+
+/// Reads a stream of one of the three versions.
+pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
+    let mut text = Vec::new();
+    let mut last_seen = None;
+    for _ in 0..input.length()? {
+        input.string(&mut text)?;
+        let base = raw_id(&text).ok_or_else(|| input.damaged("the id of a stream's node"))?;
+        input.string(&mut text)?;
+        node(&text, base, &mut |id, fields| {
+            if last_seen.replace(id).is_some_and(|last| last >= id) {
+                return Err(Stopped::Damage("ids of a stream that do not ascend"));
+            }
+            visit(StreamElement::Entry { id, fields }).map_err(Stopped::Visit)
+        })
+        .map_err(|stopped| match stopped {
+            Stopped::Damage(what) => input.damaged(what).into(),
+            Stopped::Visit(error) => error,
+        })?;
+    }
+    let length = input.length()?;
+    let last = id(input)?;
+    let (mut max_deleted, mut added) = (StreamId::default(), None);
+    if version != kind::STREAM {
+        // The first id follows from the entries.
+        id(input)?;
+        max_deleted = id(input)?;
+        added = Some(input.length()?);
+    }
+    visit(StreamElement::State { length, last, max_deleted, added })?;
+    for _ in 0..input.length()? {
+        group(input, version, &mut text, visit)?;
+    }
+    Ok(())
+}
+
+fn group<R: Read, E: From<Error>>(
+    input: &mut Input<R>,
+    version: u8,
+    text: &mut Vec<u8>,
+    visit: &mut Visit<E>,
+) -> std::result::Result<(), E> {
+    input.string(text)?;
+    let last = id(input)?;
+    // -1 where it is not known.
+    let read = if version == kind::STREAM { None } else { Some(input.length()?).filter(|read| i64::try_from(*read).is_ok()) };
+    visit(StreamElement::Group { name: text, last, read })?;
+    for _ in 0..input.length()? {
+        let id = pending_id(input)?;
+        let delivered = time(input)?.unwrap_or(0);
+        let deliveries = input.length()?;
+        visit(StreamElement::Pending { id, delivered, deliveries })?;
+    }
+    for _ in 0..input.length()? {
+        input.string(text)?;
+        let seen = time(input)?.unwrap_or(0);
+        let active = if version == kind::STREAM_3 { time(input)? } else { None };
+        visit(StreamElement::Consumer { name: text, seen, active })?;
+        for _ in 0..input.length()? {
+            visit(StreamElement::Owned { id: pending_id(input)? })?;
+        }
+    }
+    Ok(())
+}
+
+fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
+    Ok(StreamId { ms: input.length()?, seq: input.length()? })
+}
+
+/// Milliseconds, little-endian; negative ones say nothing.
+fn time<R: Read>(input: &mut Input<R>) -> Result<Option<u64>> {
+    Ok(u64::try_from(i64::from_le_bytes(input.array("a time")?)).ok())
+}
+
+fn pending_id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
+    let bytes: [u8; 16] = input.array("the id of a pending entry")?;
+    raw_id(&bytes).ok_or_else(|| input.damaged("the id of a pending entry"))
+}
+
+fn raw_id(bytes: &[u8]) -> Option<StreamId> {
+    let (ms, seq) = bytes.split_first_chunk::<8>()?;
+    Some(StreamId { ms: u64::from_be_bytes(*ms), seq: u64::from_be_bytes(seq.try_into().ok()?) })
+}
+
+/// Why a node was not read to its end.
+enum Stopped<E> {
+    Damage(Damage),
+    Visit(E),
+}
+
+impl<E> From<Damage> for Stopped<E> {
+    fn from(damage: Damage) -> Self {
+        Stopped::Damage(damage)
+    }
+}
+
+/// Calls for each entry of a node.
+type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
+
+/// A node is a listpack: `entries | deleted ones | fields | field .. | 0`, then per entry `flags | ms and seq less those of the node |
+/// [fields, field and value .. ] or [value ..] | how many of these`.
+fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<(), Stopped<E>> {
+    let mut pack = Listpack::new(bytes)?;
+    let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
+    let mut names = Vec::new();
+    for _ in 0..count(&mut pack)? {
+        names.push(next(&mut pack)?.text());
+    }
+    if next(&mut pack)? != Entry::Integer(0) {
+        return Err(Stopped::Damage(NODE));
+    }
+    let mut fields = Vec::new();
+    let mut found = 0u64;
+    while let Some(flags) = pack.next()? {
+        let flags = flags.integer().ok_or(NODE)?;
+        let id = StreamId { ms: base.ms.wrapping_add(delta(&mut pack)?), seq: base.seq.wrapping_add(delta(&mut pack)?) };
+        fields.clear();
+        let mut parts = 3;
+        if flags & SAME_FIELDS != 0 {
+            for name in &names {
+                fields.push((name.clone(), next(&mut pack)?.text()));
+            }
+            parts += fields.len();
+        } else {
+            for _ in 0..count(&mut pack)? {
+                fields.push((next(&mut pack)?.text(), next(&mut pack)?.text()));
+            }
+            parts += 1 + 2 * fields.len();
+        }
+        if count(&mut pack)? != parts as u64 {
+            return Err(Stopped::Damage(NODE));
+        }
+        if flags & DELETED == 0 {
+            found += 1;
+            visit(id, &fields)?;
+        }
+    }
+    if found == alive { Ok(()) } else { Err(Stopped::Damage(NODE)) }
+}
+
+const NODE: Damage = "a damaged node of a stream";
+
+fn next<'a>(pack: &mut Listpack<'a>) -> std::result::Result<Entry<'a>, Damage> {
+    pack.next()?.ok_or(NODE)
+}
+
+fn count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
+    let number = next(pack)?.integer().ok_or(NODE)?;
+    u64::try_from(number).map_err(|_| NODE)
+}
+
+fn delta(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
+    Ok(next(pack)?.integer().ok_or(NODE)?.cast_unsigned())
+}

@@ -1,0 +1,291 @@
+//! Every form of every type.
+
+use super::*;
+
+#[test]
+fn strings() {
+    let cases: [(&[u8], &str); 9] = [
+        (b"\x03abc", "abc"),
+        (b"\x40\x03abc", "abc"),
+        (b"\x80\0\0\0\x03abc", "abc"),
+        (b"\x81\0\0\0\0\0\0\0\x03abc", "abc"),
+        (b"\xc0\x80", "-128"),
+        (b"\xc1\x00\x80", "-32768"),
+        (b"\xc2\xff\xff\xff\x7f", "2147483647"),
+        (b"\xc3\x05\x0f\x00x\xe0\x05\x00", "xxxxxxxxxxxxxxx"),
+        (b"\0", ""),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(read(kind::STRING, bytes).unwrap(), [format!("text {expected}")]);
+    }
+}
+
+#[test]
+fn plain_collections() {
+    let two = b"\x02\x01a\xc0\x07";
+    assert_eq!(read(kind::LIST, two).unwrap(), ["item a", "item 7"]);
+    assert_eq!(read(kind::SET, two).unwrap(), ["member a", "member 7"]);
+    assert_eq!(read(kind::HASH, b"\x02\x01a\x01b\x01c\0").unwrap(), ["field a b", "field c "]);
+    let scores = [&b"\x02\x01a"[..], &1.5f64.to_le_bytes(), b"\x01b", &f64::INFINITY.to_le_bytes()].concat();
+    assert_eq!(read(kind::SORTED_SET, &scores).unwrap(), ["scored a 1.5", "scored b inf"]);
+    let texts = b"\x04\x01a\x031.5\x01b\xfe\x01c\xff\x01d\x06-2.5e1";
+    assert_eq!(read(kind::SORTED_SET_TEXT, texts).unwrap(), ["scored a 1.5", "scored b inf", "scored c -inf", "scored d -25"]);
+    for of in [kind::LIST, kind::SET, kind::HASH, kind::SORTED_SET, kind::SORTED_SET_TEXT, kind::LIST_QUICKLIST, kind::LIST_QUICKLIST_2] {
+        assert_eq!(read(of, b"\0").unwrap(), [""; 0], "type {of}");
+    }
+    for nan in [&b"\x01\x01a\xfd"[..], b"\x01\x01a\x03nan", b"\x01\x01a\x00"] {
+        assert!(matches!(read(kind::SORTED_SET_TEXT, nan), Err(Error::Damaged { .. })));
+    }
+    let nan = [&b"\x01\x01a"[..], &f64::NAN.to_le_bytes()].concat();
+    assert!(matches!(read(kind::SORTED_SET, &nan), Err(Error::Damaged { .. })));
+}
+
+/// Numbers and texts around every border between two forms.
+fn borders() -> Vec<Part> {
+    let mut parts = Vec::new();
+    for bits in [0, 3, 4, 6, 7, 8, 12, 13, 15, 16, 23, 24, 31, 32, 62] {
+        for number in [(1i64 << bits) - 1, 1 << bits, -(1i64 << bits), -(1i64 << bits) - 1] {
+            parts.push(Part::Number(number));
+        }
+    }
+    parts.extend([i64::MIN, i64::MAX].map(Part::Number));
+    for length in [0, 1, 63, 64, 120, 124, 125, 126, 127, 250, 251, 252, 253, 4095, 4096, 16_380, 16_381, 16_383, 16_384, 70_000] {
+        parts.push(Part::Text((0..length).map(|n| b'a' + (n % 26) as u8).collect()));
+        parts.push(Part::Number(1));
+    }
+    parts
+}
+
+fn items(parts: &[Part], of: &str) -> Vec<String> {
+    let text = |part: &Part| match part {
+        Part::Text(text) => text.escape_ascii().to_string(),
+        Part::Number(number) => number.to_string(),
+    };
+    parts.iter().map(|part| format!("{of} {}", text(part))).collect()
+}
+
+#[test]
+fn packed_lists_and_sets() {
+    let parts = borders();
+    assert_eq!(read(kind::LIST_ZIPLIST, &string(&ziplist(&parts))).unwrap(), items(&parts, "item"));
+    assert_eq!(read(kind::SET_LISTPACK, &string(&listpack(&parts))).unwrap(), items(&parts, "member"));
+    let (one, other) = parts.split_at(parts.len() / 2);
+    let lists = [&b"\x03"[..], &string(&ziplist(one)), &string(&ziplist(&[])), &string(&ziplist(other))].concat();
+    assert_eq!(read(kind::LIST_QUICKLIST, &lists).unwrap(), items(&parts, "item"));
+    // Plain items are containers of their own.
+    let lists = [&b"\x03\x02"[..], &string(&listpack(one)), b"\x01", &string(b"plain"), b"\x02", &string(&listpack(other))].concat();
+    let expected = [items(one, "item"), vec!["item plain".into()], items(other, "item")].concat();
+    assert_eq!(read(kind::LIST_QUICKLIST_2, &lists).unwrap(), expected);
+    assert!(matches!(read(kind::LIST_QUICKLIST_2, b"\x01\x03\x01x"), Err(Error::Damaged { .. })));
+    // More than the header can count.
+    let many = vec![Part::Number(5); 70_000];
+    assert_eq!(read(kind::LIST_ZIPLIST, &string(&ziplist(&many))).unwrap().len(), 70_000);
+    assert_eq!(read(kind::SET_LISTPACK, &string(&listpack(&many))).unwrap().len(), 70_000);
+}
+
+#[test]
+fn packed_pairs() {
+    let pairs = [text("a"), Part::Number(-5), Part::Number(7), text("1.5"), text("c"), text("inf")];
+    for of in [kind::HASH_ZIPLIST, kind::HASH_LISTPACK] {
+        let pack = if of == kind::HASH_ZIPLIST { ziplist(&pairs) } else { listpack(&pairs) };
+        assert_eq!(read(of, &string(&pack)).unwrap(), ["field a -5", "field 7 1.5", "field c inf"]);
+    }
+    for of in [kind::SORTED_SET_ZIPLIST, kind::SORTED_SET_LISTPACK] {
+        let pack = |parts: &[Part]| string(&if of == kind::SORTED_SET_ZIPLIST { ziplist(parts) } else { listpack(parts) });
+        assert_eq!(read(of, &pack(&pairs)).unwrap(), ["scored a -5", "scored 7 1.5", "scored c inf"]);
+        for wrong in [&pairs[..3], &[text("a"), text("x")], &[text("a"), text("nan")], &[text("a"), text("")]] {
+            assert!(matches!(read(of, &pack(wrong)), Err(Error::Damaged { .. })), "{wrong:?}");
+        }
+    }
+}
+
+#[test]
+fn sets_of_integers() {
+    for (width, numbers) in [(2, vec![-32768, 0, 32767]), (4, vec![i64::from(i32::MIN), 1]), (8, vec![i64::MIN, -1, i64::MAX])] {
+        let expected: Vec<String> = numbers.iter().map(|number| format!("member {number}")).collect();
+        assert_eq!(read(kind::SET_INTSET, &string(&intset(width, &numbers))).unwrap(), expected);
+    }
+    let good = intset(4, &[1, 2]);
+    let wrong = [intset(3, &[1]), intset(1, &[1]), good[..good.len() - 1].to_vec(), [&good[..], b"\0\0\0\0"].concat(), Vec::new()];
+    for bytes in wrong {
+        assert!(matches!(read(kind::SET_INTSET, &string(&bytes)), Err(Error::Damaged { .. })), "{bytes:?}");
+    }
+}
+
+#[test]
+fn zipmaps() {
+    let long = vec![b'v'; 300];
+    let pairs: [(&[u8], &[u8]); 3] = [(b"a", b"1"), (b"", b""), (b"long", &long)];
+    for unused in [0, 1, 4] {
+        let expected = ["field a 1".to_owned(), "field  ".to_owned(), format!("field long {}", long.escape_ascii())];
+        assert_eq!(read(kind::HASH_ZIPMAP, &string(&zipmap(&pairs, unused))).unwrap(), expected);
+    }
+    let many: Vec<Vec<u8>> = (0..300u32).map(|n| n.to_string().into_bytes()).collect();
+    let pairs: Vec<(&[u8], &[u8])> = many.iter().map(|name| (name.as_slice(), &b"v"[..])).collect();
+    assert_eq!(read(kind::HASH_ZIPMAP, &string(&zipmap(&pairs, 0))).unwrap().len(), 300);
+    assert!(read(kind::HASH_ZIPMAP, &string(b"\x02\x01a\x01\x00b\xff")).is_err(), "fewer pairs than it says");
+    assert!(read(kind::HASH_ZIPMAP, &string(b"\x01\x01a\x01\x00b")).is_err(), "no end");
+}
+
+fn numbers(numbers: &[i64]) -> Vec<Part> {
+    numbers.iter().map(|number| Part::Number(*number)).collect()
+}
+
+/// A node of two entries with the fields of the node, one of them deleted, and one with its own.
+fn stream_node() -> Vec<u8> {
+    let mut parts = numbers(&[2, 1, 2]);
+    parts.extend([text("f"), text("g")]);
+    parts.extend(numbers(&[0, 2, 0, 0]));
+    parts.extend([text("1"), text("2"), Part::Number(5)]);
+    parts.extend(numbers(&[3, 1, 0]));
+    parts.extend([text("3"), text("4"), Part::Number(5)]);
+    parts.extend(numbers(&[0, 1000, -1, 1]));
+    parts.extend([text("h"), text("x"), Part::Number(6)]);
+    listpack(&parts)
+}
+
+fn stream(version: u8) -> Vec<u8> {
+    let id = |ms: u64, seq: u64| [ms.to_be_bytes(), seq.to_be_bytes()].concat();
+    let node = [&string(&id(5, 1))[..], &string(&stream_node())].concat();
+    // Length and last id; then the first id, the largest deleted one, and how many were added.
+    let state = if version == kind::STREAM { &b"\x02\x43\xed\x00"[..] } else { b"\x02\x43\xed\x00\x05\x01\x06\x01\x03" };
+    let mut out = [&b"\x01"[..], &node, state, b"\x01", &string(b"group"), b"\x05\x01"].concat();
+    if version != kind::STREAM {
+        out.push(1);
+    }
+    out.push(1);
+    out.extend(id(5, 1));
+    out.extend(7u64.to_le_bytes());
+    out.push(3);
+    out.extend([&b"\x01"[..], &string(b"consumer"), &8u64.to_le_bytes()].concat());
+    if version == kind::STREAM_3 {
+        out.extend((-1i64).to_le_bytes());
+    }
+    out.push(1);
+    out.extend(id(5, 1));
+    out
+}
+
+#[test]
+fn streams_of_all_versions() {
+    for version in [kind::STREAM, kind::STREAM_2, kind::STREAM_3] {
+        let is_old = version == kind::STREAM;
+        let state = StreamElement::State {
+            length: 2,
+            last: StreamId { ms: 1005, seq: 0 },
+            max_deleted: if is_old { StreamId::default() } else { StreamId { ms: 6, seq: 1 } },
+            added: (!is_old).then_some(3),
+        };
+        let read_by_group = if is_old { "None" } else { "Some(1)" };
+        let expected = [
+            "entry 5-1 f=1 g=2".to_owned(),
+            "entry 1005-0 h=x".to_owned(),
+            format!("{state:?}"),
+            format!("group group 5-1 {read_by_group}"),
+            format!("{:?}", StreamElement::Pending { id: StreamId { ms: 5, seq: 1 }, delivered: 7, deliveries: 3 }),
+            "consumer consumer 8 None".to_owned(),
+            format!("{:?}", StreamElement::Owned { id: StreamId { ms: 5, seq: 1 } }),
+        ];
+        assert_eq!(read(version, &stream(version)).unwrap(), expected, "version {version}");
+    }
+}
+
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Entries whose fields change now and then, and some that fill a node alone.
+fn entries() -> Vec<(StreamId, Fields)> {
+    let pair = |field: &str, value: String| (field.as_bytes().to_vec(), value.into_bytes());
+    let mut all = Vec::new();
+    for n in 0..700u64 {
+        let mut fields = vec![pair("f", n.to_string()), pair("g", "x".repeat(n as usize % 70))];
+        match n % 90 {
+            17 => fields.push(pair("h", "y".repeat(200))),
+            40 => fields.clear(),
+            60 => fields.push(pair("long", "z".repeat(20_000))),
+            _ => {}
+        }
+        all.push((StreamId { ms: 5 + n / 3 * 1_000_000, seq: if n % 3 == 0 { n } else { 1 << 40 | n } }, fields));
+    }
+    all
+}
+
+#[test]
+fn streams_that_are_written_read_back() {
+    for version in [Version::Nine, Version::Eleven] {
+        let all = entries();
+        let divide = || {
+            let (mut nodes, mut done) = (Nodes::default(), Vec::new());
+            all.iter().for_each(|(id, fields)| done.extend(nodes.add(*id, fields)));
+            done.extend(nodes.end());
+            done
+        };
+        let nodes = divide();
+        assert!(nodes == divide() && nodes.len() > 7, "{} nodes", nodes.len());
+        let id = |ms| StreamId { ms, seq: 1 };
+        let mut out = Output::new(Vec::new());
+        out.length(nodes.len() as u64).unwrap();
+        nodes.iter().for_each(|node| out.stream_node(node).unwrap());
+        let state = StreamState { length: 700, first: all[0].0, last: id(u64::MAX), max_deleted: id(2), added: 800 };
+        out.stream_state(version, &state).unwrap();
+        out.length(2).unwrap();
+        for (name, read) in [(b"one", Some(9)), (b"two", None)] {
+            out.stream_group(version, name, id(77), read).unwrap();
+            out.length(1).unwrap();
+            out.stream_pending(id(7), 8, 9).unwrap();
+            out.length(1).unwrap();
+            out.stream_consumer(version, b"c", 10, read).unwrap();
+            out.length(1).unwrap();
+            out.stream_owned(id(7)).unwrap();
+        }
+        // Less what the end of a value adds.
+        let mut bytes = out.end_of_value(version).unwrap();
+        bytes.truncate(bytes.len() - 10);
+        let found = read(stream_kind(version), &bytes).unwrap();
+        let mut expected: Vec<String> = all
+            .iter()
+            .map(|(id, fields)| {
+                let fields: Vec<String> = fields.iter().map(|(f, v)| format!("{}={}", f.escape_ascii(), v.escape_ascii())).collect();
+                format!("entry {}-{} {}", id.ms, id.seq, fields.join(" "))
+            })
+            .collect();
+        let is_old = version == Version::Nine;
+        let (max_deleted, added) = if is_old { (StreamId::default(), None) } else { (id(2), Some(800)) };
+        expected.push(format!("{:?}", StreamElement::State { length: 700, last: id(u64::MAX), max_deleted, added }));
+        for (name, read) in [("one", Some(9)), ("two", None)] {
+            let read = read.filter(|_| !is_old);
+            expected.push(format!("group {name} 77-1 {read:?}"));
+            expected.push(format!("{:?}", StreamElement::Pending { id: id(7), delivered: 8, deliveries: 9 }));
+            expected.push(format!("consumer c 10 {read:?}"));
+            expected.push(format!("{:?}", StreamElement::Owned { id: id(7) }));
+        }
+        assert_eq!(found, expected);
+    }
+}
+
+/// For `hostile`: a value of each type, with each form inside.
+pub(super) fn one_of_each() -> Vec<(u8, Vec<u8>)> {
+    let parts = [text("a"), Part::Number(1), text("b"), Part::Number(300), text(&"c".repeat(80)), Part::Number(-70_000)];
+    let (zip, pack) = (string(&ziplist(&parts)), string(&listpack(&parts)));
+    vec![
+        (kind::STRING, b"\xc3\x06\x0f\x01xx\xe0\x04\x00".to_vec()),
+        (kind::STRING, b"\xc2\xff\xff\xff\x7f".to_vec()),
+        (kind::LIST, b"\x02\x01a\xc0\x07".to_vec()),
+        (kind::SET, b"\x02\x01a\xc0\x07".to_vec()),
+        (kind::SORTED_SET_TEXT, b"\x02\x01a\x031.5\x01b\xfe".to_vec()),
+        (kind::SORTED_SET, [&b"\x01\x01a"[..], &1.5f64.to_le_bytes()].concat()),
+        (kind::HASH, b"\x02\x01a\x01b\x01c\0".to_vec()),
+        (kind::HASH_ZIPMAP, string(&zipmap(&[(b"a", b"1"), (b"b", b"2")], 1))),
+        (kind::LIST_ZIPLIST, zip.clone()),
+        (kind::SET_INTSET, string(&intset(4, &[1, 70_000]))),
+        (kind::SORTED_SET_ZIPLIST, zip.clone()),
+        (kind::HASH_ZIPLIST, zip.clone()),
+        (kind::LIST_QUICKLIST, [&b"\x01"[..], &zip].concat()),
+        (kind::HASH_LISTPACK, pack.clone()),
+        (kind::SORTED_SET_LISTPACK, pack.clone()),
+        (kind::SET_LISTPACK, pack.clone()),
+        (kind::LIST_QUICKLIST_2, [&b"\x02\x02"[..], &pack, b"\x01\x01x"].concat()),
+        (kind::STREAM, stream(kind::STREAM)),
+        (kind::STREAM_2, stream(kind::STREAM_2)),
+        (kind::STREAM_3, stream(kind::STREAM_3)),
+    ]
+}

@@ -1,0 +1,190 @@
+//! What a key holds, element by element, whatever form it has in the file.
+
+use super::input::Input;
+use super::packed::{Damage, Entry, Pack, Zipmap, integers};
+use super::streams::{StreamElement, read_stream};
+use super::{Error, kind};
+use crate::number::parse_double;
+use std::io::Read;
+
+/// A part of a value. All parts of one are of one sort.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Element<'a> {
+    /// A string.
+    Text(&'a [u8]),
+    /// The next item of a list.
+    Item(&'a [u8]),
+    /// A member of a set.
+    Member(&'a [u8]),
+    /// A member of a sorted set and its score, which is a number.
+    Scored(&'a [u8], f64),
+    /// A field of a hash and its value.
+    Field(&'a [u8], &'a [u8]),
+    /// A part of a stream.
+    Stream(StreamElement<'a>),
+}
+
+type Outcome<E> = std::result::Result<(), E>;
+type Visit<'v, E> = dyn FnMut(Element<'_>) -> Outcome<E> + 'v;
+
+/// Containers of a list of the second form: one item as it is, or a listpack of them.
+const PLAIN: u64 = 1;
+const PACKED: u64 = 2;
+
+/// Reads a value of a type, and calls `visit` for each of its elements. An empty collection has none. That members of a set and fields of a
+/// hash differ is for the caller to see.
+pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Visit<E>) -> Outcome<E> {
+    let mut text = Vec::new();
+    match of {
+        kind::STRING => {
+            input.string(&mut text)?;
+            visit(Element::Text(&text))
+        }
+        kind::LIST => each(input, &mut |text| visit(Element::Item(text))),
+        kind::SET => each(input, &mut |text| visit(Element::Member(text))),
+        kind::HASH => fields(input, visit),
+        kind::SORTED_SET_TEXT | kind::SORTED_SET => scores(input, of, visit),
+        kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(input, of, visit),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => read_stream(input, of, &mut |element| visit(Element::Stream(element))),
+        kind::SET_INTSET => {
+            input.string(&mut text)?;
+            for number in integers(&text).map_err(|what| input.damaged(what))? {
+                visit(Element::Member(&Entry::Integer(number).text()))?;
+            }
+            Ok(())
+        }
+        kind::HASH_ZIPMAP => {
+            input.string(&mut text)?;
+            zipmap(&text, &mut |what| input.damaged(what).into(), visit)
+        }
+        kind::LIST_ZIPLIST | kind::SORTED_SET_ZIPLIST | kind::HASH_ZIPLIST => {
+            input.string(&mut text)?;
+            let pack = Pack::ziplist(&text).map_err(|what| input.damaged(what))?;
+            pack_of(input, of, pack, visit)
+        }
+        kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK | kind::SET_LISTPACK => {
+            input.string(&mut text)?;
+            let pack = Pack::listpack(&text).map_err(|what| input.damaged(what))?;
+            pack_of(input, of, pack, visit)
+        }
+        kind::MODULE | kind::MODULE_2 => {
+            let module = module_name(input.length()?);
+            Err(input.unsupported(format!("a value of the module type {module}")).into())
+        }
+        22..=25 => Err(input.unsupported("a hash whose fields have deadlines").into()),
+        other => Err(input.unsupported(format!("a value of type {other}")).into()),
+    }
+}
+
+/// Strings, as many as the number before them says.
+fn each<R: Read, E: From<Error>>(input: &mut Input<R>, visit: &mut dyn FnMut(&[u8]) -> Outcome<E>) -> Outcome<E> {
+    let mut text = Vec::new();
+    for _ in 0..input.length()? {
+        input.string(&mut text)?;
+        visit(&text)?;
+    }
+    Ok(())
+}
+
+fn fields<R: Read, E: From<Error>>(input: &mut Input<R>, visit: &mut Visit<E>) -> Outcome<E> {
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string(&mut field)?;
+        input.string(&mut value)?;
+        visit(Element::Field(&field, &value))?;
+    }
+    Ok(())
+}
+
+fn scores<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Visit<E>) -> Outcome<E> {
+    let mut member = Vec::new();
+    for _ in 0..input.length()? {
+        input.string(&mut member)?;
+        let score = if of == kind::SORTED_SET { f64::from_le_bytes(input.array("a score")?) } else { score_text(input)? };
+        if score.is_nan() {
+            return Err(input.damaged("a score that is no number").into());
+        }
+        visit(Element::Scored(&member, score))?;
+    }
+    Ok(())
+}
+
+/// A score in decimal, with its length in a byte; the last three lengths stand for what has no digits.
+fn score_text<R: Read>(input: &mut Input<R>) -> super::Result<f64> {
+    let length = input.byte()?;
+    let digits = match length {
+        253 => return Ok(f64::NAN),
+        254 => return Ok(f64::INFINITY),
+        255 => return Ok(f64::NEG_INFINITY),
+        length => length,
+    };
+    let mut text = [0u8; 253];
+    let text = text.get_mut(..usize::from(digits)).unwrap_or_default();
+    for byte in text.iter_mut() {
+        *byte = input.byte()?;
+    }
+    parse_double(text).ok_or_else(|| input.damaged("a score that is no number"))
+}
+
+fn quicklist<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Visit<E>) -> Outcome<E> {
+    let mut text = Vec::new();
+    for _ in 0..input.length()? {
+        let container = if of == kind::LIST_QUICKLIST { PACKED } else { input.length()? };
+        input.string(&mut text)?;
+        if container == PLAIN {
+            visit(Element::Item(&text))?;
+            continue;
+        }
+        let pack = match of {
+            _ if container != PACKED => Err("a node of a list of no known form"),
+            kind::LIST_QUICKLIST => Pack::ziplist(&text),
+            _ => Pack::listpack(&text),
+        };
+        let pack = pack.map_err(|what| input.damaged(what))?;
+        pack_of(input, kind::LIST_ZIPLIST, pack, visit)?;
+    }
+    Ok(())
+}
+
+/// The elements of a collection that is one string.
+fn pack_of<R: Read, E: From<Error>>(input: &Input<R>, of: u8, mut pack: Pack, visit: &mut Visit<E>) -> Outcome<E> {
+    let damaged = |what| input.damaged(what);
+    match of {
+        kind::LIST_ZIPLIST => {
+            while let Some(item) = pack.next().map_err(damaged)? {
+                visit(Element::Item(&item.text()))?;
+            }
+        }
+        kind::SET_LISTPACK => {
+            while let Some(member) = pack.next().map_err(damaged)? {
+                visit(Element::Member(&member.text()))?;
+            }
+        }
+        kind::HASH_ZIPLIST | kind::HASH_LISTPACK => {
+            while let Some((field, value)) = pack.next_pair().map_err(damaged)? {
+                visit(Element::Field(&field.text(), &value.text()))?;
+            }
+        }
+        _ => {
+            while let Some((member, score)) = pack.next_pair().map_err(damaged)? {
+                let score = score.score().ok_or_else(|| damaged("a score that is no number"))?;
+                visit(Element::Scored(&member.text(), score))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn zipmap<E>(bytes: &[u8], damaged: &mut dyn FnMut(Damage) -> E, visit: &mut Visit<E>) -> Outcome<E> {
+    let mut map = Zipmap::new(bytes).map_err(&mut *damaged)?;
+    while let Some((field, value)) = map.next().map_err(&mut *damaged)? {
+        visit(Element::Field(field, value))?;
+    }
+    Ok(())
+}
+
+/// The name in the upper 54 bits of the number of a module's type: nine letters of six bits.
+pub(super) fn module_name(number: u64) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..9).rev().map(|n| char::from(LETTERS[usize::from((number >> (10 + 6 * n)) as u8 & 63)])).collect()
+}

@@ -1,0 +1,64 @@
+//! From a keyspace to files that a Redis server loads.
+
+use super::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::persist::{Contents, SaveError, save_file, sync_directory};
+use crate::rdb::Version;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Names that Redis has by default.
+const BASE: &str = "appendonly.aof.1.base.rdb";
+const MANIFEST: &str = "appendonly.aof.manifest";
+
+/// The directory of a path and its last name.
+fn split(path: &Path) -> Result<(PathBuf, &str)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::Request(format!("{}: this is no name for a file", path.display())))?;
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    Ok((directory.unwrap_or(Path::new(".")).to_owned(), name))
+}
+
+fn save(keyspace: &Keyspace, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64> {
+    let (directory, name) = split(path)?;
+    let failed = |error| Error::Save { path: path.display().to_string(), error };
+    save_file(&keyspace.image(), &directory, name, contents, stops).map_err(failed)
+}
+
+/// Writes an RDB file, which must not be there yet, with all that was committed; says how many keys it has.
+///
+/// # Errors
+/// There is a file already; those of the medium and of the engine. No half file is left.
+pub fn export_rdb(keyspace: &Keyspace, path: &Path, version: Version, stops: &AtomicBool) -> Result<u64> {
+    if path.symlink_metadata().is_ok() {
+        return Err(Error::Request(format!("{}: it is there already", path.display())));
+    }
+    save(keyspace, path, Contents { version, is_base: false }, stops)
+}
+
+/// Makes a directory as `appendonlydir` of Redis 7 is, which must be empty or not be there yet; says how many keys it has.
+///
+/// # Errors
+/// The directory is not empty; those of the medium and of the engine. Without its manifest, which is written last, the directory is none.
+pub fn export_log(keyspace: &Keyspace, directory: &Path, version: Version, stops: &AtomicBool) -> Result<u64> {
+    fs::create_dir_all(directory).map_err(Error::file(directory))?;
+    if fs::read_dir(directory).map_err(Error::file(directory))?.next().is_some() {
+        return Err(Error::Request(format!("{}: the directory is not empty", directory.display())));
+    }
+    let keys = save(keyspace, &directory.join(BASE), Contents { version, is_base: true }, stops)?;
+    write_manifest(directory).map_err(|error| Error::Save { path: directory.display().to_string(), error: SaveError::Output(error) })?;
+    Ok(keys)
+}
+
+fn write_manifest(directory: &Path) -> io::Result<()> {
+    let temporary = directory.join(format!("temp-{MANIFEST}"));
+    let mut file = File::create(&temporary)?;
+    writeln!(file, "file {BASE} seq 1 type b")?;
+    file.sync_all()?;
+    fs::rename(&temporary, directory.join(MANIFEST))?;
+    sync_directory(directory)?;
+    let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
+    sync_directory(above.unwrap_or(Path::new(".")))
+}
