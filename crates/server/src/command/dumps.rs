@@ -25,7 +25,7 @@ impl From<SaveError> for Failure {
     fn from(error: SaveError) -> Self {
         match error {
             SaveError::Keyspace(error) => Failure::Keyspace(error),
-            SaveError::Output(error) => Failure::new(format!("ERR {error}")),
+            error => Failure::new(format!("ERR {error}")),
         }
     }
 }

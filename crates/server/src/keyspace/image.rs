@@ -41,7 +41,7 @@ impl Keyspace {
     /// Shows `visit` all keys of a database that have not ended, in no order, until it breaks.
     pub fn walk_keys(&self, db: usize, visit: &mut VisitKey) -> Result<()> {
         let mut damage = Ok(());
-        self.turn.walk(Room::Keys, &layout::entries(db, 0), Direction::Forward, &mut |place, entry| {
+        self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), 0), Direction::Forward, &mut |place, entry| {
             let Some((_, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
             match Head::decode(entry) {
                 Ok((head, _)) if self.has_ended(&head) => ControlFlow::Continue(()),

@@ -20,6 +20,9 @@ pub enum Error {
     /// Where it is kept.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
+    /// It holds something that cannot be written in this format yet.
+    #[error("a {0} cannot be written to a file or dumped yet")]
+    Unsupported(&'static str),
 }
 
 /// What a file is to be.
@@ -63,14 +66,15 @@ impl Steps {
 }
 
 /// The type under which a value is written.
-fn kind_of(head: &Head) -> u8 {
-    match head.kind {
+fn kind_of(head: &Head) -> Result<u8, Error> {
+    Ok(match head.kind {
         Kind::String => kind::STRING,
         Kind::List => kind::LIST,
         Kind::Set => kind::SET,
         Kind::SortedSet => kind::SORTED_SET,
         Kind::Hash => kind::HASH,
-    }
+        Kind::Stream => return Err(Error::Unsupported(head.kind.name())),
+    })
 }
 
 /// Writes what a key holds, as its elements come; `text` is the value of a string.
@@ -82,6 +86,7 @@ fn write_value<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head, 
     let mut steps = Steps::default();
     match head.kind {
         Kind::String => {}
+        Kind::Stream => return Err(Error::Unsupported(head.kind.name())),
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
         Kind::Set => keyspace.walk_members(head, &mut |member, _| steps.step(out.string(member)))?,
         Kind::Hash => keyspace.walk_members(head, &mut |field, value| {
@@ -120,7 +125,7 @@ impl Write for Bounded {
 /// It would be longer than a string may be; those of the keyspace.
 pub fn dump(keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Output::new(Bounded::default());
-    out.kind(kind_of(head))?;
+    out.kind(kind_of(head)?)?;
     write_value(&mut out, keyspace, head, text)?;
     Ok(out.end_of_value(Version::default())?.0)
 }
@@ -140,7 +145,7 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
         keyspace.walk_keys(db, &mut |key, head, text| {
-            let written = out.key(kind_of(head), key, head.deadline).map_err(Error::from);
+            let written = kind_of(head).and_then(|kind| Ok(out.key(kind, key, head.deadline)?));
             match written.and_then(|()| write_value(out, keyspace, head, text)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
