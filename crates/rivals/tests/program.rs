@@ -10,6 +10,7 @@ use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Event, Runner, conduct};
 use sinter_lab::study::folder::Folder;
 use sinter_lab::study::plan::{Permits, Request, Scale};
+use sinter_lab::study::servers::Servers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
@@ -187,6 +188,7 @@ fn the_study_of_engines_runs_on_all() {
         directory: scratch,
         limits: Limits::default(),
         permits: Permits::all(),
+        servers: Servers::all(),
     };
     let study = catalogue::study("side-by-side", Scale::Ci, &request).unwrap();
     let folder = Folder::create(&directory.path().join("out"), &study).unwrap();

@@ -9,6 +9,7 @@ use crate::study::catalogue;
 use crate::study::folder::Folder;
 use crate::study::own::{measured, settings};
 use crate::study::plan::{Cell, Permits, Request, Scale};
+use crate::study::servers::Servers;
 use crate::study::settings::Shape;
 use sinter_storage::store::MemoryStore;
 use sinterdb::db::{Db, Durability, WriteOptions};
@@ -109,6 +110,7 @@ fn stored_measurements_stand_beside_predictions() {
         directory: directory.path().into(),
         limits: Limits::default(),
         permits: Permits::all(),
+        servers: Servers::all(),
     };
     let mut study = catalogue::study("compaction-wal-waf", Scale::Ci, &request).unwrap();
     let mut workload = uniform_updates(20_000, 16, 400, 0.5);

@@ -179,11 +179,12 @@ mod tests {
     use crate::study::catalogue;
     use crate::study::folder;
     use crate::study::plan::{Permits, Request, Scale, Study};
+    use crate::study::servers::Servers;
 
     fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
         let engines = engines.iter().map(|engine| engine.to_string()).collect();
-        let (limits, permits) = (Limits::default(), Permits::all());
-        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits, permits };
+        let (limits, permits, servers) = (Limits::default(), Permits::all(), Servers::all());
+        let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits, permits, servers };
         catalogue::study(name, Scale::Ci, &request).unwrap()
     }
 
