@@ -35,7 +35,7 @@ pub struct ServeFlags {
     #[arg(long, default_value_t = 10_000)]
     maxclients: usize,
     /// Who may use DEBUG: no (nobody), local (clients on this machine), yes (all clients). Tests of clients and servers want it.
-    #[arg(long, default_value = "no", value_parser = allowed)]
+    #[arg(long = "enable_debug_command", default_value = "no", value_parser = allowed)]
     enable_debug_command: Allowed,
     /// Memory for memtables and cache together, such as 512MB.
     #[arg(long, value_parser = memory)]
