@@ -61,6 +61,19 @@ fn states_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Whether the states of an emulated drive lie beside `path`.
+pub(super) fn is_image(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = File::open(states_path(path)).and_then(|states| states.read_exact_at(&mut magic, 0));
+    read.is_ok() && magic == *MAGIC
+}
+
+/// Removes both files of a drive, the states last: without its bytes it is a drive that does not open, not a file of somebody's.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)?;
+    std::fs::remove_file(states_path(path))
+}
+
 /// This boot, as Linux tells it.
 pub(super) fn this_boot() -> io::Result<Boot> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
