@@ -119,8 +119,9 @@ impl Backup {
         }
         let store = DirStore::open(directory, true)?;
         let mut files = Vec::new();
-        let mut save = |file: &FileEntry| {
-            let saved = Saved { id: file.id, bytes: 0, checksum: 0, lifetime: file.about.lifetime, level: file.about.level, family: file.about.family };
+        let mut save = |file: &FileEntry| -> Result<()> {
+            let (lifetime, level, family) = (file.about.lifetime, file.about.level, file.about.family);
+            let saved = Saved { id: file.id, bytes: 0, checksum: 0, lifetime, level, family };
             let (bytes, checksum) = copy(from, &store, file.id, &saved.hint())?;
             files.push(Saved { bytes, checksum, ..saved });
             Ok(())
