@@ -238,7 +238,9 @@ fn zone_lines(beneath: &Beneath) -> String {
     let _ = writeln!(out, "{resets} resets ({reset_unwritten} bytes unwritten), {finishes} finishes, {collected} zones collected");
     let _ = writeln!(out, "{waits} waits for room, {fallbacks} files out of their place, {failed} zones in which a write failed");
     let (used, all) = (zones.used(), zones.all);
-    let _ = writeln!(out, "{used} of {all} zones in use, {} of {} bytes alive, {} zones broken", zones.live, zones.capacity, zones.broken);
+    let _ = writeln!(out, "{used} of {all} zones in use, {} broken", zones.broken);
+    let dead = zones.written.saturating_sub(zones.live);
+    let _ = writeln!(out, "{} bytes alive, {dead} dead, {} can be written in all", zones.live, zones.capacity);
     let _ = writeln!(out, "{} to {} resets of a zone, {} in all", zones.wear_least, zones.wear_most, zones.wear_total);
     out
 }

@@ -173,7 +173,7 @@ mod tests {
         made.target.close().unwrap();
         let drive = directory.path().join("drive");
         let again = SinterEngine.open(&spec(zones(Some(drive.clone()), None)), directory.path()).unwrap();
-        assert_eq!(again.target.session(false).get(b"key", &mut Vec::new()).unwrap(), false, "made anew");
+        assert!(!again.target.session(false).get(b"key", &mut Vec::new()).unwrap(), "made anew");
         again.target.close().unwrap();
         Emulator::remove(&drive).unwrap();
         let geometry = Geometry { block: 4096, zones: 40, zone_size: 1 << 20, max_open: None, max_active: None, conventional: 0 };

@@ -157,10 +157,11 @@ fn print_device(zones: &Zones, appended: u64, per_user: &dyn Fn(u64) -> String, 
 fn print_zones(zones: &Zones, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "  zones {} of {} in use, {:.1} MB alive  resets {} ({:.1} MB unwritten)  finishes {}  collected {}  wear {} to {}",
+        "  zones {} of {} in use, {:.1} MB alive, {:.1} MB dead  resets {} ({:.1} MB unwritten)  finishes {}  collected {}  wear {} to {}",
         zones.used,
         zones.zones,
         zones.live_bytes as f64 / MIB,
+        zones.written_bytes.saturating_sub(zones.live_bytes) as f64 / MIB,
         zones.resets,
         zones.reset_unwritten_bytes as f64 / MIB,
         zones.finishes,

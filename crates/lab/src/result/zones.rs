@@ -35,7 +35,9 @@ pub struct Zones {
     pub used: u32,
     /// What zones for files can hold together, bytes.
     pub capacity_bytes: u64,
-    /// Bytes of living files, to whole blocks.
+    /// What is written in them, bytes.
+    pub written_bytes: u64,
+    /// Bytes of living files, to whole blocks. What is written beyond is dead.
     pub live_bytes: u64,
     /// Resets of the least worn zone in the volume's life.
     pub wear_least: u64,
@@ -66,6 +68,7 @@ impl Zones {
             zones: all.zones.all,
             used: all.zones.used(),
             capacity_bytes: all.zones.capacity,
+            written_bytes: all.zones.written,
             live_bytes: all.zones.live,
             wear_least: all.zones.wear_least,
             wear_most: all.zones.wear_most,

@@ -44,7 +44,9 @@ pub struct ZonesNow {
     pub broken: u32,
     /// Bytes that can be written between two resets of each, together.
     pub capacity: u64,
-    /// Bytes of files that live, to whole blocks.
+    /// Bytes up to the write pointers, together.
+    pub written: u64,
+    /// Bytes of files that live, to whole blocks. What is written beyond is dead.
     pub live: u64,
     /// Resets in the volume's life, of the least worn zone.
     pub wear_least: u64,

@@ -109,6 +109,7 @@ impl Volume {
             now.wear_total += note.resets;
             now.all += 1;
             now.capacity += slot.capacity;
+            now.written += slot.written;
             now.live += slot.valid;
         }
         state.figures.beneath(now)

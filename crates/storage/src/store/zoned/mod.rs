@@ -32,7 +32,7 @@ pub use reset::{Dead, Reset, Space};
 pub use volume::Condition;
 
 use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
-use crate::zoned::{ZoneError, ZonedDevice};
+use crate::zoned::{Geometry, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
 use format::KEY_PREFIX;
@@ -223,6 +223,11 @@ impl ZonedStore {
     /// What it did since it was opened.
     pub fn figures(&self) -> Figures {
         self.volume.figures()
+    }
+
+    /// The shape of its drive.
+    pub fn geometry(&self) -> &Geometry {
+        self.volume.device.geometry()
     }
 
     /// All files, by name.

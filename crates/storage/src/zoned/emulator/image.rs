@@ -99,7 +99,8 @@ impl Image {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         bytes.set_len(geometry.bytes())?;
-        let states = create(&states_path(path))?;
+        // Half a drive would be in the way of a whole one.
+        let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
         lock(&states)?;
         let image = Image { bytes, states, zone_size: geometry.zone_size };
         for (zone, record) in (0..).zip(records) {
