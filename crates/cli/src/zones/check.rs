@@ -69,7 +69,7 @@ fn look(drive: &Path) -> Result<Found, Ended> {
 /// Why a file cannot be read, if it cannot.
 fn unreadable(store: &ZonedStore, id: FileId) -> Option<String> {
     let read = || {
-        let file = store.open(id)?;
+        let file = Store::open(store, id)?;
         let mut buffer = vec![0; READ];
         let mut at = 0;
         while at < file.len() {

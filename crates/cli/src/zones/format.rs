@@ -14,6 +14,9 @@ use std::process::ExitCode;
 /// Limits of an emulated drive if nothing is said: those of an Ultrastar DC ZN540.
 const PLACES: u32 = 14;
 
+/// More zones than any drive has.
+const ZONES_MOST: u32 = 1 << 20;
+
 /// What `--emulate` takes.
 const FORM: &str = "FILE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
 
@@ -44,10 +47,13 @@ impl Emulated {
         let mut parts = text.split(',');
         let file = PathBuf::from(parts.next().unwrap_or_default());
         let shape = parts.next().and_then(|shape| shape.split_once('x'));
-        let shape = shape.and_then(|(zones, size)| Some((zones.parse().ok()?, parse_bytes(size).ok()?)));
+        let shape = shape.and_then(|(zones, size)| Some((zones.parse::<u32>().ok()?, parse_bytes(size).ok()?)));
         let Some((zones, zone_size)) = shape.filter(|_| !file.as_os_str().is_empty()) else {
             return Err(format!("--emulate {text}: must be {FORM}"));
         };
+        if zones > ZONES_MOST {
+            return Err(format!("--emulate {text}: at most {ZONES_MOST} zones, of which each takes memory"));
+        }
         let limits = Some(PLACES);
         let mut geometry = Geometry { block: 4096, zones, zone_size, max_open: limits, max_active: limits, conventional: 0 };
         let mut capacity = zone_size;
@@ -144,7 +150,8 @@ mod tests {
         let limits = |text: &str| Emulated::parse(text).map(|drive| (drive.geometry.max_open, drive.geometry.max_active)).unwrap();
         assert_eq!(limits("a,8x1MiB,active=6"), (Some(6), Some(6)));
         assert_eq!(limits("a,8x1MiB,open=20"), (Some(20), Some(20)));
-        for wrong in ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB", "a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB"] {
+        for wrong in ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB", "a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB"]
+        {
             assert!(Emulated::parse(wrong).unwrap_err().contains("ZONESxSIZE"), "{wrong}");
         }
     }

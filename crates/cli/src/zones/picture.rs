@@ -10,6 +10,9 @@ const WIDTH: usize = 30;
 const HEIGHT: usize = 44;
 const GAP: usize = 4;
 
+/// Of an entry of the legend.
+const LABEL: usize = 110;
+
 /// Of the bar that shows wear.
 const WEAR: usize = 4;
 
@@ -71,7 +74,6 @@ pub fn svg(view: &View) -> String {
     let classes: Vec<Class> = view.by_class().into_keys().filter(|class| *class != Class::Empty).collect();
     let legend: Vec<(String, &str)> = classes.iter().map(|class| (class.name(), colour(*class))).collect();
     let legend = [legend, vec![("dead".into(), DEAD), ("not written".into(), UNWRITTEN), ("resets".into(), WORN)]].concat();
-    const LABEL: usize = 110;
     let width = (columns * (WIDTH + GAP) + GAP).max(4 * LABEL);
     let per_line = (width / LABEL).max(1);
     let top = 28;
@@ -105,7 +107,8 @@ const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;color:#24292f;max-w
 /// A page with the picture, where the space is, and every zone with files.
 pub fn page(view: &View) -> String {
     let title = escape(&view.drive);
-    let mut out = format!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n");
+    let mut out =
+        format!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n");
     let _ = writeln!(out, "<body><h1>Zones of {title}</h1>\n{}<h2>Space</h2>\n<pre>{}</pre>", svg(view), escape(&df(view)));
     out.push_str("<h2>Zones with files</h2>\n<table><tr>");
     for name in ["zone", "class", "state", "written", "live", "padding", "dead", "resets", "files"] {
@@ -114,9 +117,12 @@ pub fn page(view: &View) -> String {
     out.push_str("</tr>\n");
     for zone in view.zones.iter().filter(|zone| matches!(zone.class, Class::Files(..))) {
         out.push_str("<tr>");
-        rows(zone).iter().for_each(|text| drop(write!(out, "<td>{}</td>", escape(text))));
+        for text in rows(zone) {
+            let _ = write!(out, "<td>{}</td>", escape(&text));
+        }
         out.push_str("</tr>\n");
     }
-    let _ = writeln!(out, "</table>\n<p>{} files, {}. {}.</p>\n</body></html>", view.files.len(), human(view.beneath.zones.live), view.wear());
+    let _ =
+        writeln!(out, "</table>\n<p>{} files, {}. {}.</p>\n</body></html>", view.files.len(), human(view.beneath.zones.live), view.wear());
     out
 }

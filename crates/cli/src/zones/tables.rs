@@ -55,7 +55,8 @@ pub fn df(view: &View) -> String {
     line("for files", &all, true);
     let conditions: Vec<String> = view.by_condition().into_iter().map(|(name, count)| format!("{count} {name}")).collect();
     let _ = writeln!(out, "\nzones: {}", conditions.join(", "));
-    let _ = writeln!(out, "free:  {}, dead bytes among them; {} zones more are in reserve for the collector", human(view.free), view.reserve);
+    let _ =
+        writeln!(out, "free:  {}, dead bytes among them; {} zones more are in reserve for the collector", human(view.free), view.reserve);
     let _ = writeln!(out, "wear:  {}", view.wear());
     out
 }

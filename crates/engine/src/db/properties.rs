@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ledger::{self, HistogramSummary, LedgerSnapshot, Statistics};
 use crate::manifest::Version;
 use crate::settings::DbSettings;
-use sinter_storage::store::{Beneath, MeterSnapshot, Store};
+use sinter_storage::store::{Beneath, MeterSnapshot};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,9 +2,9 @@
 //! lengths, checksums and what a zone has to know of each.
 //!
 //! The list is text. Its first line is `sinter backup 1`, the second `volume` and the identity; then one line for each file: name, bytes,
-//! checksum (XXH3 with 64 bits, hexadecimal), lifetime, level, family; the last line is `end`, how many files there are, and the checksum of
-//! all lines before. It is written last: a directory without it, or with a part of it, is no backup. Restoring goes the other way around:
-//! manifests come last, so that what was restored in part is no database.
+//! checksum (XXH3 with 64 bits, hexadecimal), lifetime, level, family; the last line is `end`, how many files there are, and the checksum
+//! of all lines before. It is written last: a directory without it, or with a part of it, is no backup. Restoring goes the other way
+//! around: manifests come last, so that what was restored in part is no database.
 
 use super::zoned::{FileEntry, VolumeId, ZonedStore};
 use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};

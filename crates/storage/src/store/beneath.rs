@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn lines_are_all_there_is() {
         let zones = ZonesNow { all: 7, empty: 3, ..ZonesNow::default() };
-        let now = Beneath { files: 1, framing: 2, padding: 4, moved: 8, metadata: 16, finishing: 32, resets: 5, zones, ..Beneath::default() };
+        let now =
+            Beneath { files: 1, framing: 2, padding: 4, moved: 8, metadata: 16, finishing: 32, resets: 5, zones, ..Beneath::default() };
         assert_eq!((now.device(), now.zones.used()), (63, 4));
         let earlier = Beneath { files: 1, moved: 3, resets: 5, ..Beneath::default() };
         let since = now.since(&earlier);

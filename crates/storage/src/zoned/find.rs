@@ -7,10 +7,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the drive at `path`: a zoned block device, or the file of an emulated drive, which then may be given the time that a real one takes.
-/// Fails with `InvalidInput` if it is neither.
+/// Opens the drive at `path`: a zoned block device, or the file of an emulated drive, which then may be given the time that a real one
+/// takes. Fails with `InvalidInput` if it is neither.
 pub fn find(path: &Path, latency: Option<Latency>) -> store::Result<Arc<dyn ZonedDevice>> {
-    let wrong = |kind: io::ErrorKind, what: &str| StoreError::store("open drive", io::Error::new(kind, format!("{}: {what}", path.display())));
+    let wrong =
+        |kind: io::ErrorKind, what: &str| StoreError::store("open drive", io::Error::new(kind, format!("{}: {what}", path.display())));
     let about = std::fs::metadata(path).map_err(|e| wrong(e.kind(), &e.to_string()))?;
     if about.file_type().is_block_device() {
         if latency.is_some() {

@@ -1,10 +1,10 @@
 //! What a volume looks like, as plain data, and whether all of it fits together.
 
+use super::failed;
 use super::file::{Cell, HOLE};
 use super::journal::Journal;
 use super::recover::Finder;
 use super::volume::{Condition, Volume};
-use super::failed;
 use crate::store::{FileId, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
