@@ -13,7 +13,7 @@ pub fn ticker(db: &Db, name: &str) -> u64 {
 /// Writes, overwrites, compacts and reads, so that everything has something to count.
 fn busy_db() -> Db {
     let settings = DbSettings { cache_size: 64 << 10, ..inline() };
-    let db = try_open(&memory(), builder().settings(settings).family("default", small())).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
     for round in 0..3 {
         fill(&db, 3000, 60 + round);
         (0..3000).step_by(7).for_each(|n| drop(db.get(&key(n)).unwrap()));
@@ -168,7 +168,7 @@ fn writers_that_had_to_wait_are_counted() {
 
 #[test]
 fn nobody_waits_for_a_tree_in_order() {
-    let db = open(&memory());
+    let db = open(&new_store());
     fill(&db, 1000, 100);
     let stats = db.stats();
     assert_eq!((stats.stalls, stats.stall_ns, stats.longest_stall_ns), (0, 0, 0));
