@@ -1,7 +1,9 @@
 //! Figures: ledger, tickers, properties, stalls.
 
 use super::*;
+use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, Medium, Operation, Throttle};
+use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::clock::SystemClock;
 use std::time::Duration;
 
@@ -201,4 +203,34 @@ fn a_failed_sync_ends_the_handle_for_writing() {
     assert_eq!(db.get(b"before").unwrap().unwrap(), b"v");
     drop(db);
     assert_eq!(open(&Arc::new(below.clone_image())).get(b"before").unwrap().unwrap(), b"v");
+}
+
+/// The books go on below the files: what was appended, framed, padded, moved and noted is what the drive was written.
+#[test]
+fn a_drive_is_written_what_the_books_say() {
+    let geometry = Geometry { block: 4096, zones: 40, zone_size: 128 << 10, max_open: Some(8), max_active: Some(8), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, 100 << 10).unwrap());
+    let options = Options { background: false, ..Options::default() };
+    let store = Arc::new(ZonedStore::format(drive.clone(), VolumeId([1; 16]), options).unwrap());
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    for round in 0..30 {
+        (0..400).for_each(|n| db.put(&key(n * 7 % 1000), &noise(round * 400 + n, 200)).unwrap());
+    }
+    db.flush().unwrap();
+    db.sync().unwrap();
+    let (stats, activity) = (db.stats(), drive.activity());
+    let beneath = stats.beneath.unwrap();
+    assert_eq!(beneath.device(), activity.written + activity.padded, "{beneath:?}");
+    assert_eq!(beneath.lines().iter().map(|line| line.1).sum::<u64>(), beneath.device());
+    let appended = stats.ledger.total();
+    assert!(beneath.files <= appended && beneath.files > appended / 2, "{} of {appended} bytes", beneath.files);
+    assert!(beneath.padding > 0 && beneath.framing > 0 && beneath.metadata > 0 && beneath.resets > 0, "{beneath:?}");
+    let ticker = |name: &str| stats.tickers.iter().find(|ticker| ticker.0 == name).map(|ticker| ticker.1);
+    assert_eq!(ticker("sinterdb.zones.device.bytes"), Some(beneath.device()));
+    assert_eq!(ticker("sinterdb.zones.reset.count"), Some(beneath.resets));
+    let text = db.property(&db.default_family(), "sinterdb.zones").unwrap();
+    assert!(text.contains(&format!("device: {} bytes\n", beneath.device())) && text.contains(" of 38 zones in use"), "{text}");
+    db.check_ledger().unwrap();
+    let db = open(&memory());
+    assert!(db.stats().beneath.is_none() && db.property(&db.default_family(), "sinterdb.zones").is_none());
 }
