@@ -6,7 +6,7 @@ use crate::ended::Ended;
 use crate::store::drive_error;
 use serde_json::json;
 use sinter_storage::store::zoned::ZonedStore;
-use sinter_storage::store::{FileId, FileKind, Store, ZonedPlace};
+use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
 use sinterdb::db::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -68,7 +68,7 @@ fn look(drive: &Path) -> Result<Found, Ended> {
 
 /// Why a file cannot be read, if it cannot.
 fn unreadable(store: &ZonedStore, id: FileId) -> Option<String> {
-    let read = || {
+    let read = || -> Result<(), StoreError> {
         let file = Store::open(store, id)?;
         let mut buffer = vec![0; READ];
         let mut at = 0;
@@ -79,5 +79,5 @@ fn unreadable(store: &ZonedStore, id: FileId) -> Option<String> {
         }
         Ok(())
     };
-    read().err().map(|error: sinter_storage::store::StoreError| error.to_string())
+    read().err().map(|error| error.to_string())
 }

@@ -48,7 +48,7 @@ fn rect(out: &mut String, (x, y): (usize, usize), (width, height): (usize, usize
 /// So many of `whole` pixels as `part` is of `all`; at least one of what there is.
 fn pixels(part: u64, all: u64, whole: usize) -> usize {
     let scaled = u128::from(part) * whole as u128 / u128::from(all.max(1));
-    usize::try_from(scaled).unwrap_or(whole).clamp(usize::from(part > 0), whole)
+    usize::try_from(scaled).unwrap_or(whole).max(usize::from(part > 0)).min(whole)
 }
 
 fn cell(out: &mut String, zone: &Zone, (x, y): (usize, usize), most_resets: u64) {

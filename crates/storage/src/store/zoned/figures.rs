@@ -69,7 +69,7 @@ impl Figures {
 
     /// The same as lines that add up to what the drive was written.
     pub fn beneath(&self, zones: ZonesNow) -> Beneath {
-        let of_host = |part: fn(&Written) -> u64| self.host.values().map(part).sum();
+        let of_host = |part: fn(&Written) -> u64| self.host.values().map(part).sum::<u64>();
         Beneath {
             files: of_host(|w| w.data),
             framing: of_host(|w| w.framing),
