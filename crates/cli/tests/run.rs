@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use nix::sys::signal::{SigSet, Signal};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sinter_lab::run::RunRecord;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -88,29 +88,6 @@ fn the_record_is_right() {
         assert_eq!(phase.levels.keys().collect::<Vec<_>>(), ["default"]);
     }
     assert!(load.written.write_amplification.unwrap() > 1.0);
-}
-
-/// A volume on an emulated drive, which is gone when the run is.
-#[test]
-fn a_run_on_zones_says_what_the_drive_was_written() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut spec = counted(1000);
-    let shape = json!({ "zones": 64, "zone_size": 4 << 20, "capacity": 3 << 20, "block": 4096, "max_open": 14, "max_active": 14 });
-    spec["engine"]["zones"] = json!({ "shape": shape, "options": { "allocation": "sla", "reset": "eager" } });
-    let made = record(&run(directory.path(), &spec.to_string()));
-    assert_eq!(made.failure, None);
-    for phase in &made.phases {
-        let zones = phase.zones.as_ref().unwrap();
-        assert_eq!(zones.by_cause.iter().map(|line| line.bytes).sum::<u64>(), zones.device_bytes, "{}", phase.name);
-        assert!(zones.zones == 62 && zones.used > 0 && zones.live_bytes >= phase.space.store_bytes, "{zones:?}");
-    }
-    let load = made.phases[0].zones.as_ref().unwrap();
-    assert!(load.device_write_amplification.unwrap() > 1.0 && load.device_bytes > 11_600_000 / 2, "{load:?}");
-    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none(), "nothing is left behind");
-    spec["engine"]["zones"]["options"]["allocation"] = "best".into();
-    spec["engine"]["zones"]["drive"] = "/dev/null".into();
-    let refusal = record(&run(directory.path(), &spec.to_string())).failure.unwrap();
-    assert!(refusal.contains("engine.zones: one of drive and shape") && refusal.contains("must be one of zenfs, "), "{refusal}");
 }
 
 #[test]

@@ -52,9 +52,6 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     let placed = spec.engine.tiers.iter().zip(&tiers).map(|(tier, own)| TierSpec { directory: Some(own.path.clone()), ..tier.clone() });
     let engine_spec = EngineSpec { tiers: placed.collect(), ..spec.engine.clone() };
     record.machine = Machine::here(&directory.path);
-    if let Some(drive) = spec.engine.zones.as_ref().and_then(|zones| zones.drive.as_deref()) {
-        record.machine = record.machine.clone().with_volume_on(drive);
-    }
     let confined = confine(&spec.limits);
     record.confinement = confined.confinement.clone();
     let written_at_open = Process::now().written_bytes;

@@ -1,10 +1,9 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{DriveShape, EngineSpec, MediumModel, Source, TierSpec, ZonesSpec, without_lines};
+use crate::run::{EngineSpec, MediumModel, Source, TierSpec, without_lines};
 use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
-use sinter_storage::store::{Medium, Temperature, ZonedPlace};
-use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::store::{Medium, Temperature};
 use sinterdb::db::Db;
 use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;
@@ -24,9 +23,8 @@ impl Engine for SinterEngine {
         let (mut database, families) = (file.db.clone(), file.families.clone());
         let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
         let slow = tiers(spec, &mut database)?;
-        let zones = spec.zones.as_ref().map(|zones| volume(zones, directory)).transpose()?;
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
-        let opener = SinterOpener { path, zones, database, families, disable_wal, hide_limits, slow, clock };
+        let opener = SinterOpener { path, zones: None, database, families, disable_wal, hide_limits, slow, clock };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,
@@ -56,25 +54,6 @@ fn tiers(spec: &EngineSpec, database: &mut DbSettings) -> Outcome<BTreeMap<Tempe
     Ok(slow)
 }
 
-/// Makes the volume of a spec. A drive's own is made anew: what former runs left in its zones would show in the figures of this one.
-fn volume(ZonesSpec { drive, shape, options }: &ZonesSpec, directory: &Path) -> Outcome<ZonedPlace> {
-    let mut place = ZonedPlace::new(drive.clone().unwrap_or_else(|| directory.join("drive")));
-    options.iter().try_for_each(|(name, value)| place.set(name, value))?;
-    match shape {
-        Some(shape) => drop(emulator(shape, &place.drive)?),
-        // Nothing but a volume is overwritten.
-        None => drop(place.clone().quiet().open()?),
-    }
-    drop(place.clone().quiet().format(true)?);
-    Ok(place)
-}
-
-fn emulator(shape: &DriveShape, path: &Path) -> Outcome<Emulator> {
-    let DriveShape { zones, zone_size, capacity, block, max_open, max_active } = *shape;
-    let geometry = Geometry { block, zones, zone_size, max_open, max_active, conventional: 0 };
-    Ok(Emulator::create(path, geometry, capacity.unwrap_or(zone_size))?)
-}
-
 /// The setting of each family, as a settings file would have it.
 fn compression(db: &Db) -> Outcome<BTreeMap<String, String>> {
     let text = |settings: &str| settings.lines().find_map(|line| line.strip_prefix("compression = ")).unwrap_or_default().replace('"', "");
@@ -86,8 +65,7 @@ fn compression(db: &Db) -> Outcome<BTreeMap<String, String>> {
 mod tests {
     use super::*;
     use crate::run::FamilySpec;
-    use crate::target::{Session, Target};
-    use std::path::PathBuf;
+    use crate::target::Target;
 
     fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
         open_in(tempfile::tempdir()?.path(), database, hot, false)
@@ -152,34 +130,6 @@ mod tests {
         assert_eq!(tiers, [Temperature::Unknown, Temperature::Cold]);
         assert!(std::fs::read_dir(slow.path()).unwrap().next().is_some(), "it says whose it is");
         opened.target.close().unwrap();
-    }
-
-    /// The volume is made in the run's directory, on a drive of the spec's shape; a drive that was given is one with a volume already.
-    #[test]
-    fn a_volume_is_that_of_the_spec() {
-        let directory = tempfile::tempdir().unwrap();
-        let shape = DriveShape { zones: 40, zone_size: 1 << 20, capacity: None, block: 4096, max_open: Some(14), max_active: Some(14) };
-        let families = vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }];
-        let options = BTreeMap::from([("allocation".into(), "sla".into()), ("reserve".into(), "3".into())]);
-        let zones = |drive: Option<PathBuf>, shape: Option<DriveShape>| ZonesSpec { drive, shape, options: options.clone() };
-        let spec = |zones: ZonesSpec| {
-            let families = families.clone();
-            EngineSpec { name: "sinter".into(), families, wal: true, zones: Some(zones), ..EngineSpec::default() }
-        };
-        let made = SinterEngine.open(&spec(zones(None, Some(shape))), directory.path()).unwrap();
-        made.target.session(true).put(b"key", b"value").unwrap();
-        let beneath = made.target.figures().unwrap().beneath.unwrap();
-        assert!(beneath.zones.all == 38 && beneath.zones.used() > 0 && beneath.files > 0, "{beneath:?}");
-        made.target.close().unwrap();
-        let drive = directory.path().join("drive");
-        let again = SinterEngine.open(&spec(zones(Some(drive.clone()), None)), directory.path()).unwrap();
-        assert!(!again.target.session(false).get(b"key", &mut Vec::new()).unwrap(), "made anew");
-        again.target.close().unwrap();
-        Emulator::remove(&drive).unwrap();
-        let geometry = Geometry { block: 4096, zones: 40, zone_size: 1 << 20, max_open: None, max_active: None, conventional: 0 };
-        drop(Emulator::create(&drive, geometry, 1 << 20).unwrap());
-        let refusal = SinterEngine.open(&spec(zones(Some(drive), None)), directory.path()).err().unwrap().to_string();
-        assert!(refusal.contains("there is no volume on this drive"), "{refusal}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub use options::is_table_option;
 pub(crate) use options::without_lines;
 pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
-    Distribution, DriveShape, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec,
-    SPEC_VERSION, TierSpec, ValueSize, Workload, Writer, ZonesSpec,
+    Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, TierSpec,
+    ValueSize, Workload, Writer,
 };
 pub use validate::OPERATIONS;
 pub use verdict::{Answer, Verdict};

@@ -61,46 +61,6 @@ pub struct EngineSpec {
     /// Other media for files of some temperature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierSpec>,
-    /// The database lies in a volume on a zoned drive. SinterDB has such; for others it changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zones: Option<ZonesSpec>,
-}
-
-/// A zoned drive, and how the volume on it is run. What is left out is as usual.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ZonesSpec {
-    /// A drive that holds a volume: that is made anew, and all in it is lost. One of this and `shape` is given.
-    #[serde(default)]
-    pub drive: Option<PathBuf>,
-    /// An emulated drive, which the run makes in its directory.
-    #[serde(default)]
-    pub shape: Option<DriveShape>,
-    /// How the volume is run, by the names of `zoned:DRIVE,NAME=VALUE` (docs/zones.md): `allocation`, `reset`, `collector`, `reserve`,
-    /// `pace`, and `latency` for an emulated drive.
-    #[serde(default)]
-    pub options: BTreeMap<String, String>,
-}
-
-/// The shape of an emulated drive. Lengths are bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DriveShape {
-    /// How many zones.
-    pub zones: u32,
-    /// From one zone's start to the next.
-    pub zone_size: u64,
-    /// What can be written of each; `None`: all.
-    #[serde(default)]
-    pub capacity: Option<u64>,
-    /// The unit of reads and writes.
-    pub block: u32,
-    /// Zones that may be open at once; `None` for no limit.
-    #[serde(default)]
-    pub max_open: Option<u32>,
-    /// Zones that may be active at once; `None` for no limit.
-    #[serde(default)]
-    pub max_active: Option<u32>,
 }
 
 /// A medium for the files of a temperature.

@@ -1,9 +1,6 @@
 //! What is wrong with a spec, all of it at once, each complaint with the path of its field.
 
-use super::spec::{
-    Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
-};
-use sinter_storage::store::ZonedPlace;
+use super::spec::{Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -83,15 +80,6 @@ impl Check {
                 self.rate(&format!("{at}.model.write_mb_per_s"), write_mb_per_s);
                 self.that((0.0..=1e6).contains(&seek_ms), &format!("{at}.model.seek_ms"), "must be 0 to 1000000");
             }
-        }
-        if let Some(ZonesSpec { drive, shape, options }) = &engine.zones {
-            self.that(drive.is_some() != shape.is_some(), "engine.zones", "one of drive and shape must be given, and not both");
-            let mut place = ZonedPlace::new("");
-            for (name, value) in options {
-                let complaint = place.set(name, value).err();
-                self.that(complaint.is_none(), "engine.zones.options", complaint.unwrap_or_default());
-            }
-            self.that(!place.zn540 || drive.is_none(), "engine.zones.options", "latency is for an emulated drive");
         }
         // Settings become lines of an OPTIONS file.
         for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {
