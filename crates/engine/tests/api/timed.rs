@@ -1,6 +1,6 @@
 //! Writes that carry their own time.
 
-use super::{Join, NO_WAL, SYNC, all, builder, inline, key, keys, memory, small, try_open};
+use super::{Join, NO_WAL, SYNC, all, builder, inline, key, keys, new_store, small, try_open};
 use sinterdb::clock::ManualClock;
 use sinterdb::db::{Db, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};

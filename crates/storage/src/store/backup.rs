@@ -11,7 +11,7 @@ use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, St
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const LIST: &str = "BACKUP";
