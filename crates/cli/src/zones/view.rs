@@ -108,6 +108,9 @@ impl Zone {
         let Zone { entry, class, .. } = self;
         let (condition, files) = (condition_name(entry.condition), entry.files.len());
         let (zone, name, resets) = (entry.zone, class.name(), entry.resets);
+        if *class == Class::Empty {
+            return format!("zone {zone}: empty; {resets} resets");
+        }
         format!("zone {zone}: {name}, {condition}; {written} written, {live} of it live in {files} files; {resets} resets")
     }
 }

@@ -126,9 +126,6 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
             print_device(zones, all, &per_user, out)?;
         }
     }
-    if let Some(zones) = &result.zones {
-        print_zones(zones, out)?;
-    }
     writeln!(
         out,
         "  write amplification {} (since open {})  space amplification {} (tables {})  store {:.1} MB",
@@ -137,7 +134,8 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
         amplification(space.space_amplification),
         amplification(space.table_space_amplification),
         space.store_bytes as f64 / MIB
-    )
+    )?;
+    result.zones.as_ref().map_or(Ok(()), |zones| print_zones(zones, out))
 }
 
 /// The ledger goes on below the files: from all that was appended to all that the drive was written.
@@ -155,6 +153,12 @@ fn print_device(zones: &Zones, appended: u64, per_user: &dyn Fn(u64) -> String, 
 }
 
 fn print_zones(zones: &Zones, out: &mut dyn Write) -> Result<()> {
+    writeln!(
+        out,
+        "  device write amplification {} (since open {})",
+        amplification(zones.device_write_amplification),
+        amplification(zones.device_write_amplification_since_open)
+    )?;
     writeln!(
         out,
         "  zones {} of {} in use, {:.1} MB alive, {:.1} MB dead  resets {} ({:.1} MB unwritten)  finishes {}  collected {}  wear {} to {}",
@@ -176,12 +180,7 @@ fn print_zones(zones: &Zones, out: &mut dyn Write) -> Result<()> {
             zones.waits, zones.fallbacks, zones.failed
         )?;
     }
-    writeln!(
-        out,
-        "  device write amplification {} (since open {})",
-        amplification(zones.device_write_amplification),
-        amplification(zones.device_write_amplification_since_open)
-    )
+    Ok(())
 }
 
 fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
