@@ -59,8 +59,7 @@ pub fn run(flags: &AdviseFlags) -> Result<ExitCode, Ended> {
 
 /// The workload that is the worst for data like those of a database: what its writers really do is not in it.
 fn like_database(path: &Path) -> Result<Workload, Ended> {
-    require_database(path)?;
-    let db = Db::builder().read_only().create_if_missing(false).open(path)?;
+    let db = Db::builder().read_only().create_if_missing(false).open_store(require_database(path)?)?;
     let (mut entries, mut raw, mut stored, mut keys, mut tables) = (0u64, 0u64, 0u64, 0u64, 0u64);
     for family in db.families() {
         for (_, _, table) in db.version(&family)?.tables() {

@@ -7,13 +7,14 @@ mod settings;
 pub use flags::BenchFlags;
 
 use crate::ended::Ended;
-use crate::store::require_database;
+use crate::store::{open_volume, place, require_database};
 use anyhow::{Context, anyhow};
 use progress::Line;
 use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
 use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
 use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
 use sinter_lab::target::{Outcome, SinterOpener};
+use sinter_storage::store::{Place, ZonedPlace};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::db::DEFAULT_FAMILY;
 use sinterdb::limits::{MemoryLimit, ProcessLimits};
@@ -32,13 +33,14 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let (workloads, config) = flags.plan().map_err(|list| Ended::Usage(list.join("; ")))?;
     let chosen = settings::choose(&flags.engine).map_err(|list| Ended::Usage(list.join("; ")))?;
     let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
-    let place = Place::choose(flags)?;
+    let place = Home::choose(flags)?;
     // Notes go to stderr: they are about the request, not part of the results.
     let memory = MemoryLimit::tightest(&ProcessLimits::find(Path::new("/")).memory());
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
     chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
     let opener = SinterOpener {
         path: place.path.clone(),
+        zones: place.zones.clone(),
         disable_wal: flags.switches.disable_wal,
         hide_limits: false,
         database: chosen.database.clone(),
@@ -51,7 +53,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
         target: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
         commit: std::env::var("SINTER_COMMIT").ok(),
         started_unix: SystemClock::default().unix_seconds(),
-        machine: Machine::here(&place.path),
+        machine: place.machine(),
         bench: config.clone(),
         settings: settings::listing(&chosen.database, &chosen.family),
         workloads: Vec::new(),
@@ -60,7 +62,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     };
     let json_on_stdout = matches!(json, Some(JsonSink::Stdout));
     let mut out: Box<dyn Write> = if json_on_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    header(&report, &place.path.display().to_string(), &mut out)?;
+    header(&report, &place.name(), &mut out)?;
     let printer = Printer { distribution: flags.histogram == Some(true), statistics: flags.switches.statistics };
     let ended = measure(&config, &workloads, &opener, &printer, &mut report, &mut out);
     if let Some(json) = json {
@@ -157,17 +159,22 @@ impl JsonSink {
     }
 }
 
-/// The directory of the database.
-struct Place {
+/// Where the database lies.
+struct Home {
+    /// The directory, or the drive.
     path: PathBuf,
+    zones: Option<ZonedPlace>,
     /// Made by this run, and nobody asked for it by name: nobody would miss it.
     remove: bool,
 }
 
-impl Place {
+impl Home {
     fn choose(flags: &BenchFlags) -> Result<Self, Ended> {
         let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("."), PathBuf::from).join("sinter-bench-data");
-        let path = flags.db.clone().unwrap_or_else(default);
+        let path = match place(&flags.db.clone().unwrap_or_else(default))? {
+            Place::Directory(path) => path,
+            Place::Zoned(zoned) => return Self::on_zones(flags, zoned),
+        };
         let wrong = |what: &dyn std::fmt::Display| Ended::Usage(format!("--db {}: {what}", path.display()));
         let existed = path.exists();
         if existed && !path.is_dir() {
@@ -177,7 +184,25 @@ impl Place {
             require_database(&path)?;
         }
         fs::create_dir_all(&path).map_err(|error| wrong(&error))?;
-        Ok(Place { remove: !existed && flags.db.is_none() && !flags.switches.keep, path })
+        Ok(Home { remove: !existed && flags.db.is_none() && !flags.switches.keep, path, zones: None })
+    }
+
+    /// The volume has to be there: what else is on a drive is not for a bench to overwrite.
+    fn on_zones(flags: &BenchFlags, zoned: ZonedPlace) -> Result<Self, Ended> {
+        let volume = open_volume(&zoned.clone().quiet())?;
+        if flags.switches.use_existing_db && volume.files().is_empty() {
+            return Err(Ended::Usage(format!("--db {zoned}: no database there")));
+        }
+        Ok(Home { path: zoned.drive.clone(), zones: Some(zoned), remove: false })
+    }
+
+    fn name(&self) -> String {
+        self.zones.as_ref().map_or_else(|| self.path.display().to_string(), ZonedPlace::to_string)
+    }
+
+    fn machine(&self) -> Machine {
+        let here = Machine::here(&self.path);
+        if self.zones.is_some() { here.with_volume_on(&self.path) } else { here }
     }
 
     fn leave(&self) -> Result<(), Ended> {

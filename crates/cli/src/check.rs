@@ -1,20 +1,21 @@
 //! `sinter check`: reads and verifies everything, and says what is damaged.
 
 use crate::ended::Ended;
-use crate::store::{escape, require_database};
+use crate::store::{Where, escape, require_database};
 use clap::Args;
 use serde_json::json;
+use sinter_storage::store::Store;
 use sinterdb::Error;
 use sinterdb::db::{Damage, Db};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What to check. Exit code 0: clean; 1: damaged; 2: not a database.
 #[derive(Debug, Args)]
 pub struct CheckFlags {
-    /// Directory of the database.
-    path: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -25,24 +26,27 @@ pub struct CheckFlags {
 /// # Errors
 /// A path without a database; failures that are not damage, such as a database that is open elsewhere.
 pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
-    require_database(&flags.path)?;
-    let damages = find_damage(&flags.path)?;
+    let path = flags.place.path();
+    let damages = find_damage(require_database(path)?)?;
     let mut out = io::stdout().lock();
     if flags.json {
-        let report = json!({ "path": flags.path, "clean": damages.is_empty(), "damages": damages.iter().map(as_json).collect::<Vec<_>>() });
+        let report = json!({ "path": path, "clean": damages.is_empty(), "damages": damages.iter().map(as_json).collect::<Vec<_>>() });
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else if damages.is_empty() {
-        writeln!(out, "{}: clean", flags.path.display())?;
+        writeln!(out, "{}: clean", path.display())?;
     } else {
         damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
-        writeln!(out, "{}: {} damaged", flags.path.display(), damages.len())?;
+        writeln!(out, "{}: {} damaged", path.display(), damages.len())?;
     }
     Ok(if damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Damage that keeps the database from opening is the one damage that can be named then.
-fn find_damage(path: &Path) -> Result<Vec<Damage>, Ended> {
-    let opened = Db::builder().read_only().create_if_missing(false).open(path);
+/// Verifies a database. Damage that keeps it from opening is the one damage that can be named then.
+///
+/// # Errors
+/// Failures that are not damage.
+pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
+    let opened = Db::builder().read_only().create_if_missing(false).open_store(store);
     let verified = opened.and_then(|db| {
         let damages = db.verify()?;
         db.close().map(|()| damages)
@@ -54,7 +58,7 @@ fn find_damage(path: &Path) -> Result<Vec<Damage>, Ended> {
 }
 
 /// One line: file, offset, what, whose keys.
-fn describe(damage: &Damage) -> String {
+pub fn describe(damage: &Damage) -> String {
     let mut line = damage.file.clone();
     if let Some(offset) = damage.offset {
         line += &format!(" at offset {offset}");
@@ -66,7 +70,8 @@ fn describe(damage: &Damage) -> String {
     line
 }
 
-fn as_json(damage: &Damage) -> serde_json::Value {
+/// The same for programs.
+pub fn as_json(damage: &Damage) -> serde_json::Value {
     json!({
         "file": damage.file,
         "offset": damage.offset,

@@ -40,9 +40,8 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
         return Ok(ExitCode::SUCCESS);
     }
     if matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
-        return Err(Ended::usage(
-            "no command given; there are advise, bench, check, export, import, inspect, report, run, serve and study (see sinter --help)",
-        ));
+        let all = "advise, bench, check, export, import, inspect, report, run, serve, study and zones";
+        return Err(Ended::Usage(format!("no command given; there are {all} (see sinter --help)")));
     }
     let rendered = error.render().to_string();
     let first = rendered.lines().next().unwrap_or_default();

@@ -1,12 +1,12 @@
 //! `sinter inspect`: what is in a database. It reads files and nothing else: no lock is taken, nothing is written, and a database that
-//! does not open can still be looked at.
+//! does not open can still be looked at. (A volume on a zoned drive has to be opened for that, and is one opener's alone.)
 
 mod compression;
 mod tiers;
 mod views;
 
 use crate::ended::Ended;
-use crate::store::require_database;
+use crate::store::{Where, require_database};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use sinter_storage::store::{Store, Temperature, Tiers};
@@ -14,15 +14,14 @@ use sinterdb::Error;
 use sinterdb::db::find_tiers;
 use sinterdb::manifest::{Loaded, State, load};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 /// What to show.
 #[derive(Debug, Args)]
 pub struct InspectFlags {
-    /// Directory of the database.
-    path: PathBuf,
+    #[command(flatten)]
+    place: Where,
     #[command(subcommand)]
     view: Option<View>,
     /// The same as the view `tiers`.
@@ -61,6 +60,8 @@ enum View {
     },
     /// The settings stored beside the data.
     Settings,
+    /// What lies below the files of a database on a zoned drive.
+    Zones,
 }
 
 /// Which part of a log.
@@ -100,9 +101,10 @@ impl Stores {
 /// # Errors
 /// A path without a database, a number that names no file; damage that hides what was asked for.
 pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
-    let store = Arc::new(require_database(&flags.path)?);
+    let path = flags.place.path();
+    let store = require_database(path)?;
     let loaded = load(&*store)?;
-    let state = loaded.state.as_ref().ok_or_else(|| Ended::usage(format!("{}: no database there", flags.path.display())))?;
+    let state = loaded.state.as_ref().ok_or_else(|| Ended::usage(format!("{}: no database there", path.display())))?;
     let view = match (flags.view, flags.tiers) {
         (None, true) => View::Tiers,
         (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
@@ -130,5 +132,6 @@ fn show(view: View, stores: &Stores, loaded: &Loaded, state: &State) -> Result<S
         View::Table { number } => views::table(store, state, number),
         View::Log { number, from, limit } => views::log(store, state, number, Page { from, limit }),
         View::Settings => Ok(views::settings(state)),
+        View::Zones => views::zones(stores),
     }
 }

@@ -13,6 +13,7 @@ mod serve;
 mod store;
 mod study;
 mod transfer;
+mod zones;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
@@ -46,6 +47,8 @@ enum Command {
     Study(study::StudyFlags),
     /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
     Run,
+    /// Make, draw, verify, copy and restore volumes on zoned drives.
+    Zones(zones::ZonesFlags),
     /// Draw the results of studies as a page, or compare several.
     Report(report::ReportFlags),
 }
@@ -73,5 +76,6 @@ fn dispatch() -> Result<ExitCode, Ended> {
         Command::Study(flags) => study::run(&flags),
         Command::Run => Ok(run::run()),
         Command::Report(flags) => report::run(&flags),
+        Command::Zones(flags) => zones::run(&flags),
     }
 }

@@ -1,15 +1,16 @@
 //! `sinter serve`: a server that speaks Redis's protocol.
 
 use crate::ended::Ended;
+use crate::store::{drive_error, place};
 use clap::Args;
 use sinter_server::command::{Allowed, Configuration, Fsync, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::Net;
-use sinter_storage::store::DirStore;
+use sinter_storage::store::{Place, Store};
 use sinterdb::settings::{Budgets, Settings, parse_bytes};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub struct ServeFlags {
     /// Port to listen on; 0: a free one, which is printed.
     #[arg(long, default_value_t = 6379)]
     port: u16,
-    /// Directory of the data, created if it is missing.
-    #[arg(long, default_value = "sinter-data")]
+    /// Directory of the data, created if it is missing, or zoned:DRIVE for a volume on a zoned drive.
+    #[arg(long, visible_alias = "store", default_value = "sinter-data")]
     dir: PathBuf,
     /// Password that clients have to give.
     #[arg(long, default_value = "")]
@@ -86,14 +87,22 @@ fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
+fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
+    let place = place(path)?;
+    place.open(true).map_err(|error| match &place {
+        Place::Directory(path) => Ended::usage(format!("{}: {error}", path.display())),
+        Place::Zoned(zoned) => drive_error(&zoned.drive, error),
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// An address that cannot be had, a directory that is none or holds something else; failures of the network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let settings = settings(flags.memory)?;
-    let store = DirStore::open(&flags.dir, true).map_err(|error| Ended::usage(format!("{}: {error}", flags.dir.display())))?;
-    let keyspace = Keyspace::open(Arc::new(store), &settings, seed()?).map_err(failed)?;
+    let store = open(&flags.dir)?;
+    let keyspace = Keyspace::open(store, &settings, seed()?).map_err(failed)?;
     let run_id: [u8; 20] = random()?;
     let server = Server {
         configuration: Configuration {

@@ -1,28 +1,77 @@
-//! The directory of a database, for commands that only read it.
+//! The place of a database, for commands that only read it: a directory, or a volume on a zoned drive.
 
 use crate::ended::Ended;
-use sinter_storage::store::{DirStore, Store};
-use std::path::Path;
+use anyhow::anyhow;
+use clap::Args;
+use sinter_storage::store::zoned::ZonedStore;
+use sinter_storage::store::{DirStore, Place, Store, StoreError, ZonedPlace};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Opens the directory of an existing database.
+/// Which database.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Where {
+    /// Directory of the database, or zoned:DRIVE for the volume on a zoned drive.
+    path: Option<PathBuf>,
+    /// The same.
+    #[arg(long)]
+    store: Option<PathBuf>,
+}
+
+impl Where {
+    /// As it was given.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().or(self.store.as_deref()).unwrap_or(Path::new(""))
+    }
+}
+
+/// Reads a place.
 ///
 /// # Errors
-/// A path that is not one, as a wrong request.
-pub fn require_database(path: &Path) -> Result<DirStore, Ended> {
+/// One that cannot be read, as a wrong request.
+pub fn place(path: &Path) -> Result<Place, Ended> {
+    Place::of(path).map_err(|what| Ended::Usage(format!("{}: {what}", path.display())))
+}
+
+/// Opens the store of an existing database.
+///
+/// # Errors
+/// A place where there is none, as a wrong request; a drive that is in use or damaged.
+pub fn require_database(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     let wrong = |what: &dyn std::fmt::Display| Ended::Usage(format!("{}: {what}", path.display()));
-    if !path.exists() {
-        return Err(wrong(&"no such directory"));
-    }
-    if !path.is_dir() {
-        return Err(wrong(&"not a directory"));
-    }
-    let store = DirStore::open(path, false).map_err(|error| wrong(&error))?;
+    let store: Arc<dyn Store> = match place(path)? {
+        Place::Zoned(place) => Arc::new(open_volume(&place.quiet())?),
+        Place::Directory(path) if !path.exists() => return Err(wrong(&"no such directory")),
+        Place::Directory(path) if !path.is_dir() => return Err(wrong(&"not a directory")),
+        Place::Directory(path) => Arc::new(DirStore::open(path, false).map_err(|error| wrong(&error))?),
+    };
     let files = store.list().map_err(|error| wrong(&error))?;
     // Tables without a manifest are a damaged database, which the caller should say.
     if files.is_empty() {
         return Err(wrong(&"no database there"));
     }
     Ok(store)
+}
+
+/// Opens a volume.
+///
+/// # Errors
+/// A drive without one, as a wrong request; one that is in use or damaged.
+pub fn open_volume(place: &ZonedPlace) -> Result<ZonedStore, Ended> {
+    place.open().map_err(|error| drive_error(&place.drive, error))
+}
+
+/// What to tell of a drive that cannot be had.
+pub fn drive_error(drive: &Path, error: StoreError) -> Ended {
+    if error.is_locked() {
+        return Ended::Failed(anyhow!("{}: the drive is in use: mounted, or open in another process", drive.display()));
+    }
+    match error.source.kind() {
+        ErrorKind::NotFound | ErrorKind::InvalidInput | ErrorKind::Unsupported => Ended::Usage(error.source.to_string()),
+        _ => Ended::Failed(error.into()),
+    }
 }
 
 /// A key as text: printable ASCII as it is, all else as `\xNN`.

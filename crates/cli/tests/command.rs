@@ -34,7 +34,7 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&["bench", "--num"]), "--num");
     assert_refused(&sinter(&["bench", "--sync=maybe"]), "expected true or false");
     assert_refused(&sinter(&["bench", "extra"]), "extra");
-    assert_refused(&sinter(&["inspect"]), "<PATH>");
+    assert_refused(&sinter(&["inspect"]), "<PATH|--store <STORE>>");
     assert_refused(&sinter(&["inspect", "x", "tabel", "1"]), "tabel");
     assert_refused(&sinter(&["inspect", "x", "table"]), "<NUMBER>");
 }

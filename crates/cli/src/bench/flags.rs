@@ -61,8 +61,9 @@ pub struct BenchFlags {
     /// Loads, overwrite, updaterandom and the writer beside readers write so many bytes per second in all; 0: as fast as they can.
     #[arg(long, default_value = "0", value_parser = parse_bytes)]
     pub benchmark_write_rate_limit: u64,
-    /// Directory of the database, emptied first unless use_existing_db. Default: a new one in $TMPDIR or here, removed at the end.
-    #[arg(long)]
+    /// Directory of the database, emptied first unless use_existing_db, or zoned:DRIVE for the volume on a zoned drive. Default: a new
+    /// directory in $TMPDIR or here, removed at the end.
+    #[arg(long, visible_alias = "store")]
     pub db: Option<PathBuf>,
     #[command(flatten)]
     pub switches: Switches,

@@ -1,6 +1,6 @@
 //! The views: each makes its text and its JSON from the same data.
 
-use super::{Page, Shown};
+use super::{Page, Shown, Stores};
 use crate::ended::Ended;
 use crate::store::{escape, escape_whole};
 use serde_json::{Map, Value, json};
@@ -64,6 +64,34 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
         "families": families,
         "records": records,
         "times": times_json(&state.times),
+    });
+    Ok(Shown { text, json })
+}
+
+/// From the bytes of files to those that zones hold: what the ledger of a running database (`sinter bench`) says of writing, this says of
+/// what came of it.
+pub(super) fn zones(stores: &Stores) -> Result<Shown, Ended> {
+    let primary = stores.each.first().map(|(_, store)| store);
+    let now = primary.and_then(|store| store.beneath()).ok_or_else(|| Ended::usage("the database does not lie on a zoned drive"))?.zones;
+    let files = primary.map_or(Ok(Vec::new()), |store| store.list()).map_err(sinterdb::Error::from)?;
+    let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+    let rows = [
+        ("files", bytes),
+        ("frame heads and block padding", now.live.saturating_sub(bytes)),
+        ("alive", now.live),
+        ("dead", now.written.saturating_sub(now.live)),
+        ("written", now.written),
+        ("can be written", now.capacity),
+    ];
+    let mut text = String::new();
+    line!(text, "{:<30} {:>12}", format!("{} files", files.len()), "MB");
+    rows.iter().for_each(|(name, bytes)| line!(text, "{name:<30} {:>12.2}", *bytes as f64 / MIB));
+    line!(text, "zones: {} of {} in use, {} broken", now.used(), now.all, now.broken);
+    line!(text, "resets: {} in all, {} to {} of a zone", now.wear_total, now.wear_least, now.wear_most);
+    let json = json!({
+        "files": files.len(), "file_bytes": bytes, "live_bytes": now.live, "written_bytes": now.written, "capacity_bytes": now.capacity,
+        "zones": now.all, "used": now.used(), "broken": now.broken,
+        "resets": { "least": now.wear_least, "most": now.wear_most, "all": now.wear_total },
     });
     Ok(Shown { text, json })
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ledger::{self, HistogramSummary, LedgerSnapshot, Statistics};
 use crate::manifest::Version;
 use crate::settings::DbSettings;
-use sinter_storage::store::MeterSnapshot;
+use sinter_storage::store::{Beneath, MeterSnapshot};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +39,8 @@ pub struct Stats {
     pub meter: MeterSnapshot,
     /// Each store, the primary one first.
     pub tiers: Vec<TierStats>,
+    /// What the primary store did below the files since it was opened, if it lies on a zoned drive.
+    pub beneath: Option<Beneath>,
 }
 
 impl Stats {
@@ -66,6 +68,7 @@ impl Db {
         let inner = &self.inner;
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
+        let beneath = inner.media.primary().beneath();
         Stats {
             tickers: inner
                 .statistics
@@ -75,6 +78,7 @@ impl Db {
                 .chain(inner.temperature_tickers())
                 .chain(inner.tier_tickers())
                 .chain(inner.codec_tickers())
+                .chain(beneath.iter().flat_map(zone_tickers))
                 .collect(),
             histograms: inner.statistics.histograms().collect(),
             stall_ns: inner.pressure.stall_ns.load(Ordering::Relaxed),
@@ -86,6 +90,7 @@ impl Db {
             cache_bytes: inner.cache.used(),
             meter: inner.media.snapshot(),
             tiers: inner.tier_stats(),
+            beneath,
             ledger,
         }
     }
@@ -124,7 +129,8 @@ impl Db {
     /// `sinterdb.tiering` tells up to which age data is kept from the last level, and why, if the engine chooses that.
     /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
     /// `sinterdb.tiers` has a line for each store of the database ([`Db::tiers`]), and one for each of the last tables that found no room
-    /// on theirs.
+    /// on theirs. `sinterdb.zones` tells what a store on a zoned drive wrote below the files, and how its zones are; elsewhere it is not
+    /// known.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
         if family.core.handle != self.inner.handle {
             return None;
@@ -172,6 +178,7 @@ impl Db {
             "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.tiering" => return Some(self.tiering_lines(family)),
             "sinterdb.tiers" => return Some(self.inner.tier_lines()),
+            "sinterdb.zones" => return self.inner.media.primary().beneath().map(|beneath| zone_lines(&beneath)),
             "sinterdb.compression" => return Some(self.compression_lines(family)),
             "sinterdb.damaged-tables" => return Some(self.damaged_lines(family)),
             "rocksdb.background-errors" => {
@@ -201,6 +208,41 @@ fn read_tickers(cache: &Cache) -> [(&'static str, u64); 9] {
         ("rocksdb.non.last.level.read.bytes", bytes),
         ("rocksdb.non.last.level.read.count", count),
     ]
+}
+
+/// What a store on zones did below the files, under names of this engine.
+fn zone_tickers(beneath: &Beneath) -> [(&'static str, u64); 12] {
+    [
+        ("sinterdb.zones.device.bytes", beneath.device()),
+        ("sinterdb.zones.framing.bytes", beneath.framing),
+        ("sinterdb.zones.padding.bytes", beneath.padding),
+        ("sinterdb.zones.moved.bytes", beneath.moved),
+        ("sinterdb.zones.metadata.bytes", beneath.metadata),
+        ("sinterdb.zones.finish.bytes", beneath.finishing),
+        ("sinterdb.zones.finish.count", beneath.finishes),
+        ("sinterdb.zones.reset.count", beneath.resets),
+        ("sinterdb.zones.reset.unwritten.bytes", beneath.reset_unwritten),
+        ("sinterdb.zones.collected.count", beneath.collected),
+        ("sinterdb.zones.wait.count", beneath.waits),
+        ("sinterdb.zones.fallback.count", beneath.fallbacks),
+    ]
+}
+
+/// `sinterdb.zones`: a line for each cause of bytes, then what was done to zones, then the zones.
+fn zone_lines(beneath: &Beneath) -> String {
+    let mut out = String::new();
+    for (cause, bytes) in beneath.lines().into_iter().chain([("device", beneath.device())]) {
+        let _ = writeln!(out, "{cause}: {bytes} bytes");
+    }
+    let Beneath { finishes, resets, reset_unwritten, collected, waits, fallbacks, failed, zones, .. } = *beneath;
+    let _ = writeln!(out, "{resets} resets ({reset_unwritten} bytes unwritten), {finishes} finishes, {collected} zones collected");
+    let _ = writeln!(out, "{waits} waits for room, {fallbacks} files out of their place, {failed} zones in which a write failed");
+    let (used, all) = (zones.used(), zones.all);
+    let _ = writeln!(out, "{used} of {all} zones in use, {} broken", zones.broken);
+    let dead = zones.written.saturating_sub(zones.live);
+    let _ = writeln!(out, "{} bytes alive, {dead} dead, {} can be written in all", zones.live, zones.capacity);
+    let _ = writeln!(out, "{} to {} resets of a zone, {} in all", zones.wear_least, zones.wear_most, zones.wear_total);
+    out
 }
 
 /// Files and megabytes of each level, as RocksDB prints them.

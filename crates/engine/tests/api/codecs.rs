@@ -21,7 +21,7 @@ fn value(n: usize) -> Vec<u8> {
 }
 
 /// Number, level and codec of all tables.
-fn tables(db: &Db, store: &Arc<MemoryStore>) -> Vec<(u64, usize, Codec)> {
+fn tables(db: &Db, store: &Arc<TestStore>) -> Vec<(u64, usize, Codec)> {
     let version = db.version(&db.default_family()).unwrap();
     let open = |info: &Arc<TableInfo>| Table::open(&**store, DbId([7; 16]), Arc::clone(info), &Cache::new(0)).unwrap();
     version.tables().map(|(level, _, info)| (info.number, level, open(info).properties().unwrap().codec)).collect()
@@ -42,7 +42,7 @@ fn a_change_of_codec_rewrites_nothing_and_all_of_it_is_readable() {
     let codecs: Vec<Compression> = Codec::ALL.into_iter().map(plain).chain([dictionary, plain(Codec::Lz4), plain(Codec::None)]).collect();
     // Nothing is compacted by itself, so that each flush's table stays.
     let settings = FamilySettings { level0_file_num_compaction_trigger: 15, ..FamilySettings::default() };
-    let store = memory();
+    let store = new_store();
     let mut db = try_open(&store, builder().settings(inline()).family("default", settings.clone())).unwrap();
     let mut written = Vec::new();
     // Round `r` writes every key with `n % 9 >= r`: each round's table is the newest for some keys.
@@ -82,7 +82,7 @@ fn every_codec_is_readable_at_every_level() {
     for first in Codec::ALL {
         let list: Vec<Compression> = Codec::ALL.iter().cycle().skip(first as usize).take(7).copied().map(plain).collect();
         let settings = FamilySettings { max_bytes_for_level_multiplier: 2.0, ..with(&small(), &list) };
-        let store = memory();
+        let store = new_store();
         let db = try_open(&store, builder().settings(inline()).family("default", settings)).unwrap();
         (0..12_000).map(|n| n * 7919 % 4000).for_each(|n| db.put(&key(n), &value(n)).unwrap());
         db.flush().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 #[test]
 fn a_flush_moves_everything_to_tables() {
-    let db = open(&memory());
+    let db = open(&new_store());
     fill(&db, 100, 10);
     let entries = |name: &str| db.property(&db.default_family(), name).unwrap();
     assert_eq!(entries("rocksdb.num-entries-active-mem-table"), "100");
@@ -23,7 +23,7 @@ fn a_flush_moves_everything_to_tables() {
 fn compact_range_leaves_nothing_dead() {
     for style in [Style::Leveled, Style::Universal] {
         let settings = FamilySettings { style, ..small() };
-        let db = try_open(&memory(), builder().settings(inline()).family("default", settings)).unwrap();
+        let db = try_open(&new_store(), builder().settings(inline()).family("default", settings)).unwrap();
         fill(&db, 3000, 50);
         fill(&db, 3000, 51);
         (0..3000).step_by(2).for_each(|n| db.delete(&key(n)).unwrap());
@@ -67,7 +67,7 @@ impl CompactionFilter for Sorter {
 
 #[test]
 fn a_compaction_filter_keeps_removes_and_changes() {
-    let db = try_open(&memory(), builder().settings(inline()).compaction_filter("default", Arc::new(Sorter))).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline()).compaction_filter("default", Arc::new(Sorter))).unwrap();
     for key in [b"keep", b"drop"] {
         db.put(key, b"old").unwrap();
     }
@@ -81,7 +81,7 @@ fn a_compaction_filter_keeps_removes_and_changes() {
 
 #[test]
 fn a_compaction_filter_spares_what_a_snapshot_sees() {
-    let db = try_open(&memory(), builder().settings(inline()).compaction_filter("default", Arc::new(Sorter))).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline()).compaction_filter("default", Arc::new(Sorter))).unwrap();
     db.put(b"drop", b"old").unwrap();
     let at = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     db.compact_range(&db.default_family(), None, None).unwrap();
@@ -98,7 +98,7 @@ fn entries_older_than_their_time_to_live_vanish_in_compactions_and_not_before() 
         clock.set_unix_seconds(1_000_000);
         let settings = FamilySettings { ttl_seconds: 1000, style, ..small() };
         let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
-        let db = try_open(&memory(), builder).unwrap();
+        let db = try_open(&new_store(), builder).unwrap();
         db.put(b"old", b"v").unwrap();
         db.flush().unwrap();
         clock.advance_seconds(900);
@@ -123,7 +123,7 @@ fn what_a_snapshot_sees_outlives_its_time_to_live() {
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(1_000_000);
         let settings = FamilySettings { ttl_seconds: 1000, style, ..small() };
-        let db = try_open(&memory(), builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
+        let db = try_open(&new_store(), builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
         let family = db.default_family();
         fill(&db, 500, 60);
         db.compact_range(&family, None, None).unwrap();
@@ -149,7 +149,7 @@ fn a_checkpoint_is_the_same_database_and_leaves_the_original_alone() {
     let other = db.create_family("other", small()).unwrap();
     fill(&db, 3000, 50);
     db.put_with(&other, b"unlogged", b"v", &NO_WAL).unwrap();
-    let target = memory();
+    let target = new_store();
     db.checkpoint_to(&*target).unwrap();
     let before = all(&db, &db.default_family());
     fill(&db, 3000, 70);
@@ -189,7 +189,7 @@ fn a_checkpoint_on_the_same_disk_links_its_tables() {
 #[test]
 fn background_threads_reach_the_same_rest() {
     let settings = DbSettings { max_background_jobs: 3, max_subcompactions: 2, ..DbSettings::default() };
-    let db = try_open(&memory(), builder().settings(settings).family("default", small())).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
     fill(&db, 10_000, 60);
     db.flush().unwrap();
     db.wait_for_compactions().unwrap();
@@ -205,7 +205,7 @@ fn level_0_waits_for_more_under_a_load_and_no_longer() {
     let settings = DbSettings { max_background_jobs: 2, ..DbSettings::default() };
     // One level below level 0, so that what a merge would rewrite is all there is.
     let family = FamilySettings { max_bytes_for_level_base: 4 << 20, ..small() };
-    let db = try_open(&memory(), builder().settings(settings).clock(clock.clone()).family("default", family)).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings).clock(clock.clone()).family("default", family)).unwrap();
     let runs = || db.version(&db.default_family()).unwrap().levels[0].len();
     let add_runs = || {
         (0..4).for_each(|n| {

@@ -34,7 +34,7 @@ fn digits(seed: usize) -> Vec<u8> {
 }
 
 /// The properties of all tables, newest first, with their levels.
-fn tables(db: &Db, store: &MemoryStore) -> Vec<(usize, TableProperties)> {
+fn tables(db: &Db, store: &TestStore) -> Vec<(usize, TableProperties)> {
     let version = db.version(&db.default_family()).unwrap();
     let mut infos: Vec<_> = version.tables().map(|(level, _, info)| (level, info.clone())).collect();
     infos.sort_by_key(|(_, info)| std::cmp::Reverse(info.number));
@@ -47,7 +47,7 @@ fn tables(db: &Db, store: &MemoryStore) -> Vec<(usize, TableProperties)> {
 fn settle(idle_percent: u64, value: impl Fn(usize) -> Vec<u8>) -> (Codec, String) {
     let root = tempfile::tempdir().unwrap();
     set_machine(root.path(), 100, idle_percent);
-    let (store, clock) = (memory(), Arc::new(ManualClock::default()));
+    let (store, clock) = (new_store(), Arc::new(ManualClock::default()));
     let builder = Db::builder().clock(clock.clone()).identity([7; 16]).system_root(root.path()).family("default", auto());
     let db = try_open(&store, builder).unwrap();
     for round in 1..=40u64 {
@@ -88,7 +88,7 @@ fn data_that_do_not_shrink_are_not_compressed() {
 #[test]
 fn without_threads_choices_repeat_exactly_whatever_the_time() {
     let run = |advance: u64| {
-        let (store, clock) = (memory(), Arc::new(ManualClock::default()));
+        let (store, clock) = (new_store(), Arc::new(ManualClock::default()));
         // Times of the same width on the medium.
         clock.set_unix_seconds(1_700_000_000);
         let family = FamilySettings { compression: Codecs::Auto, ..small() };
@@ -116,7 +116,7 @@ fn without_threads_choices_repeat_exactly_whatever_the_time() {
 
 #[test]
 fn the_setting_can_be_changed_while_open_and_rewrites_nothing() {
-    let store = memory();
+    let store = new_store();
     let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
     let family = db.default_family();
     (0..200).for_each(|n| db.put(&key(n), &digits(n)).unwrap());
@@ -138,7 +138,7 @@ fn the_setting_can_be_changed_while_open_and_rewrites_nothing() {
 #[test]
 fn what_choosing_costs_is_in_the_statistics() {
     let family = FamilySettings { compression: Codecs::Auto, ..small() };
-    let db = try_open(&memory(), builder().settings(inline()).family("default", family)).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline()).family("default", family)).unwrap();
     fill(&db, 2000, 100);
     assert!(figures::ticker(&db, "sinterdb.compression.samples") > 0);
     assert_eq!(figures::ticker(&db, "sinterdb.compression.sample.micros"), 0, "nothing is timed without threads");

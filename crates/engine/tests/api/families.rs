@@ -11,7 +11,7 @@ fn put(db: &Db, family: &Family, key: &[u8], value: &[u8]) {
 
 #[test]
 fn families_are_separate_key_spaces() {
-    let db = open(&memory());
+    let db = open(&new_store());
     let other = db.create_family("other", FamilySettings::default()).unwrap();
     db.put(b"k", b"1").unwrap();
     put(&db, &other, b"k", b"2");
@@ -26,7 +26,7 @@ fn families_are_separate_key_spaces() {
 
 #[test]
 fn families_survive_a_reopen_with_data_in_log_and_tables() {
-    let store = memory();
+    let store = new_store();
     let db = open(&store);
     let other = db.create_family("other", small()).unwrap();
     put(&db, &other, b"table", b"1");
@@ -41,7 +41,7 @@ fn families_survive_a_reopen_with_data_in_log_and_tables() {
 
 #[test]
 fn names_are_unique_and_readable() {
-    let db = open(&memory());
+    let db = open(&new_store());
     db.create_family("one", FamilySettings::default()).unwrap();
     for (name, why) in [("one", "exists already"), ("default", "exists already"), ("", "no name"), ("a\nb", "control characters")] {
         assert!(invalid(db.create_family(name, FamilySettings::default())).contains(why), "{name:?}");
@@ -52,7 +52,7 @@ fn names_are_unique_and_readable() {
 
 #[test]
 fn a_dropped_family_refuses_every_call() {
-    let db = open(&memory());
+    let db = open(&new_store());
     let gone = db.create_family("gone", FamilySettings::default()).unwrap();
     put(&db, &gone, b"k", b"v");
     db.drop_family(&gone).unwrap();
@@ -78,7 +78,7 @@ fn a_dropped_family_refuses_every_call() {
 
 #[test]
 fn a_dropped_family_takes_its_files_and_stays_away() {
-    let store = memory();
+    let store = new_store();
     let db = open(&store);
     let gone = db.create_family("gone", small()).unwrap();
     (0..500).for_each(|n| put(&db, &gone, &key(n), &noise(n, 200)));
@@ -99,7 +99,7 @@ fn a_dropped_family_takes_its_files_and_stays_away() {
 
 #[test]
 fn changed_settings_hold_and_are_stored() {
-    let store = memory();
+    let store = new_store();
     let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
     let family = db.default_family();
     let new = FamilySettings { style: Style::Universal, block_size: 512, write_buffer_size: 32 << 10, ..small() };
@@ -113,7 +113,7 @@ fn changed_settings_hold_and_are_stored() {
 
 #[test]
 fn bad_changes_are_refused_with_every_complaint() {
-    let db = open(&memory());
+    let db = open(&new_store());
     let family = db.default_family();
     let now = db.family_settings(&family).unwrap();
     let levels = FamilySettings { num_levels: 5, ..now.clone() };
@@ -143,7 +143,7 @@ fn the_style_of_a_full_tree_can_change_back_and_forth() {
 
 #[test]
 fn an_idle_family_does_not_keep_the_log_for_ever() {
-    let store = memory();
+    let store = new_store();
     let settings = DbSettings { max_total_wal_size: 64 << 10, ..inline() };
     let db = try_open(&store, builder().settings(settings).family("default", small())).unwrap();
     let idle = db.create_family("idle", FamilySettings::default()).unwrap();
@@ -157,7 +157,7 @@ fn an_idle_family_does_not_keep_the_log_for_ever() {
 #[test]
 fn the_memtables_of_all_families_share_a_budget() {
     let settings = DbSettings { db_write_buffer_size: 256 << 10, ..inline() };
-    let db = try_open(&memory(), builder().settings(settings)).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings)).unwrap();
     let families: Vec<Family> = (0..8).map(|n| db.create_family(&n.to_string(), FamilySettings::default()).unwrap()).collect();
     for n in 0..8000 {
         put(&db, &families[n % 8], &key(n), &noise(n, 100));
@@ -172,7 +172,7 @@ fn the_memtables_of_all_families_share_a_budget() {
 #[test]
 fn syncs_do_not_make_flushes_more_frequent() {
     let flushes = |options: WriteOptions| {
-        let db = try_open(&memory(), builder().settings(inline()).family("default", small()).family("side", small())).unwrap();
+        let db = try_open(&new_store(), builder().settings(inline()).family("default", small()).family("side", small())).unwrap();
         let side = db.family("side").unwrap();
         for n in 0..3000 {
             let family = if n % 2 == 0 { db.default_family() } else { side.clone() };
@@ -186,12 +186,12 @@ fn syncs_do_not_make_flushes_more_frequent() {
 /// A family of another database, or of an earlier handle of the same one, has a number that means something else here.
 #[test]
 fn families_of_other_handles_are_refused() {
-    let (store, settings) = (memory(), FamilySettings::default());
+    let (store, settings) = (new_store(), FamilySettings::default());
     let before = open(&store);
     let earlier = before.create_family("theirs", settings.clone()).unwrap();
     put(&before, &earlier, b"k", b"theirs");
     before.close().unwrap();
-    let another = open(&memory());
+    let another = open(&new_store());
     let foreign = another.create_family("theirs", settings.clone()).unwrap();
     put(&another, &foreign, b"k", b"theirs");
 

@@ -1,7 +1,9 @@
 //! Figures: ledger, tickers, properties, stalls.
 
 use super::*;
+use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, Medium, Operation, Throttle};
+use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::clock::SystemClock;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ pub fn ticker(db: &Db, name: &str) -> u64 {
 /// Writes, overwrites, compacts and reads, so that everything has something to count.
 fn busy_db() -> Db {
     let settings = DbSettings { cache_size: 64 << 10, ..inline() };
-    let db = try_open(&memory(), builder().settings(settings).family("default", small())).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
     for round in 0..3 {
         fill(&db, 3000, 60 + round);
         (0..3000).step_by(7).for_each(|n| drop(db.get(&key(n)).unwrap()));
@@ -97,6 +99,7 @@ fn no_ticker_is_listed_that_nothing_feeds() {
         ".file.read.",
         "sinterdb.tier",
         "sinterdb.placed",
+        "sinterdb.zones",
     ];
     let silent: Vec<_> =
         db.stats().tickers.into_iter().filter(|t| t.1 == 0 && !quiet.iter().any(|q| t.0.contains(q))).map(|t| t.0).collect();
@@ -168,7 +171,7 @@ fn writers_that_had_to_wait_are_counted() {
 
 #[test]
 fn nobody_waits_for_a_tree_in_order() {
-    let db = open(&memory());
+    let db = open(&new_store());
     fill(&db, 1000, 100);
     let stats = db.stats();
     assert_eq!((stats.stalls, stats.stall_ns, stats.longest_stall_ns), (0, 0, 0));
@@ -201,4 +204,34 @@ fn a_failed_sync_ends_the_handle_for_writing() {
     assert_eq!(db.get(b"before").unwrap().unwrap(), b"v");
     drop(db);
     assert_eq!(open(&Arc::new(below.clone_image())).get(b"before").unwrap().unwrap(), b"v");
+}
+
+/// The books go on below the files: what was appended, framed, padded, moved and noted is what the drive was written.
+#[test]
+fn a_drive_is_written_what_the_books_say() {
+    let geometry = Geometry { block: 4096, zones: 40, zone_size: 128 << 10, max_open: Some(8), max_active: Some(8), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, 100 << 10).unwrap());
+    let options = Options { background: false, ..Options::default() };
+    let store = Arc::new(ZonedStore::format(drive.clone(), VolumeId([1; 16]), options).unwrap());
+    let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    for round in 0..30 {
+        (0..400).for_each(|n| db.put(&key(n * 7 % 1000), &noise(round * 400 + n, 200)).unwrap());
+    }
+    db.flush().unwrap();
+    db.sync().unwrap();
+    let (stats, activity) = (db.stats(), drive.activity());
+    let beneath = stats.beneath.unwrap();
+    assert_eq!(beneath.device(), activity.written + activity.padded, "{beneath:?}");
+    assert_eq!(beneath.lines().iter().map(|line| line.1).sum::<u64>(), beneath.device());
+    let appended = stats.ledger.total();
+    assert!(beneath.files <= appended && beneath.files > appended / 2, "{} of {appended} bytes", beneath.files);
+    assert!(beneath.padding > 0 && beneath.framing > 0 && beneath.metadata > 0 && beneath.resets > 0, "{beneath:?}");
+    let ticker = |name: &str| stats.tickers.iter().find(|ticker| ticker.0 == name).map(|ticker| ticker.1);
+    assert_eq!(ticker("sinterdb.zones.device.bytes"), Some(beneath.device()));
+    assert_eq!(ticker("sinterdb.zones.reset.count"), Some(beneath.resets));
+    let text = db.property(&db.default_family(), "sinterdb.zones").unwrap();
+    assert!(text.contains(&format!("device: {} bytes\n", beneath.device())) && text.contains(" of 38 zones in use"), "{text}");
+    db.check_ledger().unwrap();
+    let db = open(&memory());
+    assert!(db.stats().beneath.is_none() && db.property(&db.default_family(), "sinterdb.zones").is_none());
 }

@@ -13,6 +13,7 @@ mod open;
 mod placement;
 mod read;
 mod recovery;
+mod store;
 mod tiering;
 mod tiers;
 mod timed;
@@ -25,6 +26,7 @@ use sinterdb::db::{Builder, Db, Durability, Family, ReadOptions, WriteOptions};
 use sinterdb::operator::MergeOperator;
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::sync::Arc;
+use store::{TestStore, new_store};
 
 const SYNC: WriteOptions = WriteOptions { durability: Durability::Sync };
 const NO_WAL: WriteOptions = WriteOptions { durability: Durability::NoWal };
@@ -53,17 +55,17 @@ fn builder() -> Builder {
     Db::builder().clock(Arc::new(ManualClock::default())).identity([7; 16])
 }
 
-fn open(store: &Arc<MemoryStore>) -> Db {
+fn open(store: &Arc<impl Store + 'static>) -> Db {
     try_open(store, builder().settings(inline())).unwrap()
 }
 
-fn try_open(store: &Arc<MemoryStore>, builder: Builder) -> Result<Db, Error> {
+fn try_open(store: &Arc<impl Store + 'static>, builder: Builder) -> Result<Db, Error> {
     builder.open_store(Arc::clone(store) as Arc<dyn Store>)
 }
 
 /// A new database with a small tree.
 fn small_db() -> Db {
-    try_open(&memory(), builder().settings(inline()).family("default", small())).unwrap()
+    try_open(&new_store(), builder().settings(inline()).family("default", small())).unwrap()
 }
 
 fn key(n: usize) -> Vec<u8> {

@@ -22,11 +22,11 @@ fn a_program_needs_three_lines() {
 
 #[test]
 fn a_missing_database_is_created_only_if_wanted() {
-    assert!(invalid(try_open(&memory(), builder().create_if_missing(false))).contains("no database"));
-    assert!(invalid(try_open(&memory(), builder().read_only())).contains("no database"));
+    assert!(invalid(try_open(&new_store(), builder().create_if_missing(false))).contains("no database"));
+    assert!(invalid(try_open(&new_store(), builder().read_only())).contains("no database"));
     let nowhere = Path::new("/nonexistent/sinterdb");
     assert!(invalid(builder().create_if_missing(false).open(nowhere)).contains("/nonexistent/sinterdb"));
-    let store = memory();
+    let store = new_store();
     drop(open(&store));
     assert!(invalid(try_open(&store, builder().error_if_exists(true))).contains("exists already"));
     try_open(&store, builder().create_if_missing(false)).unwrap();
@@ -34,7 +34,7 @@ fn a_missing_database_is_created_only_if_wanted() {
 
 #[test]
 fn a_second_open_is_refused() {
-    let store = memory();
+    let store = new_store();
     let db = open(&store);
     let clone = db.clone();
     drop(db);
@@ -75,7 +75,7 @@ fn a_second_process_is_refused() {
 
 #[test]
 fn a_read_only_handle_opens_beside_a_writer_and_changes_nothing() {
-    let store = memory();
+    let store = new_store();
     let db = open(&store);
     db.put(b"table", b"1").unwrap();
     db.flush().unwrap();
@@ -93,7 +93,7 @@ fn a_read_only_handle_opens_beside_a_writer_and_changes_nothing() {
 
 #[test]
 fn a_read_only_handle_refuses_writes() {
-    let store = memory();
+    let store = new_store();
     open(&store).put(b"k", b"v").unwrap();
     let reader = try_open(&store, builder().read_only()).unwrap();
     let family = reader.default_family();
@@ -116,7 +116,7 @@ fn a_read_only_handle_refuses_writes() {
 
 #[test]
 fn settings_are_stored_and_used_when_none_are_given() {
-    let store = memory();
+    let store = new_store();
     let given = DbSettings { cache_size: 5 << 20, max_total_wal_size: 77 << 20, ..inline() };
     let family = FamilySettings { block_size: 777, num_levels: 3, ..small() };
     drop(try_open(&store, builder().settings(given.clone()).family("default", family.clone())).unwrap());
@@ -134,7 +134,7 @@ fn settings_are_stored_and_used_when_none_are_given() {
 fn bad_settings_list_every_complaint() {
     let db = DbSettings { max_background_jobs: 10_000, max_subcompactions: 0, ..DbSettings::default() };
     let family = FamilySettings { block_size: 1, num_levels: 1, ..FamilySettings::default() };
-    let store = memory();
+    let store = new_store();
     let complaints = invalid(try_open(&store, builder().settings(db).family("default", family)));
     for field in ["max_background_jobs", "max_subcompactions", "block_size", "num_levels", "default"] {
         assert!(complaints.contains(field), "{field} is missing in: {complaints}");
@@ -144,7 +144,7 @@ fn bad_settings_list_every_complaint() {
 
 #[test]
 fn num_levels_is_fixed() {
-    let store = memory();
+    let store = new_store();
     drop(try_open(&store, builder().family("default", FamilySettings { num_levels: 4, ..small() })).unwrap());
     let other = FamilySettings { num_levels: 5, ..small() };
     assert!(invalid(try_open(&store, builder().family("default", other))).contains("num_levels cannot be changed"));
@@ -152,7 +152,7 @@ fn num_levels_is_fixed() {
 
 #[test]
 fn families_can_be_created_by_the_builder() {
-    let store = memory();
+    let store = new_store();
     let db = try_open(&store, builder().settings(inline()).family("extra", small())).unwrap();
     let extra = db.family("extra").unwrap();
     db.put_with(&extra, b"k", b"v", &SYNC).unwrap();
@@ -176,7 +176,7 @@ impl MergeOperator for Other {
 
 #[test]
 fn the_merge_operator_is_remembered_by_name() {
-    let store = memory();
+    let store = new_store();
     let db = try_open(&store, builder().settings(inline()).merge_operator("default", Arc::new(Join))).unwrap();
     db.merge(b"k", b"1").unwrap();
     drop(db);
@@ -205,7 +205,7 @@ fn recovery_says_what_it_found() {
 
 #[test]
 fn repeated_opens_do_not_pile_up_files() {
-    let store = memory();
+    let store = new_store();
     for n in 0..20 {
         let db = open(&store);
         db.put(b"k", &key(n)).unwrap();

@@ -179,7 +179,7 @@ fn a_value_of_merge_operands_is_as_young_as_the_newest() {
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(START);
         let builder = builder().settings(inline()).clock(clock.clone()).family("default", aged(style, 1000));
-        let db = try_open(&memory(), builder.merge_operator("default", Arc::new(Join))).unwrap();
+        let db = try_open(&new_store(), builder.merge_operator("default", Arc::new(Join))).unwrap();
         let family = db.default_family();
         for key in [b"old", b"new", b"bad"] {
             db.put(key, b"a").unwrap();

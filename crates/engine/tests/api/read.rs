@@ -13,7 +13,7 @@ fn scan(db: &Db, options: ReadOptions) -> Vec<String> {
 
 /// Keys a, c, e in three places: a table, an older memtable's table, the memtable.
 fn ace() -> Db {
-    let db = open(&memory());
+    let db = open(&new_store());
     for key in [b"a", b"c", b"e"] {
         db.put(key, &key.to_ascii_uppercase()).unwrap();
         if key != b"e" {
@@ -44,7 +44,7 @@ fn multi_get_equals_gets() {
 
 #[test]
 fn get_into_uses_the_buffer_and_empties_it_for_absent_keys() {
-    let db = open(&memory());
+    let db = open(&new_store());
     db.put(b"k", b"value").unwrap();
     let mut out = b"old".to_vec();
     assert!(db.get_into(&db.default_family(), b"k", &ReadOptions::default(), &mut out).unwrap());
@@ -111,7 +111,7 @@ fn bounds_include_the_lower_and_exclude_the_upper() {
 
 #[test]
 fn a_prefix_keeps_both_directions_inside() {
-    let db = open(&memory());
+    let db = open(&new_store());
     for key in [&b"a"[..], b"ab", b"ab\xff", b"ab\xff\xff", b"ac", b"\xff", b"\xff\xff", b"\xff\xff\x00"] {
         db.put(key, b"").unwrap();
     }
@@ -167,7 +167,7 @@ fn a_snapshot_is_one_moment_of_all_families() {
 
 #[test]
 fn a_snapshot_of_another_database_is_refused() {
-    let (db, stranger) = (open(&memory()), open(&memory()));
+    let (db, stranger) = (open(&new_store()), open(&new_store()));
     let at = ReadOptions { snapshot: Some(stranger.snapshot()), ..ReadOptions::default() };
     let family = db.default_family();
     assert!(invalid(db.get_with(&family, b"k", &at)).contains("another database"));
@@ -210,7 +210,7 @@ fn a_snapshot_before_a_range_delete_still_sees_the_keys() {
 
 #[test]
 fn merges_fold_in_order_wherever_they_lie() {
-    let db = try_open(&memory(), builder().settings(inline()).merge_operator("default", Arc::new(Join))).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline()).merge_operator("default", Arc::new(Join))).unwrap();
     db.put(b"k", b"base").unwrap();
     for operand in [b"1", b"2", b"3"] {
         db.merge(b"k", operand).unwrap();
@@ -228,7 +228,7 @@ fn merges_fold_in_order_wherever_they_lie() {
 
 #[test]
 fn an_operator_that_refuses_fails_the_read_and_loses_nothing() {
-    let db = try_open(&memory(), builder().settings(inline()).merge_operator("default", Arc::new(Join))).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline()).merge_operator("default", Arc::new(Join))).unwrap();
     db.put(b"k", b"base").unwrap();
     db.merge(b"k", b"bad").unwrap();
     assert!(invalid(db.get(b"k")).contains("join"));
@@ -241,7 +241,7 @@ fn an_operator_that_refuses_fails_the_read_and_loses_nothing() {
 #[test]
 fn the_cache_keeps_to_its_size() {
     let settings = DbSettings { cache_size: 256 << 10, ..inline() };
-    let db = try_open(&memory(), builder().settings(settings).family("default", small())).unwrap();
+    let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
     fill(&db, 8000, 200);
     db.compact_range(&db.default_family(), None, None).unwrap();
     for n in 0..8000 {

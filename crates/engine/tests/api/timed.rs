@@ -1,6 +1,6 @@
 //! Writes that carry their own time.
 
-use super::{Join, NO_WAL, SYNC, all, builder, inline, key, keys, memory, small, try_open};
+use super::{Join, NO_WAL, SYNC, all, builder, inline, key, keys, new_store, small, try_open};
 use sinterdb::clock::ManualClock;
 use sinterdb::db::{Db, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
@@ -37,7 +37,7 @@ fn check(db: &Db, expected: &[(Vec<u8>, Vec<u8>)], what: &str) {
 #[test]
 fn readers_see_ordinary_values_wherever_they_lie() {
     for style in [Style::Leveled, Style::Universal] {
-        let (store, clock) = (memory(), clock());
+        let (store, clock) = (new_store(), clock());
         let settings = FamilySettings { style, preserve_internal_time_seconds: 1000, ..small() };
         let open = || {
             let builder = builder().settings(inline()).clock(clock.clone()).merge_operator("default", Arc::new(Join));
@@ -88,7 +88,7 @@ fn readers_see_ordinary_values_wherever_they_lie() {
         expected.push((b"zz".to_vec(), b"v".to_vec()));
         check(&db, &expected, "when most are old");
         assert!(db.verify().unwrap().is_empty());
-        let target = memory();
+        let target = new_store();
         db.checkpoint_to(&*target).unwrap();
         check(&try_open(&target, builder().merge_operator("default", Arc::new(Join))).unwrap(), &expected, "in a checkpoint");
     }
@@ -100,7 +100,7 @@ fn the_time_to_live_goes_by_the_time_that_a_write_carries() {
         let clock = clock();
         let settings = FamilySettings { ttl_seconds: 1000, style, ..small() };
         let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
-        let db = try_open(&memory(), builder).unwrap();
+        let db = try_open(&new_store(), builder).unwrap();
         let compact = || db.compact_range(&db.default_family(), None, None).unwrap();
         db.put_at(b"long ago", b"v", NOW - 1001).unwrap();
         db.put_at(b"a while ago", b"v", NOW - 1000).unwrap();
@@ -144,7 +144,7 @@ fn a_compaction_filter_gets_the_value_and_the_time_stays() {
     let (clock, filter) = (clock(), Arc::new(Seen::default()));
     let settings = FamilySettings { ttl_seconds: 1000, ..small() };
     let builder = builder().settings(inline()).clock(clock.clone()).family("default", settings);
-    let db = try_open(&memory(), builder.compaction_filter("default", filter.clone())).unwrap();
+    let db = try_open(&new_store(), builder.compaction_filter("default", filter.clone())).unwrap();
     db.put_at_with(&db.default_family(), b"change", b"one", NOW + 500, &NO_WAL).unwrap();
     db.put_at(b"keep", b"two", NOW + 500).unwrap();
     db.compact_range(&db.default_family(), None, None).unwrap();
@@ -162,7 +162,7 @@ fn a_compaction_filter_gets_the_value_and_the_time_stays() {
 
 #[test]
 fn sizes_are_bounded_as_for_other_values() {
-    let db = try_open(&memory(), builder().settings(inline())).unwrap();
+    let db = try_open(&new_store(), builder().settings(inline())).unwrap();
     assert!(super::invalid(db.put_at(&vec![7; (1 << 20) + 1], b"v", 1)).contains("a key is longer"));
     assert_eq!(keys(&db).len(), 0);
 }

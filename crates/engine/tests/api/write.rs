@@ -124,7 +124,7 @@ fn a_batch_over_families_survives_whole_or_not_at_all() {
 
 #[test]
 fn operations_of_a_batch_apply_in_order() {
-    let db = open(&memory());
+    let db = open(&new_store());
     let mut batch = WriteBatch::new();
     batch.put(b"a", b"1");
     batch.put(b"a", b"2");
@@ -139,7 +139,7 @@ fn operations_of_a_batch_apply_in_order() {
 
 #[test]
 fn a_refused_batch_changes_nothing_and_harms_nobody() {
-    let db = open(&memory());
+    let db = open(&new_store());
     let gone = db.create_family("gone", FamilySettings::default()).unwrap();
     db.drop_family(&gone).unwrap();
     let mut batch = WriteBatch::new();
@@ -153,7 +153,7 @@ fn a_refused_batch_changes_nothing_and_harms_nobody() {
 
 #[test]
 fn a_merge_needs_an_operator() {
-    let db = open(&memory());
+    let db = open(&new_store());
     assert!(invalid(db.merge(b"k", b"1")).contains("no merge operator"));
     let mut batch = WriteBatch::new();
     batch.merge(b"k", b"1");
@@ -163,7 +163,7 @@ fn a_merge_needs_an_operator() {
 
 #[test]
 fn keys_and_values_over_the_limits_are_refused() {
-    let db = open(&memory());
+    let db = open(&new_store());
     // Zeroed memory that nobody touches costs nothing.
     let huge = vec![0u8; MAX_VALUE + 1];
     assert!(invalid(db.put(&huge[..=MAX_KEY], b"")).contains("1 MiB"));

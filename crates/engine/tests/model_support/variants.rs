@@ -26,6 +26,16 @@ pub struct Variant {
     pub timed: bool,
 }
 
+/// Where a database lies if its variant does not say: in memory, or on what `SINTER_TEST_STORE` names.
+fn usual_place() -> Place {
+    match std::env::var("SINTER_TEST_STORE").unwrap_or_default().as_str() {
+        "" | "memory" => Place::Memory,
+        "dir" => Place::Directory,
+        "zones" => Place::Zones,
+        other => panic!("SINTER_TEST_STORE={other}: must be memory, dir or zones"),
+    }
+}
+
 type Edit = fn(&mut Variant);
 
 /// Small enough that a few thousand operations fill several levels.
@@ -41,7 +51,7 @@ fn base(name: &'static str) -> Variant {
         max_compaction_bytes: 1 << 20,
         ..FamilySettings::default()
     };
-    Variant { name, place: Place::Memory, db, family, timed: false }
+    Variant { name, place: usual_place(), db, family, timed: false }
 }
 
 fn codec(codec: Codec, dictionary_bytes: u32) -> Codecs {

@@ -5,7 +5,7 @@ use super::operations::Worker;
 use super::pacer::Pacer;
 use super::probe::{Limit, Probe, Progress, Tally};
 use super::workloads::Workload;
-use crate::result::{BackgroundWriter, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written};
+use crate::result::{BackgroundWriter, Found, Latency, LevelResult, Memory, Process, Space, Stalls, WorkloadResult, Written, Zones};
 use crate::target::{Failure, Figures, Opener, Outcome, Target};
 use crate::workload::{KeyCoder, KeyStream, LiveKeys, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
@@ -120,6 +120,7 @@ impl<O: Opener + Sync> One<'_, O> {
         }
         let mut result = self.summarise(&threads);
         result.written = Written::between(&before, &after);
+        result.zones = Zones::between(&before, &after);
         let live_keys = live.as_ref().map(LiveKeys::count);
         let entry = (self.bench.config.key_size + self.bench.config.value_size) as u64;
         result.space = Space::of(&after, live_keys, live_keys.map(|keys| keys * entry));

@@ -28,12 +28,14 @@ impl Books {
         Books { source, directories, written_at_open, figures: Figures::default(), process_written: written_at_open }
     }
 
-    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directories, and where the engine
-    /// has no account of its own, the process's writes are all there is.
+    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directories (in a volume, of its
+    /// files), and where the engine has no account of its own, the process's writes are all there is.
     pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
         let mut figures = target.figures()?;
         figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
-        figures.store_bytes = self.directories.iter().map(|directory| directory_bytes(directory)).sum();
+        if figures.beneath.is_none() {
+            figures.store_bytes = self.directories.iter().map(|directory| directory_bytes(directory)).sum();
+        }
         if self.source == Source::Process {
             figures.written = vec![(PROCESS.into(), process.written_bytes.saturating_sub(self.written_at_open))];
         }

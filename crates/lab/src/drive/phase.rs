@@ -8,7 +8,7 @@ use super::replay::{self, Script};
 use super::requests::Plan;
 use super::sampler::{Amount, Sampler};
 use super::together::{Gate, panicked, together};
-use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written};
+use crate::result::{Found, LevelResult, Memory, Process, Space, Stalls, Written, Zones};
 use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
 use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
@@ -71,6 +71,7 @@ impl<'a, T: Target> Run<'a, T> {
         record.seconds = to.saturating_sub(from) as f64 / 1e9;
         record.operations_per_second = if record.seconds > 0.0 { record.operations as f64 / record.seconds } else { 0.0 };
         record.written = Written::between(&self.books.figures, &after);
+        record.zones = Zones::between(&self.books.figures, &after);
         record.process_written_bytes = after_process.written_bytes.saturating_sub(self.books.process_written);
         record.space = Space::of(&after, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
         record.stalls = Stalls::between(&self.books.figures, &after);

@@ -24,7 +24,7 @@ impl Engine for SinterEngine {
         let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
         let slow = tiers(spec, &mut database)?;
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
-        let opener = SinterOpener { path, database, families, disable_wal, hide_limits, slow, clock };
+        let opener = SinterOpener { path, zones: None, database, families, disable_wal, hide_limits, slow, clock };
         let target = opener.open(true)?;
         Ok(Opened {
             compression: compression(target.db())?,

@@ -38,6 +38,12 @@ impl Machine {
             device,
         }
     }
+
+    /// The same, where the database lies in a volume on a drive.
+    #[must_use]
+    pub fn with_volume_on(self, drive: &Path) -> Self {
+        Machine { file_system: "zoned volume".into(), device: drive.display().to_string(), ..self }
+    }
 }
 
 impl fmt::Display for Machine {

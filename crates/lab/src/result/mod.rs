@@ -2,12 +2,14 @@
 
 mod machine;
 mod text;
+mod zones;
 
 #[cfg(test)]
 mod tests;
 
 pub use machine::{Machine, Process};
 pub use text::{header, print_levels, print_statistics, print_workload};
+pub use zones::Zones;
 
 use crate::bench::BenchConfig;
 use crate::target::{Counters, Figures, LevelFigures};
@@ -72,6 +74,9 @@ pub struct WorkloadResult {
     pub background_writer: Option<BackgroundWriter>,
     /// Bytes written during the workload, by cause (`stats`: since the database was opened).
     pub written: Written,
+    /// What a store on zones did below its files meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Zones>,
     /// Space at its end.
     pub space: Space,
     /// Stalls of writers during it.

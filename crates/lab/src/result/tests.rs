@@ -1,4 +1,5 @@
 use super::*;
+use sinter_storage::store::{Beneath, ZonesNow};
 
 fn result() -> WorkloadResult {
     let mut histogram = Latency::histogram();
@@ -98,4 +99,35 @@ fn json_gives_back_the_same() {
     };
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
+
+/// From user bytes through files to all that the drive was written; what is held back is neither lost nor counted twice.
+#[test]
+fn the_ledger_goes_on_to_the_drive() {
+    let now = ZonesNow { all: 62, empty: 60, written: 300, live: 200, wear_least: 1, wear_most: 4, ..ZonesNow::default() };
+    let figures = |times: u64| Figures {
+        user_bytes: 100 * times,
+        written: vec![("wal".into(), 200 * times)],
+        beneath: Some(Beneath {
+            files: 180 * times,
+            padding: 15 * times,
+            metadata: 5 * times,
+            resets: 3 * times,
+            zones: now,
+            ..Beneath::default()
+        }),
+        ..Figures::default()
+    };
+    let zones = Zones::between(&figures(1), &figures(3)).unwrap();
+    assert_eq!((zones.device_bytes, zones.device_write_amplification, zones.resets, zones.used), (400, Some(2.0), 6, 2));
+    assert_eq!(zones.by_cause.iter().map(|line| line.bytes).sum::<u64>(), zones.device_bytes);
+    assert_eq!(Zones::between(&figures(1), &Figures::default()), None);
+    let written = Written::between(&figures(1), &figures(3));
+    let result = WorkloadResult { written, zones: Some(zones), ..result() };
+    let text = text(&result, false);
+    let last = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).and_then(|line| line.split(' ').next_back());
+    assert_eq!((last("all but user"), last("less: held back")), (Some("2.000"), Some("0.200")));
+    assert_eq!((last("block padding"), last("zone metadata"), last("device ")), (Some("0.150"), Some("0.050"), Some("2.000")));
+    assert!(text.contains("  zones 2 of 62 in use, ") && text.contains("  resets 6 ") && text.contains("wear 1 to 4\n"), "{text}");
+    assert_eq!(serde_json::from_str::<WorkloadResult>(&serde_json::to_string(&result).unwrap()).unwrap(), result);
 }

@@ -1,11 +1,14 @@
 //! Results as text, in the manner of db_bench, so that both can be read side by side.
 
-use super::{Latency, LevelResult, Report, WorkloadResult};
+use super::{Latency, LevelResult, Report, WorkloadResult, Zones};
 use crate::target::Counters;
 use sinterdb::ledger::dump;
 use std::io::{Result, Write};
 
 const MIB: f64 = 1_048_576.0;
+
+/// The cause of bytes of files among those that a drive was written.
+const FILES: &str = "files";
 
 /// What was run, where and how: one block before the first workload.
 pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
@@ -119,6 +122,9 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
         }
         let all: u64 = written.by_cause.iter().map(|line| line.bytes).sum();
         writeln!(out, "  {:<36} {:>12.2} {:>10}", "all but user", all as f64 / MIB, per_user(all))?;
+        if let Some(zones) = &result.zones {
+            print_device(zones, all, &per_user, out)?;
+        }
     }
     writeln!(
         out,
@@ -128,7 +134,53 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
         amplification(space.space_amplification),
         amplification(space.table_space_amplification),
         space.store_bytes as f64 / MIB
-    )
+    )?;
+    result.zones.as_ref().map_or(Ok(()), |zones| print_zones(zones, out))
+}
+
+/// The ledger goes on below the files: from all that was appended to all that the drive was written.
+fn print_device(zones: &Zones, appended: u64, per_user: &dyn Fn(u64) -> String, out: &mut dyn Write) -> Result<()> {
+    let files = zones.by_cause.iter().find(|line| line.cause == FILES).map_or(0, |line| line.bytes);
+    let (sign, gap) = if files <= appended { ("less", appended - files) } else { ("more", files - appended) };
+    if gap > 0 {
+        // From an earlier workload or for a later one, on a tier, or deleted before its turn.
+        writeln!(out, "  {:<36} {:>12.2} {:>10}", format!("{sign}: held back, or elsewhere"), gap as f64 / MIB, per_user(gap))?;
+    }
+    for line in zones.by_cause.iter().filter(|line| line.cause != FILES && line.bytes > 0) {
+        writeln!(out, "  {:<36} {:>12.2} {:>10}", line.cause, line.bytes as f64 / MIB, per_user(line.bytes))?;
+    }
+    writeln!(out, "  {:<36} {:>12.2} {:>10}", "device", zones.device_bytes as f64 / MIB, per_user(zones.device_bytes))
+}
+
+fn print_zones(zones: &Zones, out: &mut dyn Write) -> Result<()> {
+    writeln!(
+        out,
+        "  device write amplification {} (since open {})",
+        amplification(zones.device_write_amplification),
+        amplification(zones.device_write_amplification_since_open)
+    )?;
+    writeln!(
+        out,
+        "  zones {} of {} in use, {:.1} MB alive, {:.1} MB dead  resets {} ({:.1} MB unwritten)  finishes {}  collected {}  wear {} to {}",
+        zones.used,
+        zones.zones,
+        zones.live_bytes as f64 / MIB,
+        zones.written_bytes.saturating_sub(zones.live_bytes) as f64 / MIB,
+        zones.resets,
+        zones.reset_unwritten_bytes as f64 / MIB,
+        zones.finishes,
+        zones.collected,
+        zones.wear_least,
+        zones.wear_most
+    )?;
+    if zones.waits + zones.fallbacks + zones.failed > 0 {
+        writeln!(
+            out,
+            "  waits for room {}  files out of their place {}  zones in which a write failed {}",
+            zones.waits, zones.fallbacks, zones.failed
+        )?;
+    }
+    Ok(())
 }
 
 fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {

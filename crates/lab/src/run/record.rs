@@ -1,7 +1,7 @@
 //! What came of one run.
 
 use super::spec::RunSpec;
-use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written};
+use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written, Zones};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -92,6 +92,9 @@ pub struct Phase {
     pub latency_by_operation: BTreeMap<String, Latency>,
     /// Bytes written during the phase, by cause.
     pub written: Written,
+    /// What a store on zones did below its files meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Zones>,
     /// Bytes that the process handed to write calls during the phase (`wchar`), whatever the source above.
     pub process_written_bytes: u64,
     /// Bytes that read calls gave to the process during the phase (`rchar`), from files of any kind and wherever the kernel had them;

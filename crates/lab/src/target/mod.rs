@@ -10,6 +10,7 @@ pub use clock::OperationClock;
 pub use sinter::{SinterOpener, SinterTarget, cause_name};
 
 use serde::{Deserialize, Serialize};
+use sinter_storage::store::Beneath;
 use sinterdb::ledger::HistogramSummary;
 use std::collections::BTreeMap;
 
@@ -116,6 +117,8 @@ pub struct Figures {
     pub memtable_bytes: u64,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
+    /// What the store wrote below its files, if it lies on zones.
+    pub beneath: Option<Beneath>,
 }
 
 /// Named counters and distributions since the target was opened.

@@ -1,7 +1,7 @@
 //! SinterDB as a target.
 
 use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
-use sinter_storage::store::{Cause, DirStore, Medium, Store, Temperature, Throttle};
+use sinter_storage::store::{Cause, DirStore, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
 use sinterdb::manifest;
 use sinterdb::settings::{DbSettings, FamilySettings};
@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct SinterOpener {
     /// Directory of the database.
     pub path: PathBuf,
+    /// The database lies in this volume, and nothing of it in the directory.
+    pub zones: Option<ZonedPlace>,
     /// Settings of the database.
     pub database: DbSettings,
     /// The families by name, with their settings; sessions choose among them by their place here.
@@ -32,8 +34,10 @@ impl Opener for SinterOpener {
     type Target = SinterTarget;
 
     fn open(&self, fresh: bool) -> Outcome<SinterTarget> {
+        let place = self.zones.clone().map_or_else(|| Place::Directory(self.path.clone()), Place::Zoned);
+        let store = place.open(fresh).map_err(sinterdb::Error::from)?;
         if fresh {
-            remove_database(&self.path)?;
+            remove_database(&*store)?;
         }
         let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         for (temperature, path) in self.database.tiers.named() {
@@ -48,7 +52,7 @@ impl Opener for SinterOpener {
             None => builder,
         };
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
-        let db = builder.open(&self.path)?;
+        let db = builder.open_store(store)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
         Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone() })
     }
@@ -117,6 +121,7 @@ impl Target for SinterTarget {
             store_bytes: stats.store_bytes,
             memtable_bytes: stats.memtable_bytes,
             cache_bytes: stats.cache_bytes,
+            beneath: stats.beneath,
         })
     }
 
@@ -277,10 +282,9 @@ fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
 
 /// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays, and so
 /// does a tier that is not this database's.
-fn remove_database(path: &Path) -> Outcome<()> {
-    let store = DirStore::open(path, true)?;
+fn remove_database(store: &dyn Store) -> Outcome<()> {
     let _lock = store.lock().map_err(sinterdb::Error::from)?;
-    let state = manifest::load(&store).ok().and_then(|loaded| loaded.state);
+    let state = manifest::load(store).ok().and_then(|loaded| loaded.state);
     for (_, tier) in state.map(|state| find_tiers(&state).stores).unwrap_or_default() {
         let _lock = tier.lock().map_err(sinterdb::Error::from)?;
         for (id, _) in tier.list()? {
@@ -308,6 +312,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let opener = SinterOpener {
             path: directory.path().join("db"),
+            zones: None,
             database: DbSettings::default(),
             families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
             disable_wal: false,

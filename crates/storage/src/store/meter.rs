@@ -1,6 +1,6 @@
 //! A wrapper that counts what a store is asked to write and read: the outside view that the engine's write ledger is checked against.
 
-use super::{Appender, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
+use super::{Appender, Beneath, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -142,6 +142,10 @@ impl Store for Meter {
 
     fn directory(&self) -> Option<&Path> {
         self.below.directory()
+    }
+
+    fn beneath(&self) -> Option<Beneath> {
+        self.below.beneath()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -9,25 +9,31 @@
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 
+mod backup;
 mod behind;
+mod beneath;
 mod dir;
 mod error;
 mod fault;
 mod hint;
 mod memory;
 mod meter;
+mod place;
 mod sys;
 mod throttle;
 mod tiers;
 pub mod zoned;
 
+pub use backup::Backup;
 pub use behind::behind;
+pub use beneath::{Beneath, ZonesNow};
 pub use dir::{DirStore, Relation, relation};
 pub use error::{Result, StoreError};
 pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
 pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
 pub use meter::{Meter, MeterSnapshot};
+pub use place::{Place, ZonedPlace};
 pub use throttle::{Medium, Sleep, Throttle};
 pub use tiers::Tiers;
 
@@ -148,6 +154,11 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// The directory behind this store, if there is one.
     fn directory(&self) -> Option<&Path> {
+        None
+    }
+
+    /// What it did below the files, if it lies on a zoned drive.
+    fn beneath(&self) -> Option<Beneath> {
         None
     }
 

@@ -10,7 +10,7 @@
 //!
 //! Files of a tier that are not tables are not the database's and are not listed here.
 
-use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
+use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::io;
@@ -240,6 +240,11 @@ impl Store for Tiers {
     /// Of the primary store.
     fn directory(&self) -> Option<&Path> {
         self.directory_of(Temperature::Unknown)
+    }
+
+    /// Of the primary store.
+    fn beneath(&self) -> Option<Beneath> {
+        self.member(Temperature::Unknown).store.beneath()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

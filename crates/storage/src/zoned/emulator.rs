@@ -173,6 +173,19 @@ impl Emulator {
         Emulator::open(path)
     }
 
+    /// Whether the file `path` is such a drive, by the header of the one beside it.
+    pub fn is_image(path: impl AsRef<Path>) -> bool {
+        image::is_image(path.as_ref())
+    }
+
+    /// Removes the drive in the file `path`, which must be one, and not in use.
+    pub fn remove(path: impl AsRef<Path>) -> store::Result<()> {
+        let drive = Emulator::open(&path)?;
+        image::remove(path.as_ref()).map_err(|e| explain("remove emulated drive", path.as_ref(), e))?;
+        drop(drive);
+        Ok(())
+    }
+
     fn open_at(path: &Path, boot: &Boot) -> store::Result<Self> {
         let (image, geometry, zones) = Image::open(path, boot).map_err(|e| {
             let operation = if e.kind() == io::ErrorKind::WouldBlock { "lock" } else { "open emulated drive" };

@@ -24,12 +24,14 @@
 //! implicitly opened longest ago; if there is none, the call fails. Nothing makes room for an active zone.
 
 mod emulator;
+mod find;
 mod linux;
 mod memory;
 mod nvme;
 mod sys;
 
 pub use emulator::{Activity, Call, Emulator, Latency, Unflushed, ZoneFate, ZoneFault, ZoneHook};
+pub use find::find;
 pub use linux::LinuxDevice;
 pub use nvme::NvmeDevice;
 pub use sys::ReportCall;

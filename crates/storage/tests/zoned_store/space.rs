@@ -26,6 +26,11 @@ fn assert_counted(store: &ZonedStore, drive: &Emulator, before: &sinter_storage:
     assert_eq!(figures.device_total(), activity.written - before.written, "{figures:?}");
     assert_eq!(figures.resets + figures.journal.resets, activity.resets - before.resets);
     assert_eq!((figures.finishes, figures.finish_padding), (activity.finishes - before.finishes, activity.padded - before.padded));
+    let (beneath, map) = (store.beneath().unwrap(), store.map().unwrap());
+    assert_eq!(beneath.device(), activity.written + activity.padded - before.written - before.padded, "{beneath:?}");
+    assert_eq!(beneath.resets, activity.resets - before.resets);
+    let now = beneath.zones;
+    assert_eq!((now.used(), now.live, now.capacity), (map.used(), map.live(), map.capacity()));
     let unwritten = figures.reset_unwritten + figures.journal.resets * SMALL.zone_size - figures.journal.reset_bytes;
     assert_eq!(unwritten, activity.unwritten_at_reset - before.unwritten_at_reset);
 }

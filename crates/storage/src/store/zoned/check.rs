@@ -1,10 +1,10 @@
 //! What a volume looks like, as plain data, and whether all of it fits together.
 
+use super::failed;
 use super::file::{Cell, HOLE};
 use super::journal::Journal;
 use super::recover::Finder;
 use super::volume::{Condition, Volume};
-use super::{failed, figures::Figures};
 use crate::store::{FileId, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,10 +94,6 @@ impl Volume {
         let zones = (0u32..).zip(&state.zones).zip(&found).map(entry).collect();
         let metadata = self.layout.first..self.layout.data();
         Ok(ZoneMap { block: geometry.block, metadata, clock: state.clock, zones })
-    }
-
-    pub(super) fn figures(&self) -> Figures {
-        self.state.lock().figures.clone()
     }
 
     /// Reads the metadata and the logs again and compares everything with everything; one line per complaint. While nobody writes.

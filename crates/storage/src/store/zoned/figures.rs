@@ -1,7 +1,8 @@
 //! What a volume did since it was opened, for the ledger.
 
 use super::journal::JournalFigures;
-use crate::store::Cause;
+use super::volume::{Condition, Volume};
+use crate::store::{Beneath, Cause, ZonesNow};
 use std::collections::BTreeMap;
 
 /// Bytes that went to zones, all of them whole blocks: data, framing and padding together.
@@ -64,5 +65,53 @@ impl Figures {
     /// Everything that was written to the drive, bytes, without what it pads by itself.
     pub fn device_total(&self) -> u64 {
         self.host_total() + self.moved.total() + self.journal.bytes
+    }
+
+    /// The same as lines that add up to what the drive was written.
+    pub fn beneath(&self, zones: ZonesNow) -> Beneath {
+        let of_host = |part: fn(&Written) -> u64| self.host.values().map(part).sum::<u64>();
+        Beneath {
+            files: of_host(|w| w.data),
+            framing: of_host(|w| w.framing),
+            padding: of_host(|w| w.padding),
+            moved: self.moved.total(),
+            metadata: self.journal.bytes,
+            finishing: self.finish_padding,
+            finishes: self.finishes,
+            resets: self.resets + self.journal.resets,
+            reset_unwritten: self.reset_unwritten,
+            collected: self.collected,
+            waits: self.waits,
+            fallbacks: self.fallbacks,
+            failed: self.failed_zones,
+            zones,
+        }
+    }
+}
+
+impl Volume {
+    pub(super) fn figures(&self) -> Figures {
+        self.state.lock().figures.clone()
+    }
+
+    pub(super) fn beneath(&self) -> Beneath {
+        let state = self.state.lock();
+        let mut now = ZonesNow::default();
+        for (slot, note) in state.zones.iter().zip(&state.catalog.zones) {
+            match slot.condition {
+                Condition::Reserved => continue,
+                Condition::Empty => now.empty += 1,
+                Condition::ReadOnly | Condition::Offline => now.broken += 1,
+                Condition::Open | Condition::Full | Condition::Ended => {}
+            }
+            now.wear_least = if now.all == 0 { note.resets } else { now.wear_least.min(note.resets) };
+            now.wear_most = now.wear_most.max(note.resets);
+            now.wear_total += note.resets;
+            now.all += 1;
+            now.capacity += slot.capacity;
+            now.written += slot.written;
+            now.live += slot.valid;
+        }
+        state.figures.beneath(now)
     }
 }

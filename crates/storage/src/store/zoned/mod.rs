@@ -3,13 +3,14 @@
 //!
 //! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),
 //! `volume` (what is shared, and the order in which things become durable), `file` and `appender` (reading and writing), `place` (how a
-//! zone is found; `allocate` and `reset` are the policies), `collect`, `recover`, `check`.
+//! zone is found; `allocate` and `reset` are the policies), `collect`, `recover`, `check`, `entries`.
 
 mod allocate;
 mod appender;
 mod catalog;
 mod check;
 mod collect;
+mod entries;
 mod figures;
 mod file;
 mod format;
@@ -23,17 +24,18 @@ mod volume;
 pub use allocate::{Allocation, Choice, Room, Want, ZoneView};
 pub use check::{ZoneEntry, ZoneMap};
 pub use collect::{Collection, Victim};
+pub use entries::{Extent, FileEntry};
 pub use figures::{Figures, Written};
-pub use format::{KeyRange, VolumeId};
+pub use format::{About, KeyRange, VolumeId};
 pub use journal::JournalFigures;
 pub use reset::{Dead, Reset, Space};
 pub use volume::Condition;
 
-use super::{Appender, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
-use crate::zoned::{ZoneError, ZonedDevice};
+use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
+use crate::zoned::{Geometry, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
-use format::{About, KEY_PREFIX};
+use format::KEY_PREFIX;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -58,6 +60,22 @@ pub struct Options {
     pub fallback: bool,
     /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
     pub background: bool,
+}
+
+impl VolumeId {
+    /// A random one, from the system.
+    pub fn random() -> Result<Self> {
+        let mut id = [0; 16];
+        let read = std::fs::File::open("/dev/urandom").and_then(|mut source| io::Read::read_exact(&mut source, &mut id));
+        read.map_err(|e| StoreError::store("read /dev/urandom", e))?;
+        Ok(VolumeId(id))
+    }
+}
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 impl Default for Options {
@@ -170,6 +188,14 @@ impl ZonedStore {
         Self::start(recover::format(&device, id, options)?, drive)
     }
 
+    /// [`ZonedStore::format`] of a drive on which nothing is lost by that: an empty one, or one with a volume without files. Any other is
+    /// left as it is: `AlreadyExists`, with what is on it.
+    pub fn format_unused(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
+        let drive = device.lock()?;
+        recover::check_unused(&device)?;
+        Self::start(recover::format(&device, id, options)?, drive)
+    }
+
     /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged, locked
     /// ([`StoreError::is_locked`]) if it is open already.
     pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
@@ -197,6 +223,16 @@ impl ZonedStore {
     /// What it did since it was opened.
     pub fn figures(&self) -> Figures {
         self.volume.figures()
+    }
+
+    /// The shape of its drive.
+    pub fn geometry(&self) -> &Geometry {
+        self.volume.device.geometry()
+    }
+
+    /// All files, by name.
+    pub fn files(&self) -> Vec<FileEntry> {
+        self.volume.files()
     }
 
     /// All zones as they are now.
@@ -290,6 +326,10 @@ impl Store for ZonedStore {
             largest = largest.max(slot.capacity);
         }
         Ok(Some(free.saturating_sub(u64::from(self.volume.options.reserve) * largest)))
+    }
+
+    fn beneath(&self) -> Option<Beneath> {
+        Some(self.volume.beneath())
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {

@@ -64,6 +64,25 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
     Ok((0u32..).zip(found).map(slot).collect())
 }
 
+/// `AlreadyExists` if the drive holds anything but a volume without files.
+pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
+    let layout = layout(device.geometry())?;
+    let found = device.report(0, device.geometry().zones).map_err(|e| failed("report", e))?;
+    let is_written = |zone: &&crate::zoned::Zone| zone.state.is_active() || zone.state == ZoneState::Full;
+    let written = found.iter().filter(is_written).count();
+    let what = match Journal::open(device, &layout) {
+        _ if written == 0 => return Ok(()),
+        Ok(Some(found)) if found.catalog.files.is_empty() => return Ok(()),
+        Ok(Some(found)) => format!("it holds a volume with {} files", found.catalog.files.len()),
+        Ok(None) => format!("{written} of its zones are written, and not by a volume"),
+        Err(error) if error.source.kind() == io::ErrorKind::InvalidData => {
+            format!("{written} of its zones are written, and not by a volume, or it is damaged: {}", error.source)
+        }
+        Err(error) => return Err(error),
+    };
+    Err(StoreError::store("format", io::Error::new(io::ErrorKind::AlreadyExists, what)))
+}
+
 /// Makes an empty volume; everything on the drive is lost.
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     let layout = layout(device.geometry())?;

@@ -61,6 +61,19 @@ fn states_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Whether the states of an emulated drive lie beside `path`.
+pub(super) fn is_image(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = File::open(states_path(path)).and_then(|states| states.read_exact_at(&mut magic, 0));
+    read.is_ok() && magic == *MAGIC
+}
+
+/// Removes both files of a drive, the states last: without its bytes it is a drive that does not open, not a file of somebody's.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)?;
+    std::fs::remove_file(states_path(path))
+}
+
 /// This boot, as Linux tells it.
 pub(super) fn this_boot() -> io::Result<Boot> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -86,7 +99,8 @@ impl Image {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         bytes.set_len(geometry.bytes())?;
-        let states = create(&states_path(path))?;
+        // Half a drive would be in the way of a whole one.
+        let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
         lock(&states)?;
         let image = Image { bytes, states, zone_size: geometry.zone_size };
         for (zone, record) in (0..).zip(records) {

@@ -1,0 +1,84 @@
+//! `sinter zones`: volumes on zoned drives from outside. Every verb takes the drive for itself and opens the volume as a database would, so
+//! that what a crash left is put in order first; a drive that is in use is an error.
+
+mod backup;
+mod check;
+mod format;
+mod map;
+mod picture;
+mod tables;
+mod view;
+
+use crate::ended::Ended;
+use crate::store::open_volume;
+use clap::{Args, Subcommand};
+use sinter_storage::store::ZonedPlace;
+use sinter_storage::store::zoned::ZonedStore;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use view::View;
+
+/// What to do with which drive: a zoned block device, such as /dev/nvme0n1, or the file of an emulated one.
+#[derive(Debug, Args)]
+pub struct ZonesFlags {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(rename_all = "snake_case")]
+enum Verb {
+    /// Make an empty volume on a drive, which may be emulated.
+    Format(format::FormatFlags),
+    /// Draw the zones: what is written, what of it lives, for what, and how often they were reset.
+    Map(map::MapFlags),
+    /// Verify the metadata, the logs and the database in the volume; name any damage.
+    Check(ShowFlags),
+    /// Print all metadata: zones, files, extents.
+    Dump(ShowFlags),
+    /// Say where the space is.
+    Df(ShowFlags),
+    /// Copy all files into a new directory, with checksums.
+    Backup(backup::BackupFlags),
+    /// Make a volume of a backup, on a drive of any shape.
+    Restore(backup::RestoreFlags),
+}
+
+/// What to show.
+#[derive(Debug, Args)]
+struct ShowFlags {
+    /// The drive.
+    drive: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Drives that are none, have no volume or are in use; failures of a drive; output that cannot be written.
+pub fn run(flags: &ZonesFlags) -> Result<ExitCode, Ended> {
+    match &flags.verb {
+        Verb::Format(flags) => format::run(flags),
+        Verb::Map(flags) => map::run(flags),
+        Verb::Check(flags) => check::run(&flags.drive, flags.json),
+        Verb::Dump(flags) => show(flags, tables::dump, tables::dump_json),
+        Verb::Df(flags) => show(flags, tables::df, tables::df_json),
+        Verb::Backup(flags) => backup::backup(flags),
+        Verb::Restore(flags) => backup::restore(flags),
+    }
+}
+
+/// The volume of a drive, for who only looks at it.
+fn open(drive: &Path) -> Result<ZonedStore, Ended> {
+    open_volume(&ZonedPlace::new(drive).quiet())
+}
+
+fn show(flags: &ShowFlags, text: fn(&View) -> String, json: fn(&View) -> serde_json::Value) -> Result<ExitCode, Ended> {
+    let view = View::of(&flags.drive, &open(&flags.drive)?)?;
+    let shown = if flags.json { serde_json::to_string_pretty(&json(&view))? + "\n" } else { text(&view) };
+    io::stdout().lock().write_all(shown.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

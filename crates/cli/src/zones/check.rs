@@ -1,0 +1,83 @@
+//! `sinter zones check`: everything that can be wrong with a volume, from the drive's states to the database's blocks.
+
+use super::view::View;
+use crate::check::{as_json, describe, find_damage};
+use crate::ended::Ended;
+use crate::store::drive_error;
+use serde_json::json;
+use sinter_storage::store::zoned::ZonedStore;
+use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
+use sinterdb::db::Damage;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Bytes that are read at once.
+const READ: usize = 1 << 20;
+
+/// What was found.
+#[derive(Default)]
+struct Found {
+    /// About metadata, zones and files: sentences.
+    volume: Vec<String>,
+    /// About the database.
+    database: Vec<Damage>,
+    files: usize,
+}
+
+/// Runs the verb. Exit code 0: clean; 1: damaged.
+pub fn run(drive: &Path, json: bool) -> Result<ExitCode, Ended> {
+    let found = look(drive)?;
+    let number = found.volume.len() + found.database.len();
+    let mut out = io::stdout().lock();
+    if json {
+        let database: Vec<_> = found.database.iter().map(as_json).collect();
+        let report = json!({ "drive": drive, "clean": number == 0, "files": found.files, "volume": found.volume, "database": database });
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        found.volume.iter().try_for_each(|what| writeln!(out, "damaged: {what}"))?;
+        found.database.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
+        match number {
+            0 => writeln!(out, "{}: clean, {} files", drive.display(), found.files)?,
+            _ => writeln!(out, "{}: {number} damaged", drive.display())?,
+        }
+    }
+    Ok(if number == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn look(drive: &Path) -> Result<Found, Ended> {
+    let store = match ZonedPlace::new(drive).quiet().open() {
+        Ok(store) => Arc::new(store),
+        // Damage that keeps the volume from opening is the one damage that can be named then.
+        Err(error) if error.source.kind() == ErrorKind::InvalidData => {
+            return Ok(Found { volume: vec![error.source.to_string()], ..Found::default() });
+        }
+        Err(error) => return Err(drive_error(drive, error)),
+    };
+    let view = View::of(drive, &store)?;
+    let mut found = Found { volume: store.check().map_err(sinterdb::Error::from)?, files: view.files.len(), ..Found::default() };
+    if view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
+        found.database = find_damage(store)?;
+    } else {
+        // Nothing says what their bytes should be; they are there, at least.
+        found.volume.extend(view.files.iter().filter_map(|file| unreadable(&store, file.id)));
+    }
+    Ok(found)
+}
+
+/// Why a file cannot be read, if it cannot.
+fn unreadable(store: &ZonedStore, id: FileId) -> Option<String> {
+    let read = || -> Result<(), StoreError> {
+        let file = Store::open(store, id)?;
+        let mut buffer = vec![0; READ];
+        let mut at = 0;
+        while at < file.len() {
+            let part = READ.min(usize::try_from(file.len() - at).unwrap_or(READ));
+            file.read_at(at, &mut buffer[..part])?;
+            at += part as u64;
+        }
+        Ok(())
+    };
+    read().err().map(|error| error.to_string())
+}

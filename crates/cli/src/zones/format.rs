@@ -1,0 +1,158 @@
+//! `sinter zones format`: an empty volume on a drive, which may be emulated.
+
+use super::view::{View, human};
+use crate::ended::Ended;
+use crate::store::drive_error;
+use clap::Args;
+use sinter_storage::store::{StoreError, ZonedPlace};
+use sinter_storage::zoned::{Emulator, Geometry};
+use sinterdb::settings::parse_bytes;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Limits of an emulated drive if nothing is said: those of an Ultrastar DC ZN540.
+const PLACES: u32 = 14;
+
+/// More zones than any drive has.
+const ZONES_MOST: u32 = 1 << 20;
+
+/// What `--emulate` takes.
+const FORM: &str = "FILE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
+
+/// Where to make a volume.
+#[derive(Debug, Args)]
+pub struct FormatFlags {
+    /// A zoned block device, such as /dev/nvme0n1, or the file of an emulated drive.
+    #[arg(required_unless_present = "emulate", conflicts_with = "emulate")]
+    drive: Option<PathBuf>,
+    /// Make an emulated drive first, in a new sparse file, as in zones.img,256x128MB; 14 zones open and active, blocks of 4 KiB.
+    #[arg(long, value_name = FORM)]
+    emulate: Option<String>,
+    /// Also if the drive holds anything: all of it is lost.
+    #[arg(long)]
+    force: bool,
+}
+
+/// An emulated drive to be made.
+#[derive(Debug, PartialEq)]
+struct Emulated {
+    file: PathBuf,
+    geometry: Geometry,
+    capacity: u64,
+}
+
+impl Emulated {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let file = PathBuf::from(parts.next().unwrap_or_default());
+        let shape = parts.next().and_then(|shape| shape.split_once('x'));
+        let shape = shape.and_then(|(zones, size)| Some((zones.parse::<u32>().ok()?, parse_bytes(size).ok()?)));
+        let Some((zones, zone_size)) = shape.filter(|_| !file.as_os_str().is_empty()) else {
+            return Err(format!("--emulate {text}: must be {FORM}"));
+        };
+        if zones > ZONES_MOST {
+            return Err(format!("--emulate {text}: at most {ZONES_MOST} zones, of which each takes memory"));
+        }
+        let limits = Some(PLACES);
+        let mut geometry = Geometry { block: 4096, zones, zone_size, max_open: limits, max_active: limits, conventional: 0 };
+        let mut capacity = zone_size;
+        for part in parts {
+            let wrong = |what: String| format!("--emulate: {part:?}: {what}; the form is {FORM}");
+            let (name, value) = part.split_once('=').ok_or_else(|| wrong("no NAME=VALUE".into()))?;
+            let number = || value.parse().ok().filter(|n| *n > 0).ok_or_else(|| wrong("no number of zones".into()));
+            match name {
+                "capacity" => capacity = parse_bytes(value).map_err(wrong)?,
+                "open" => geometry.max_open = Some(number()?),
+                "active" => geometry.max_active = Some(number()?),
+                "block" => {
+                    let block = parse_bytes(value).map_err(wrong)?;
+                    geometry.block = u32::try_from(block).map_err(|_| wrong("no size of a block".into()))?;
+                }
+                _ => return Err(wrong("no such option".into())),
+            }
+        }
+        // Who says one of both means it for the other as far as it has to follow.
+        if let (Some(open), Some(active)) = (geometry.max_open, geometry.max_active) {
+            let said = |name: &str| text.contains(&format!(",{name}="));
+            match (said("open"), said("active")) {
+                (false, true) => geometry.max_open = Some(open.min(active)),
+                (true, false) => geometry.max_active = Some(active.max(open)),
+                _ => {}
+            }
+        }
+        Ok(Emulated { file, geometry, capacity })
+    }
+
+    /// Makes the drive. One that is there already is replaced only with `force`; any other file never.
+    fn make(self, force: bool) -> Result<PathBuf, Ended> {
+        let Emulated { file, geometry, capacity } = self;
+        let failed = |error: StoreError| drive_error(&file, error);
+        if file.exists() {
+            let wrong = |what: &str| Ended::Usage(format!("{}: {what}", file.display()));
+            if !Emulator::is_image(&file) {
+                return Err(wrong("the file exists and is no emulated drive"));
+            }
+            if !force {
+                return Err(wrong("the drive exists; name it without --emulate to format it as it is, or --force to make another"));
+            }
+            // Whether the other one can be made is known before this one is gone.
+            Emulator::memory(geometry.clone(), capacity).map_err(failed)?;
+            Emulator::remove(&file).map_err(failed)?;
+        }
+        drop(Emulator::create(&file, geometry, capacity).map_err(failed)?);
+        Ok(file)
+    }
+}
+
+/// Runs the verb.
+pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
+    let drive = match (&flags.drive, &flags.emulate) {
+        (Some(drive), _) => drive.clone(),
+        (None, Some(text)) => Emulated::parse(text).map_err(Ended::Usage)?.make(flags.force)?,
+        (None, None) => return Err(Ended::usage("no drive is named")),
+    };
+    let formatted = format(&drive, flags.force);
+    if let (Err(_), Some(_)) = (&formatted, &flags.emulate) {
+        // Too small for a volume: nobody asked for a drive alone.
+        let _ = Emulator::remove(&drive);
+    }
+    let view = formatted?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", view.headline())?;
+    let (files, metadata) = (view.beneath.zones, view.map.metadata.len());
+    writeln!(out, "{metadata} zones for metadata, {} for files, which can take {}", files.all, human(view.free))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a volume on a drive and looks at it.
+pub(super) fn format(drive: &Path, force: bool) -> Result<View, Ended> {
+    let made = ZonedPlace::new(drive).quiet().format(force);
+    let store = made.map_err(|error| match error.source.kind() {
+        ErrorKind::AlreadyExists => Ended::Usage(format!("{}; --force formats it all the same, and what is on it is lost", error.source)),
+        _ => drive_error(drive, error),
+    })?;
+    View::of(drive, &store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_read() {
+        let plain = Emulated::parse("zones.img,256x128MB").unwrap();
+        assert_eq!((plain.file.to_str(), plain.geometry.zones, plain.geometry.zone_size), (Some("zones.img"), 256, 128_000_000));
+        assert_eq!((plain.capacity, plain.geometry.block), (128_000_000, 4096));
+        assert_eq!((plain.geometry.max_open, plain.geometry.max_active), (Some(14), Some(14)));
+        let all = Emulated::parse("a,8x1MiB,capacity=512KiB,open=3,active=6,block=512").unwrap();
+        assert_eq!((all.capacity, all.geometry.max_open, all.geometry.max_active, all.geometry.block), (512 << 10, Some(3), Some(6), 512));
+        let limits = |text: &str| Emulated::parse(text).map(|drive| (drive.geometry.max_open, drive.geometry.max_active)).unwrap();
+        assert_eq!(limits("a,8x1MiB,active=6"), (Some(6), Some(6)));
+        assert_eq!(limits("a,8x1MiB,open=20"), (Some(20), Some(20)));
+        for wrong in ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB", "a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB"]
+        {
+            assert!(Emulated::parse(wrong).unwrap_err().contains("ZONESxSIZE"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `sinter zones map`: the zones as text; `picture` draws them.
+
+use super::picture;
+use super::tables::zone_json;
+use super::view::{Class, View, Zone, condition_name, human};
+use crate::ended::Ended;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Zones in a line of the overview.
+const ROW: usize = 64;
+
+/// Characters of a bar.
+const BAR: u64 = 32;
+
+/// What to draw, and how.
+#[derive(Debug, Args)]
+pub struct MapFlags {
+    /// The drive.
+    drive: PathBuf,
+    /// Text, a picture, a page with the picture and tables, or data.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write it to this file instead of stdout.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Svg,
+    Html,
+    Json,
+}
+
+/// Runs the verb.
+pub fn run(flags: &MapFlags) -> Result<ExitCode, Ended> {
+    let view = View::of(&flags.drive, &super::open(&flags.drive)?)?;
+    let drawn = match flags.format {
+        Format::Text => text(&view),
+        Format::Svg => picture::svg(&view),
+        Format::Html => picture::page(&view),
+        Format::Json => {
+            let zones: Vec<_> = view.zones.iter().map(zone_json).collect();
+            serde_json::to_string_pretty(&json!({ "drive": view.drive, "volume": view.id.to_string(), "zones": zones }))? + "\n"
+        }
+    };
+    match &flags.output {
+        None => io::stdout().lock().write_all(drawn.as_bytes())?,
+        Some(file) => std::fs::write(file, drawn).with_context(|| file.display().to_string()).map_err(Ended::Failed)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An overview with a character for each zone, what the characters mean, and a line for each zone with files.
+fn text(view: &View) -> String {
+    let mut out = view.headline() + "\n\n";
+    for row in view.zones.chunks(ROW) {
+        let letters: String = row.iter().map(|zone| zone.class.letter()).collect();
+        let _ = writeln!(out, "{:>8}  {letters}", row[0].entry.zone);
+    }
+    let legend: BTreeMap<char, String> = view.by_class().into_keys().map(|class| (class.letter(), meaning(class))).collect();
+    let legend: Vec<String> = legend.into_iter().map(|(letter, meaning)| format!("{letter} {meaning}")).collect();
+    let _ = writeln!(out, "\n{}\n", legend.join("   "));
+    let _ = writeln!(
+        out,
+        "{:>8}  {:<12} {:<9} {:>10} {:>10} {:>10} {:>6} {:>5}  # live  + dead  . not written",
+        "zone", "class", "state", "written", "live", "dead", "resets", "files"
+    );
+    for zone in view.zones.iter().filter(|zone| matches!(zone.class, Class::Files(..) | Class::Broken)) {
+        let entry = &zone.entry;
+        let _ = writeln!(
+            out,
+            "{:>8}  {:<12} {:<9} {:>10} {:>10} {:>10} {:>6} {:>5}  {}",
+            entry.zone,
+            zone.class.name(),
+            condition_name(entry.condition),
+            human(entry.written),
+            human(entry.live),
+            human(zone.dead),
+            entry.resets,
+            entry.files.len(),
+            bar(zone)
+        );
+    }
+    let _ = writeln!(out, "\n{}", view.wear());
+    out
+}
+
+/// What a letter stands for: tables of all lifetimes and every tenth level share one.
+fn meaning(class: Class) -> String {
+    match class {
+        Class::Files(3.., _) => format!("tables of level {}", class.letter()),
+        other => other.name(),
+    }
+}
+
+/// What of a zone lives, is dead and is not written. What there is of each shows.
+fn bar(zone: &Zone) -> String {
+    let capacity = u128::from(zone.entry.capacity.max(1));
+    let part = |bytes: u64| u64::try_from((u128::from(bytes) * u128::from(BAR)).div_ceil(capacity)).unwrap_or(BAR).min(BAR);
+    let live = part(zone.entry.live);
+    let written = part(zone.entry.written).max(live);
+    let dead = (written - live).max(u64::from(zone.dead > 0 && live < BAR));
+    let repeat = |mark: &str, times: u64| mark.repeat(usize::try_from(times).unwrap_or(0));
+    repeat("#", live) + &repeat("+", dead) + &repeat(".", BAR.saturating_sub(live + dead))
+}

@@ -1,0 +1,266 @@
+//! A volume as plain data, for everything that is shown of it.
+
+use crate::ended::Ended;
+use sinter_storage::store::zoned::{Condition, FileEntry, Options, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
+use sinter_storage::store::{Beneath, Store};
+use sinter_storage::zoned::Geometry;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a zone is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The volume's own metadata.
+    Metadata,
+    /// Written at random; the volume does not use it.
+    Conventional,
+    /// For files, by lifetime and level of the first one in it.
+    Files(u8, u8),
+    /// Nothing is written.
+    Empty,
+    /// The drive does not let us write it, or lost it.
+    Broken,
+}
+
+impl Class {
+    fn of(map: &ZoneMap, entry: &ZoneEntry) -> Self {
+        match entry.condition {
+            Condition::Reserved if map.metadata.contains(&entry.zone) => Class::Metadata,
+            Condition::Reserved => Class::Conventional,
+            Condition::Empty => Class::Empty,
+            Condition::ReadOnly | Condition::Offline => Class::Broken,
+            Condition::Open | Condition::Full | Condition::Ended => Class::Files(entry.lifetime, entry.level),
+        }
+    }
+
+    /// For people.
+    pub fn name(self) -> String {
+        match self {
+            Class::Metadata => "metadata".into(),
+            Class::Conventional => "conventional".into(),
+            Class::Empty => "empty".into(),
+            Class::Broken => "broken".into(),
+            Class::Files(lifetime, level) => match lifetime_name(lifetime) {
+                "unset" => "manifests".into(),
+                "short" => "logs".into(),
+                lifetime => format!("L{level} {lifetime}"),
+            },
+        }
+    }
+
+    /// For a map: one character.
+    pub fn letter(self) -> char {
+        match self {
+            Class::Metadata => 'M',
+            Class::Conventional => 'C',
+            Class::Empty => '.',
+            Class::Broken => '!',
+            Class::Files(0, _) => 'm',
+            Class::Files(2, _) => 'l',
+            Class::Files(_, level) => char::from_digit(u32::from(level % 10), 10).unwrap_or('?'),
+        }
+    }
+}
+
+/// The name of the kernel's number of a lifetime.
+pub fn lifetime_name(lifetime: u8) -> &'static str {
+    match lifetime {
+        2 => "short",
+        3 => "medium",
+        4 => "long",
+        5 => "extreme",
+        _ => "unset",
+    }
+}
+
+/// The name of a condition.
+pub fn condition_name(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Empty => "empty",
+        Condition::Open => "open",
+        Condition::Full => "full",
+        Condition::Ended => "ended",
+        Condition::ReadOnly => "read-only",
+        Condition::Offline => "offline",
+        Condition::Reserved => "reserved",
+    }
+}
+
+/// A zone. Lengths are bytes; the four parts are all of its capacity.
+#[derive(Debug, Clone)]
+pub struct Zone {
+    pub entry: ZoneEntry,
+    pub class: Class,
+    /// Of files that live.
+    pub live: u64,
+    /// Heads of frames and ends of blocks, of those.
+    pub padding: u64,
+    /// Written, and of no use any more.
+    pub dead: u64,
+    /// Not written.
+    pub unwritten: u64,
+}
+
+impl Zone {
+    /// One line.
+    pub fn describe(&self) -> String {
+        let (written, live) = (human(self.entry.written), human(self.live + self.padding));
+        let Zone { entry, class, .. } = self;
+        let (condition, files) = (condition_name(entry.condition), entry.files.len());
+        let (zone, name, resets) = (entry.zone, class.name(), entry.resets);
+        if *class == Class::Empty {
+            return format!("zone {zone}: empty; {resets} resets");
+        }
+        format!("zone {zone}: {name}, {condition}; {written} written, {live} of it live in {files} files; {resets} resets")
+    }
+}
+
+/// Zones that are for the same, together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sum {
+    pub zones: u32,
+    pub live: u64,
+    pub padding: u64,
+    pub dead: u64,
+    pub unwritten: u64,
+    pub capacity: u64,
+}
+
+impl Sum {
+    fn add(&mut self, zone: &Zone) {
+        self.zones += 1;
+        self.live += zone.live;
+        self.padding += zone.padding;
+        self.dead += zone.dead;
+        self.unwritten += zone.unwritten;
+        self.capacity += zone.entry.capacity;
+    }
+}
+
+/// A volume at one moment.
+pub struct View {
+    pub drive: String,
+    pub id: VolumeId,
+    pub geometry: Geometry,
+    pub map: ZoneMap,
+    pub zones: Vec<Zone>,
+    pub files: Vec<FileEntry>,
+    /// Bytes that files can take, what is dead now included.
+    pub free: u64,
+    /// Zones that only the collector may take.
+    pub reserve: u32,
+    /// What opening it did.
+    pub beneath: Beneath,
+}
+
+impl View {
+    /// Looks at a volume.
+    pub fn of(drive: &Path, store: &ZonedStore) -> Result<Self, Ended> {
+        let map = store.map().map_err(sinterdb::Error::from)?;
+        let files = store.files();
+        let mut data: BTreeMap<u32, u64> = BTreeMap::new();
+        for extent in files.iter().flat_map(|file| &file.extents) {
+            if let Some(zone) = extent.zone {
+                *data.entry(zone).or_default() += extent.len;
+            }
+        }
+        let zone = |entry: &ZoneEntry| {
+            let live = data.get(&entry.zone).copied().unwrap_or(0).min(entry.live);
+            Zone {
+                class: Class::of(&map, entry),
+                live,
+                padding: entry.live - live,
+                dead: if entry.condition == Condition::Reserved { 0 } else { entry.written.saturating_sub(entry.live) },
+                unwritten: entry.capacity.saturating_sub(entry.written),
+                entry: entry.clone(),
+            }
+        };
+        let zones: Vec<Zone> = map.zones.iter().map(zone).collect();
+        let beneath = store.beneath().unwrap_or_default();
+        Ok(View {
+            drive: drive.display().to_string(),
+            id: store.id(),
+            geometry: store.geometry().clone(),
+            zones,
+            files,
+            free: store.free_bytes().map_err(sinterdb::Error::from)?.unwrap_or(0),
+            reserve: Options::default().reserve.min(beneath.zones.all / 8),
+            beneath,
+            map,
+        })
+    }
+
+    /// What is where, by what zones are for.
+    pub fn by_class(&self) -> BTreeMap<Class, Sum> {
+        let mut sums: BTreeMap<Class, Sum> = BTreeMap::new();
+        self.zones.iter().for_each(|zone| sums.entry(zone.class).or_default().add(zone));
+        sums
+    }
+
+    /// How many zones are in which condition, those of the metadata apart.
+    pub fn by_condition(&self) -> Vec<(&'static str, usize)> {
+        let all = [Condition::Empty, Condition::Open, Condition::Full, Condition::Ended, Condition::ReadOnly, Condition::Offline];
+        let count = |condition| self.zones.iter().filter(|zone| zone.entry.condition == condition).count();
+        let mut counts: Vec<(&'static str, usize)> = all.map(|condition| (condition_name(condition), count(condition))).to_vec();
+        counts.push(("metadata", self.zones.iter().filter(|zone| zone.class == Class::Metadata).count()));
+        counts
+    }
+
+    /// The drive in one line.
+    pub fn headline(&self) -> String {
+        let Geometry { block, zones, zone_size, .. } = self.geometry;
+        format!("{}: {zones} zones of {}, blocks of {}, volume {}", self.drive, human(zone_size), human(u64::from(block)), self.id)
+    }
+
+    /// Resets of zones for files, in one line.
+    pub fn wear(&self) -> String {
+        let now = &self.beneath.zones;
+        let mean = now.wear_total as f64 / f64::from(now.all.max(1));
+        format!("{} to {} resets of a zone, {mean:.1} on average", now.wear_least, now.wear_most)
+    }
+}
+
+/// Bytes for people.
+pub fn human(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // What would be printed as 1024.0 is one of the next unit.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_by_people() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1 << 20, "1.0 MiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (128_000_000, "122.1 MiB"),
+            (5 << 40, "5.0 TiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+
+    #[test]
+    fn classes_have_names() {
+        let names = [Class::Files(0, 0), Class::Files(2, 0), Class::Files(3, 1), Class::Files(5, 12), Class::Metadata, Class::Empty];
+        let names = names.map(|class| (class.letter(), class.name()));
+        let expected = [('m', "manifests"), ('l', "logs"), ('1', "L1 medium"), ('2', "L12 extreme"), ('M', "metadata"), ('.', "empty")];
+        assert_eq!(names, expected.map(|(letter, name)| (letter, name.to_owned())));
+    }
+}

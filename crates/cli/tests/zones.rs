@@ -1,0 +1,292 @@
+//! Zoned drives from outside: made, filled, drawn, verified, copied and restored.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sinter(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
+}
+
+/// What it prints, if it is done well.
+#[track_caller]
+fn prints(directory: &Path, args: &[&str]) -> String {
+    let output = sinter(directory, args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(directory: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&prints(directory, args)).unwrap()
+}
+
+/// Ends with this code, prints nothing, and says one line with `part` in it.
+#[track_caller]
+fn refused(directory: &Path, args: &[&str], code: i32, part: &str) {
+    let output = sinter(directory, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{args:?}: {stderr}");
+    assert!(stderr.starts_with("sinter: ") && stderr.contains(part), "{part:?} not in {stderr:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+}
+
+/// 64 zones of 1 MiB, two of them for metadata, with a database of 10,000 keys in the volume.
+fn filled(at: &Path) {
+    prints(at, &["zones", "format", "--emulate", "zones.img,64x1MiB"]);
+    let bench = ["bench", "--store=zoned:zones.img", "--num=10000", "--value_size=400", "--write_buffer_size=1MiB"];
+    let tree = ["--target_file_size_base=1MiB", "--max_bytes_for_level_base=2MiB", "--seed=3"];
+    prints(at, &[&bench[..], &tree, &["--benchmarks=fillrandom,overwrite,flush,waitforcompaction"]].concat());
+}
+
+#[test]
+fn a_drive_is_formatted_only_if_nothing_is_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let made = prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB,capacity=768KiB,open=6,active=8"]);
+    assert!(made.contains("32 zones of 1.0 MiB, blocks of 4.0 KiB") && made.contains("2 zones for metadata, 30 for files"), "{made}");
+    assert_eq!(std::fs::metadata(at.join("zones.img")).unwrap().len(), 32 << 20);
+    let shape = &json(at, &["zones", "dump", "zones.img", "--json"])["geometry"];
+    assert_eq!((shape["max_open"].as_u64(), shape["max_active"].as_u64(), shape["block"].as_u64()), (Some(6), Some(8), Some(4096)));
+    prints(at, &["zones", "format", "zones.img"]);
+    refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "the drive exists");
+    prints(at, &["zones", "format", "--force", "--emulate", "zones.img,64x1MiB"]);
+    prints(at, &["bench", "--store=zoned:zones.img", "--num=100", "--benchmarks=fillseq"]);
+    refused(at, &["zones", "format", "zones.img"], 2, "it holds a volume with 2 files; --force");
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 2 files"));
+    prints(at, &["zones", "format", "zones.img", "--force"]);
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"));
+
+    std::fs::write(at.join("file"), "mine").unwrap();
+    for drive in ["file", "/dev/null", "."] {
+        refused(at, &["zones", "format", "--force", drive], 2, "neither a zoned block device nor the file of an emulated drive");
+    }
+    refused(at, &["zones", "format", "--force", "--emulate", "file,8x1MiB"], 2, "is no emulated drive");
+    assert_eq!(std::fs::read(at.join("file")).unwrap(), b"mine");
+    refused(at, &["zones", "format", "missing"], 2, "missing: ");
+    refused(at, &["zones", "format"], 2, "<DRIVE>");
+    refused(at, &["zones", "format", "zones.img", "--emulate", "a,8x1MiB"], 2, "cannot be used with");
+    refused(at, &["zones", "format", "--emulate", "small.img,4x1MiB"], 2, "zones are too few");
+    refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks");
+    refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE,ZONESxSIZE");
+    assert!(!at.join("small.img").exists() && !at.join("odd.img").exists(), "a refused request leaves nothing behind");
+    refused(at, &["zones", "mpa", "zones.img"], 2, "mpa");
+}
+
+#[test]
+fn a_volume_is_shown_in_all_its_parts() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let dump = json(at, &["zones", "dump", "zones.img", "--json"]);
+    let (zones, files) = (dump["zones"].as_array().unwrap(), dump["files"].as_array().unwrap());
+    assert_eq!((zones.len(), dump["metadata_zones"][1].as_u64()), (64, Some(2)));
+    let sum = |list: &[Value], key: &str| list.iter().map(|one| one[key].as_u64().unwrap()).sum::<u64>();
+    for file in files {
+        let extents = file["extents"].as_array().unwrap();
+        assert_eq!(sum(extents, "bytes"), file["bytes"].as_u64().unwrap(), "{file}");
+    }
+    assert_eq!(sum(zones, "live"), sum(files, "bytes"));
+    assert!(files.iter().any(|file| file["level"].as_u64() > Some(0) && !file["keys"].is_null()), "{files:?}");
+    let text = prints(at, &["zones", "dump", "zones.img"]);
+    assert!(text.contains("metadata in zones 0 to 1, ") && text.contains(".sst: ") && text.contains("  bytes 0 to "), "{text}");
+
+    let df = json(at, &["zones", "df", "zones.img", "--json"]);
+    let classes = df["classes"].as_array().unwrap();
+    for class in classes.iter().filter(|class| class["class"] != "metadata") {
+        let parts: u64 = ["live", "padding", "dead", "unwritten"].iter().map(|part| class[part].as_u64().unwrap()).sum();
+        assert_eq!(Some(parts), class["capacity"].as_u64(), "{class}");
+    }
+    assert_eq!((sum(classes, "zones"), sum(classes, "live")), (64, sum(files, "bytes")));
+    let text = prints(at, &["zones", "df", "zones.img"]);
+    for part in ["class ", "\nmetadata ", "\nmanifests ", "\nL1 medium ", "\nfor files ", "\nfree:  ", "\nwear:  ", "\nzones: "] {
+        assert!(text.contains(part), "{part:?} not in {text}");
+    }
+
+    let text = prints(at, &["zones", "map", "zones.img"]);
+    assert!(text.contains("\n       0  MM") && text.contains("tables of level 1") && text.contains("L1 medium"), "{text}");
+    let svg = prints(at, &["zones", "map", "zones.img", "--format=svg"]);
+    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"));
+    assert_eq!((svg.matches("<g>").count(), svg.matches("</g>").count()), (64, 64));
+    prints(at, &["zones", "map", "zones.img", "--format=html", "--output=map.html"]);
+    let page = std::fs::read_to_string(at.join("map.html")).unwrap();
+    assert!(page.contains("<svg ") && page.contains("<td>L1 medium</td>") && page.ends_with("</html>\n"));
+    assert_eq!(page.matches("http").count(), 1, "a name space, and nothing that is loaded");
+    assert_eq!(json(at, &["zones", "map", "zones.img", "--format=json"])["zones"].as_array().unwrap().len(), 64);
+}
+
+/// The ledger of a bench goes on to the last byte that the drive was written, and other commands open the same volume.
+#[test]
+fn a_database_lives_on_zones() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let bench = ["bench", "--use_existing_db", "--num=10000", "--value_size=400", "--seed=3", "--write_buffer_size=1MiB"];
+    let policy = "--store=zoned:zones.img,allocation=sla,reset=eager,collector=lifetime";
+    let text = prints(at, &[&bench[..], &[policy, "--benchmarks=overwrite,readrandom", "--json=out.json"]].concat());
+    let report: Value = serde_json::from_slice(&std::fs::read(at.join("out.json")).unwrap()).unwrap();
+    let (wrote, read) = (&report["workloads"][0], &report["workloads"][1]);
+    assert_eq!(read["found"]["asked"].as_u64(), Some(10000));
+    assert!(read["found"]["found"].as_u64() > Some(5000), "{read}");
+    let zones = &wrote["zones"];
+    let causes = zones["by_cause"].as_array().unwrap();
+    let written: u64 = causes.iter().map(|line| line["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((causes.len(), Some(written)), (6, zones["device_bytes"].as_u64()));
+    assert!(zones["used"].as_u64() > Some(0) && zones["resets"].as_u64() > Some(0), "{zones}");
+    assert_eq!(
+        (report["machine"]["file_system"].as_str(), report["machine"]["device"].as_str()),
+        (Some("zoned volume"), Some("zones.img"))
+    );
+    for part in
+        ["  block padding ", "  zone metadata ", "  device  ", "  zones ", "  device write amplification ", "Database:   zoned:zones.img,"]
+    {
+        assert!(text.contains(part), "{part:?} not in {text}");
+    }
+    assert!(prints(at, &["check", "zoned:zones.img"]).contains("zoned:zones.img: clean"));
+    assert!(prints(at, &["check", "--store=zoned:zones.img"]).contains("clean"));
+    assert!(prints(at, &["inspect", "zoned:zones.img"]).starts_with("family 0 \"default\""));
+    let below = prints(at, &["inspect", "--store", "zoned:zones.img", "zones"]);
+    assert!(below.contains("frame heads and block padding") && below.contains("of 62 in use"), "{below}");
+    refused(at, &["inspect", "zoned:zones.img", "--store=zoned:zones.img"], 2, "cannot be used with");
+    refused(at, &["check", "zoned:zones.img,allocation=best"], 2, "must be one of zenfs, ");
+    refused(at, &["bench", "--store=zoned:other.img"], 2, "other.img: ");
+    prints(at, &["zones", "format", "--emulate", "empty.img,8x1MiB"]);
+    refused(at, &["check", "zoned:empty.img"], 2, "no database there");
+    refused(at, &["bench", "--store=zoned:empty.img", "--use_existing_db"], 2, "no database there");
+    prints(at, &["bench", "--db", "db", "--num=10", "--benchmarks=fillseq"]);
+    refused(at, &["inspect", "db", "zones"], 2, "does not lie on a zoned drive");
+}
+
+#[test]
+fn a_drive_in_use_is_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let held = sinter_storage::store::ZonedPlace::new(at.join("zones.img")).open().unwrap();
+    for args in [
+        &["zones", "format", "--force", "zones.img"][..],
+        &["zones", "format", "--force", "--emulate", "zones.img,8x1MiB"],
+        &["zones", "map", "zones.img"],
+        &["zones", "check", "zones.img"],
+        &["zones", "df", "zones.img"],
+        &["zones", "dump", "zones.img"],
+        &["zones", "backup", "zones.img", "out"],
+        &["check", "zoned:zones.img"],
+        &["inspect", "zoned:zones.img"],
+        &["bench", "--store=zoned:zones.img", "--num=10"],
+    ] {
+        refused(at, args, 1, "zones.img: the drive is in use");
+    }
+    drop(held);
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
+}
+
+/// A flipped bit in a table, and metadata that is gone: both are named.
+#[test]
+fn damage_is_named() {
+    use std::os::unix::fs::FileExt;
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let dump = json(at, &["zones", "dump", "zones.img", "--json"]);
+    let tables = dump["files"].as_array().unwrap().iter();
+    let table = tables.filter(|file| file["file"].as_str().unwrap().ends_with(".sst")).max_by_key(|file| file["bytes"].as_u64()).unwrap();
+    let extent = &table["extents"][0];
+    let offset = (extent["zone"].as_u64().unwrap() << 20) + extent["at"].as_u64().unwrap() + 1000;
+    let image = std::fs::File::options().read(true).write(true).open(at.join("zones.img")).unwrap();
+    let mut byte = [0];
+    image.read_exact_at(&mut byte, offset).unwrap();
+    image.write_all_at(&[byte[0] ^ 1], offset).unwrap();
+    let output = sinter(at, &["zones", "check", "zones.img"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with(&format!("damaged: {} at offset ", table["file"].as_str().unwrap())) && text.contains("1 damaged"), "{text}");
+    assert_eq!(sinter(at, &["check", "zoned:zones.img"]).status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&sinter(at, &["zones", "check", "zones.img", "--json"]).stdout).unwrap();
+    assert_eq!((report["clean"].as_bool(), report["database"].as_array().map(Vec::len)), (Some(false), Some(1)), "{report}");
+
+    for zone in 0..2 {
+        image.write_all_at(&[0xff; 100], zone << 20).unwrap();
+    }
+    let output = sinter(at, &["zones", "check", "zones.img"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("damaged: "));
+    refused(at, &["zones", "map", "zones.img"], 1, "neither region of the metadata holds a whole snapshot");
+    refused(at, &["zones", "format", "zones.img"], 2, "or it is damaged");
+}
+
+#[test]
+fn a_backup_comes_back_on_another_drive() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    std::fs::create_dir(at.join("full")).unwrap();
+    std::fs::write(at.join("full/file"), "mine").unwrap();
+    refused(at, &["zones", "backup", "zones.img", "full"], 2, "not empty");
+    let said = prints(at, &["zones", "backup", "zones.img", "out"]);
+    assert!(said.contains("out: ") && said.contains("saved from zones.img"), "{said}");
+    assert!(prints(at, &["check", "out"]).contains("clean"), "a backup is a database");
+
+    prints(at, &["zones", "format", "--emulate", "other.img,24x3MiB,capacity=2MiB,block=512"]);
+    prints(at, &["zones", "restore", "out", "other.img"]);
+    let files = |drive: &str| {
+        let dump = json(at, &["zones", "dump", drive, "--json"]);
+        let files = dump["files"].as_array().unwrap().iter();
+        files.map(|f| (f["file"].clone(), f["bytes"].clone(), f["level"].clone(), f["lifetime"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(files("other.img"), files("zones.img"));
+    assert!(prints(at, &["zones", "check", "other.img"]).contains("clean"));
+    let read =
+        ["bench", "--store=zoned:other.img", "--use_existing_db", "--num=10000", "--value_size=400", "--benchmarks=readseq,overwrite"];
+    assert!(prints(at, &read).contains("readseq"));
+
+    refused(at, &["zones", "restore", "out", "other.img"], 2, "--force");
+    refused(at, &["zones", "restore", "missing", "other.img"], 2, "missing/BACKUP: ");
+    let mut saved = std::fs::read_dir(at.join("out")).unwrap().map(|file| file.unwrap().path());
+    let table = saved.find(|path| path.extension().is_some_and(|end| end == "sst"));
+    let table = table.unwrap();
+    let good = std::fs::read(&table).unwrap();
+    let mut bad = good.clone();
+    bad[good.len() / 2] ^= 1;
+    std::fs::write(&table, bad).unwrap();
+    refused(at, &["zones", "restore", "out", "zones.img", "--force"], 1, "not those that were saved");
+    std::fs::write(&table, &good[1..]).unwrap();
+    refused(at, &["zones", "restore", "out", "zones.img", "--force"], 1, "is not as the backup has it");
+    std::fs::remove_file(&table).unwrap();
+    refused(at, &["zones", "restore", "out", "zones.img", "--force"], 1, "is missing");
+    std::fs::write(&table, &good).unwrap();
+    std::fs::write(at.join("out/000999.log"), "").unwrap();
+    refused(at, &["zones", "restore", "out", "zones.img", "--force"], 1, "000999.log is not as the backup has it");
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"), "a damaged backup costs nothing");
+}
+
+/// Clients of a server with its data on zones find it again.
+#[test]
+fn a_server_keeps_its_data_on_zones() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(at, &["zones", "format", "--emulate", "zones.img,64x1MiB"]);
+    for round in 0..2 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
+            .args(["serve", "--store=zoned:zones.img", "--port=0", "--memory=16MiB"])
+            .current_dir(at)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(if round == 0 { b"SET key zoned\r\n" } else { b"GET key\r\n" }).unwrap();
+        let expected: &[u8] = if round == 0 { b"+OK\r\n" } else { b"$5\r\nzoned\r\n" };
+        let mut reply = vec![0; expected.len()];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, expected);
+        assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
+    refused(at, &["serve", "--dir=zoned:zones.img,speed=1", "--port=0"], 2, "there is no option");
+}

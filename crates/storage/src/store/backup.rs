@@ -1,0 +1,275 @@
+//! A copy of a volume in a directory: the files by their names, so that it is a database like any other, and `BACKUP`, a list of them with
+//! lengths, checksums and what a zone has to know of each.
+//!
+//! The list is text. Its first line is `sinter backup 1`, the second `volume` and the identity; then one line for each file: name, bytes,
+//! checksum (XXH3 with 64 bits, hexadecimal), lifetime, level, family; the last line is `end`, how many files there are, and the checksum
+//! of all lines before. It is written last: a directory without it, or with a part of it, is no backup. Restoring goes the other way
+//! around: manifests come last, so that what was restored in part is no database.
+
+use super::zoned::{FileEntry, VolumeId, ZonedStore};
+use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+const LIST: &str = "BACKUP";
+const FIRST_LINE: &str = "sinter backup 1";
+
+/// Bytes that are copied at once.
+const COPY: usize = 1 << 20;
+
+/// A file of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Saved {
+    id: FileId,
+    bytes: u64,
+    checksum: u64,
+    lifetime: u8,
+    level: u8,
+    family: u32,
+}
+
+impl Saved {
+    fn line(&self) -> String {
+        let Saved { id, bytes, checksum, lifetime, level, family } = self;
+        format!("{id} {bytes} {checksum:016x} {lifetime} {level} {family}\n")
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let mut next = || words.next();
+        let saved = Saved {
+            id: FileId::parse(next()?)?,
+            bytes: next()?.parse().ok()?,
+            checksum: u64::from_str_radix(next()?, 16).ok()?,
+            lifetime: next()?.parse().ok()?,
+            level: next()?.parse().ok()?,
+            family: next()?.parse().ok()?,
+        };
+        // As it was written, and nothing behind it.
+        (saved.line().trim_end() == line).then_some(saved)
+    }
+
+    fn hint(&self) -> Hint {
+        let lifetime = match self.lifetime {
+            2 => Lifetime::Short,
+            3 => Lifetime::Medium,
+            4 => Lifetime::Long,
+            5 => Lifetime::Extreme,
+            _ => Lifetime::Unknown,
+        };
+        Hint { lifetime, level: self.level, family: self.family, ..Hint::new(Cause::Checkpoint) }
+    }
+}
+
+/// A backup in a directory.
+#[derive(Debug)]
+pub struct Backup {
+    store: DirStore,
+    volume: VolumeId,
+    files: Vec<Saved>,
+}
+
+fn wrong(path: &Path, kind: io::ErrorKind, what: impl std::fmt::Display) -> StoreError {
+    StoreError::store("backup", io::Error::new(kind, format!("{}: {what}", path.display())))
+}
+
+/// Where a file comes in a restored volume: what others need comes before them, and tables of a level lie together.
+fn turn(saved: &Saved) -> (u8, u8, FileId) {
+    let kind = match saved.id.kind {
+        FileKind::Table => 0,
+        FileKind::Tier => 1,
+        FileKind::Log => 2,
+        FileKind::Manifest => 3,
+    };
+    (kind, saved.level, saved.id)
+}
+
+/// Reads a whole file in pieces, and gives its length and checksum.
+fn walk(from: &dyn Store, id: FileId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<(u64, u64)> {
+    let file = from.open(id)?;
+    let length = file.len();
+    let (mut sum, mut at) = (Xxh3::new(), 0);
+    let mut buffer = vec![0; COPY.min(usize::try_from(length).unwrap_or(COPY)).max(1)];
+    while at < length {
+        let part = buffer.len().min(usize::try_from(length - at).unwrap_or(buffer.len()));
+        file.read_at(at, &mut buffer[..part])?;
+        sum.update(&buffer[..part]);
+        each(&buffer[..part])?;
+        at += part as u64;
+    }
+    Ok((length, sum.digest()))
+}
+
+/// Writes a file again, durably but for its name, and gives its length and checksum.
+fn copy(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u64, u64)> {
+    let mut out = to.create(id, hint)?;
+    let copied = walk(from, id, |bytes| out.append(bytes))?;
+    out.seal()?;
+    Ok(copied)
+}
+
+impl Backup {
+    /// Copies all files of a volume, which nobody writes, into a directory that is missing or empty. Durable when it returns.
+    pub fn make(from: &ZonedStore, directory: &Path) -> Result<Backup> {
+        if directory.exists() && fs::read_dir(directory).map_err(|e| wrong(directory, e.kind(), e))?.next().is_some() {
+            return Err(wrong(directory, io::ErrorKind::AlreadyExists, "the directory is not empty"));
+        }
+        let store = DirStore::open(directory, true)?;
+        let mut files = Vec::new();
+        let mut save = |file: &FileEntry| -> Result<()> {
+            let (lifetime, level, family) = (file.about.lifetime, file.about.level, file.about.family);
+            let saved = Saved { id: file.id, bytes: 0, checksum: 0, lifetime, level, family };
+            let (bytes, checksum) = copy(from, &store, file.id, &saved.hint())?;
+            files.push(Saved { bytes, checksum, ..saved });
+            Ok(())
+        };
+        let listed = from.files();
+        if let Err(error) = listed.iter().try_for_each(&mut save).and_then(|()| store.sync_names()) {
+            // What there is of it is of no use to anybody.
+            for file in &listed {
+                let _ = store.delete(file.id);
+            }
+            return Err(error);
+        }
+        let list = list(from.id(), &files);
+        let path = directory.join(LIST);
+        let write = |path: &Path| {
+            let mut file = File::options().write(true).create_new(true).open(path)?;
+            file.write_all(list.as_bytes())?;
+            file.sync_all()
+        };
+        write(&path).map_err(|e| wrong(&path, e.kind(), e))?;
+        store.sync_names()?;
+        Ok(Backup { store, volume: from.id(), files })
+    }
+
+    /// Reads the list of a backup. `InvalidData` if it is damaged, or if the directory has other files of a database than the list.
+    pub fn open(directory: &Path) -> Result<Backup> {
+        let path = directory.join(LIST);
+        let text = fs::read_to_string(&path).map_err(|e| wrong(&path, e.kind(), e))?;
+        let (volume, files) = parse(&text).map_err(|what| wrong(&path, io::ErrorKind::InvalidData, what))?;
+        let store = DirStore::open(directory, false)?;
+        let mut there = store.list()?;
+        there.sort_unstable();
+        let mut listed: Vec<(FileId, u64)> = files.iter().map(|saved| (saved.id, saved.bytes)).collect();
+        listed.sort_unstable();
+        if let Some((id, _)) = there.iter().find(|file| listed.binary_search(file).is_err()) {
+            return Err(wrong(directory, io::ErrorKind::InvalidData, format_args!("{id} is not as the backup has it")));
+        }
+        if let Some((id, _)) = listed.iter().find(|file| there.binary_search(file).is_err()) {
+            return Err(wrong(directory, io::ErrorKind::InvalidData, format_args!("{id} is missing")));
+        }
+        Ok(Backup { store, volume, files })
+    }
+
+    /// The volume that it was made of.
+    pub fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
+    /// How many files it has.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, saved| sum.saturating_add(saved.bytes))
+    }
+
+    /// Reads all bytes. `InvalidData` with the name of the first file that is not what it was.
+    pub fn verify(&self) -> Result<()> {
+        self.verify_in(&self.store)
+    }
+
+    fn verify_in(&self, store: &dyn Store) -> Result<()> {
+        self.files.iter().try_for_each(|saved| self.compare(saved, walk(store, saved.id, |_| Ok(()))?))
+    }
+
+    fn compare(&self, saved: &Saved, found: (u64, u64)) -> Result<()> {
+        if found == (saved.bytes, saved.checksum) {
+            return Ok(());
+        }
+        let what = io::Error::new(io::ErrorKind::InvalidData, "its bytes are not those that were saved");
+        Err(StoreError::file("backup", saved.id, what))
+    }
+
+    /// Writes all files into an empty volume and reads them back. Durable when it returns; until then the volume is no database.
+    pub fn restore(&self, to: &ZonedStore) -> Result<()> {
+        let mut files = self.files.clone();
+        files.sort_by_key(turn);
+        for saved in &files {
+            self.compare(saved, copy(&self.store, to, saved.id, &saved.hint())?)?;
+        }
+        to.sync_names()?;
+        self.verify_in(to)
+    }
+}
+
+fn list(volume: VolumeId, files: &[Saved]) -> String {
+    let mut text = format!("{FIRST_LINE}\nvolume {volume}\n");
+    files.iter().for_each(|saved| text.push_str(&saved.line()));
+    let sum = xxh3_64(text.as_bytes());
+    let _ = writeln!(text, "end {} {sum:016x}", files.len());
+    text
+}
+
+fn parse(text: &str) -> std::result::Result<(VolumeId, Vec<Saved>), String> {
+    let damaged = || "the list is damaged".to_owned();
+    let whole = text.strip_suffix('\n').ok_or_else(damaged)?;
+    let last = whole.rfind('\n').map_or(0, |at| at + 1);
+    let (body, end) = (&text[..last], &whole[last..]);
+    let mut lines = body.lines();
+    if lines.next() != Some(FIRST_LINE) {
+        return Err(format!("not a backup, or one of another version: the first line is not {FIRST_LINE:?}"));
+    }
+    let volume = lines.next().and_then(|line| identity(line.strip_prefix("volume ")?)).ok_or_else(damaged)?;
+    let files: Vec<Saved> = lines.map(Saved::parse).collect::<Option<_>>().ok_or_else(damaged)?;
+    if end != format!("end {} {:016x}", files.len(), xxh3_64(body.as_bytes())) {
+        return Err(damaged());
+    }
+    let mut names: Vec<FileId> = files.iter().map(|saved| saved.id).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(damaged());
+    }
+    Ok((volume, files))
+}
+
+fn identity(text: &str) -> Option<VolumeId> {
+    let number = u128::from_str_radix(text, 16).ok()?;
+    let id = VolumeId(number.to_be_bytes());
+    (id.to_string() == text).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> Vec<Saved> {
+        let saved = |id, bytes| Saved { id, bytes, checksum: bytes ^ 0xabc, lifetime: 3, level: 1, family: 2 };
+        vec![saved(FileId::table(12), 5), saved(FileId::manifest(7), u64::MAX)]
+    }
+
+    #[test]
+    fn a_list_says_what_was_saved() {
+        let volume = VolumeId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        let text = list(volume, &files());
+        assert_eq!(parse(&text), Ok((volume, files())));
+        assert_eq!(parse(&list(volume, &[])), Ok((volume, Vec::new())));
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).is_err(), "cut at {cut}");
+        }
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(parse(&changed).is_err(), "changed at {at}: {changed}");
+        }
+        let twice = [files(), files()].concat();
+        assert!(parse(&list(volume, &twice)).is_err());
+    }
+}
