@@ -87,7 +87,8 @@ fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
-fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
+/// Opens the place of the data, which is made if it is a directory that is missing.
+pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     let place = place(path)?;
     place.open(true).map_err(|error| match &place {
         Place::Directory(path) => Ended::usage(format!("{}: {error}", path.display())),

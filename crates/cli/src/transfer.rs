@@ -8,7 +8,7 @@ use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;
 use sinter_server::rdb::Version;
 use sinter_server::transfer::{Error, Found, Report, export_log, export_rdb};
-use sinter_storage::store::DirStore;
+use sinter_storage::store::Store;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,9 +69,9 @@ fn ended(error: Error) -> Ended {
     }
 }
 
-fn open(store: DirStore, memory: Option<u64>) -> Result<Keyspace, Ended> {
+fn open(store: Arc<dyn Store>, memory: Option<u64>) -> Result<Keyspace, Ended> {
     let settings = serve::settings(memory)?;
-    Keyspace::open(Arc::new(store), &settings, serve::seed()?).map_err(serve::failed)
+    Keyspace::open(store, &settings, serve::seed()?).map_err(serve::failed)
 }
 
 /// Runs the command.
@@ -83,8 +83,7 @@ pub fn import(flags: &ImportFlags) -> Result<ExitCode, Ended> {
         return Err(Ended::usage(format!("{}: no such file or directory", flags.path.display())));
     }
     let found = Found::look(&flags.path).map_err(ended)?;
-    let store = DirStore::open(&flags.dir, true).map_err(|error| Ended::usage(format!("{}: {error}", flags.dir.display())))?;
-    let mut keyspace = open(store, flags.memory)?;
+    let mut keyspace = open(serve::open(&flags.dir)?, flags.memory)?;
     let report = found.load(&mut keyspace, flags.replace, unix_ms()).map_err(|error| match error {
         Error::Request(what) => Ended::usage(format!("{}: {what}; --replace removes them first", flags.dir.display())),
         error => Ended::Failed(error.into()),

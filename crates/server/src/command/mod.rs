@@ -45,11 +45,11 @@ mod tests;
 mod thresholds;
 mod transactions;
 
-pub use saving::Saving;
 pub use blocking::{Reason, Wait, give_up, resume};
 pub use clients::{Buffers, Client, Pause};
 pub use events::{Events, tell_expired};
 pub use hub::{Hub, Post, Topic};
+pub use saving::Saving;
 pub use server::{Allowed, Configuration, Fsync, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};

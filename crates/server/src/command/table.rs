@@ -4,8 +4,8 @@ use super::{Context, Outcome};
 use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
-use super::{streams, streams_groups, streams_info, streams_read};
 use super::{dumps, saving};
+use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
