@@ -43,7 +43,8 @@ pub(super) fn complaints(spec: &RunSpec) -> Vec<String> {
     that(spec.engine.operations_per_clock_second.is_none(), "engine.operations_per_clock_second", "is not for servers");
     that(spec.engine.tiers.is_empty(), "engine.tiers", "is not for servers");
     for setting in database.keys() {
-        let plain = setting.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        let plain = setting.starts_with(|c: char| c.is_ascii_lowercase())
+            && setting.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
         that(plain, "engine.database", &format!("setting {setting:?} is no name of a server's setting"));
         that(!RESERVED.contains(&setting.as_str()), "engine.database", &format!("{setting} is what the run says itself"));
     }

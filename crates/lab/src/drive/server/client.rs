@@ -81,7 +81,7 @@ impl Client<'_> {
             for event in &events {
                 let Some(connection) = connections.get_mut(event.token().0).filter(|connection| !connection.is_idle()) else { continue };
                 connection.send()?;
-                if let Some(now) = connection.receive(&mut buffer, self)? {
+                if let Some(now) = connection.receive(&mut buffer, event.is_read_closed(), self)? {
                     last_ns = now;
                     busy -= usize::from(!connection.begin(&mut asker, now)?);
                 }
@@ -239,8 +239,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what there is. When the last request is answered: the time.
-    fn receive(&mut self, buffer: &mut [u8], client: &Client<'_>) -> Outcome<Option<u64>> {
+    /// Reads what there is, and the end of it if the server `closed` the connection. When the last request is answered: the time.
+    fn receive(&mut self, buffer: &mut [u8], closed: bool, client: &Client<'_>) -> Outcome<Option<u64>> {
         loop {
             let count = match self.stream.read(buffer) {
                 Ok(0) => return Err("the server closed a connection".into()),
@@ -261,8 +261,8 @@ impl Connection {
             if self.is_idle() {
                 return Ok(Some(now));
             }
-            // There was no more (epoll(7)): what comes later is told anew.
-            if count < buffer.len() {
+            // There was no more (epoll(7)): what comes later is told anew. An end that was told already is not.
+            if count < buffer.len() && !closed {
                 return Ok(None);
             }
         }
