@@ -128,8 +128,8 @@ impl Inner {
         }
     }
 
-    /// Syncs one segment, or notes that it is synced; false if the marker behind the records did not fit, so that no more can be written to it. A
-    /// failed sync ends the handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
+    /// Syncs one segment, or notes that it is synced; false if the marker behind the records did not fit, so that no more can be written to
+    /// it. A failed sync ends the handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
     pub(super) fn sync_segment(&self, log: &mut LogWriter, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<bool> {
         let before = log.len();
         match sync(log) {

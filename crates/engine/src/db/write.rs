@@ -418,8 +418,8 @@ impl Inner {
         })
     }
 
-    /// What is to be run without the lead to sync the active segment: its number, the sync, and the length that it makes durable. Nothing if all
-    /// is synced, which this sees to where the medium cannot sync beside writers.
+    /// What is to be run without the lead to sync the active segment: its number, the sync, and the length that it makes durable. Nothing
+    /// if all is synced, which this sees to where the medium cannot sync beside writers.
     fn begin_sync(&self, state: &mut WriteState) -> Result<Option<(u64, SyncBeside, u64)>> {
         self.check_writable()?;
         if self.torn_manifest.load(Ordering::Acquire) {

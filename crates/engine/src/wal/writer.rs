@@ -96,8 +96,8 @@ impl LogWriter {
         self.mark()
     }
 
-    /// A sync of all records so far, to be run while more are appended, and the length that [`LogWriter::synced_beside`] is told when it has
-    /// ended well; none where the medium cannot do that. After a failure the writer must not be used.
+    /// A sync of all records so far, to be run while more are appended, and the length that [`LogWriter::synced_beside`] is told when it
+    /// has ended well; none where the medium cannot do that. After a failure the writer must not be used.
     pub fn sync_beside(&self) -> Option<(SyncBeside, u64)> {
         let alive = self.failed.is_none();
         alive.then(|| self.out.sync_beside()).flatten().map(|sync| (sync, self.len))

@@ -1,8 +1,8 @@
 //! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
 //! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
 //! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
-//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it. `server` is all of this for an engine
-//! that is a server.
+//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it. `server` is all of this for an
+//! engine that is a server.
 
 mod alive;
 mod books;

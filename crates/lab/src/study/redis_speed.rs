@@ -82,17 +82,17 @@ pub fn study(scale: Scale, request: &Request) -> Study {
 fn questions(sizes: &Sizes) -> Vec<String> {
     vec![
         format!(
-            "How many SETs and GETs of values of {VALUE} bytes do SinterDB's server and Redis do beside each other, at any of {} keys, with a \
-             log that is on the medium every second (appendfsync everysec)? Redis rewrites its log from {} on and whenever it has doubled, as \
-             it does by default. SinterDB has {} of memory for memtables and cache.",
+            "How many SETs and GETs of values of {VALUE} bytes do SinterDB's server and Redis do beside each other, at any of {} keys, \
+             with a log that is on the medium every second (appendfsync everysec)? Redis rewrites its log from {} on and whenever it has \
+             doubled, as it does by default. SinterDB has {} of memory for memtables and cache.",
             thousands(sizes.keys),
             format_bytes(REWRITE_FROM),
             format_bytes(sizes.memory),
         ),
         format!(
             "One thread asks over {CONNECTIONS} connections, each of which sends 1, 16 or 64 requests and waits for their replies: {} s of \
-             SETs, then of GETs, after {} s that are not measured. The client has a core's share of its own, which is told: at one request at \
-             a time both servers spend most of theirs in the kernel's network, as any would.",
+             SETs, then of GETs, after {} s that are not measured. The client has a core's share of its own, which is told: at one request \
+             at a time both servers spend most of theirs in the kernel's network, as any would.",
             sizes.seconds.1 - sizes.seconds.0,
             sizes.seconds.0,
         ),

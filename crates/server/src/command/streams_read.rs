@@ -3,7 +3,7 @@
 use super::arguments::{Rest, is};
 use super::blocking::{Wait, kept, milliseconds, null_array};
 use super::streams::{entry_id, reply_entry, reply_id, reply_range, stream};
-use super::table::{MOVABLE, READ, WRITE};
+use super::table::{BLOCKING, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{self, EntryId, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::{Protocol, Writer};
@@ -16,12 +16,12 @@ const AFTER_WAIT: u64 = 1000;
 pub(super) const COMMANDS: &[Command] = &[
     stream("xread", -4, xread)
         .keys(0, 0, 0)
-        .flags(READ | MOVABLE)
+        .flags(READ | MOVABLE | BLOCKING)
         .finds_keys(keys)
         .says("The entries behind an id of each stream", "O(n), n being the entries that are returned"),
     stream("xreadgroup", -7, xreadgroup)
         .keys(0, 0, 0)
-        .flags(WRITE | MOVABLE)
+        .flags(WRITE | MOVABLE | BLOCKING)
         .finds_keys(keys)
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];

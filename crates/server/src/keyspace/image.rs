@@ -1,7 +1,7 @@
 //! Whole values and whole keyspaces: putting them in, and reading them at a moment.
 //!
-//! An [`Image`] is a keyspace over a snapshot of the engine: nothing is written in it, and it may be read in any thread while the keyspace that
-//! it was taken from goes on. It has to go before that one is closed.
+//! An [`Image`] is a keyspace over a snapshot of the engine: nothing is written in it, and it may be read in any thread while the keyspace
+//! that it was taken from goes on. It has to go before that one is closed.
 
 use super::entry::{Head, Kind};
 use super::error::Result;

@@ -59,7 +59,7 @@ use waits::Waits;
 use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// Family of what collections consist of; keys are in the default one.
 const ELEMENTS: &str = "elements";
 /// Ids that are taken from the store at once.

@@ -1,5 +1,5 @@
-//! Writing streams. Entries are packed into nodes, and how many nodes there are stands before them: whoever writes a stream goes through its
-//! entries twice, first to count nodes and then to write them ([`Nodes`] divides the same entries in the same way).
+//! Writing streams. Entries are packed into nodes, and how many nodes there are stands before them: whoever writes a stream goes through
+//! its entries twice, first to count nodes and then to write them ([`Nodes`] divides the same entries in the same way).
 
 use super::kind;
 use super::output::{Output, Version};
@@ -177,8 +177,8 @@ pub struct StreamState {
     pub added: u64,
 }
 
-/// Parts of a stream, in the order in which they are written: `length` nodes, the state, `length` groups, each with `length` pending entries
-/// and `length` consumers, each of these with `length` entries that it owns.
+/// Parts of a stream, in the order in which they are written: `length` nodes, the state, `length` groups, each with `length` pending
+/// entries and `length` consumers, each of these with `length` entries that it owns.
 impl<W: Write> Output<W> {
     fn id(&mut self, id: StreamId) -> io::Result<()> {
         self.length(id.ms)?;

@@ -206,9 +206,9 @@ pub trait Appender: Send {
     /// Makes everything appended so far durable.
     fn sync(&mut self) -> Result<()>;
 
-    /// A sync of what has been appended by now, to be run while more is appended; none where the medium cannot do that. The caller sees to it
-    /// that no other sync of the file runs at the same time: the kernel tells a failure once, and it must not be the other one that hears it.
-    /// After a failure the appender must not be used.
+    /// A sync of what has been appended by now, to be run while more is appended; none where the medium cannot do that. The caller sees to
+    /// it that no other sync of the file runs at the same time: the kernel tells a failure once, and it must not be the other one that
+    /// hears it. After a failure the appender must not be used.
     fn sync_beside(&self) -> Option<SyncBeside> {
         None
     }
