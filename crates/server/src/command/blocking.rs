@@ -30,7 +30,7 @@ pub struct Wait {
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    request: Vec<Vec<u8>>,
+    pub(super) request: Vec<Vec<u8>>,
     on_timeout: Run,
     /// The client wants no reply to it.
     is_silent: bool,

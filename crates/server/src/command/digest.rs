@@ -32,7 +32,9 @@ impl Digest {
 
     /// Adds what a key holds.
     fn append_value(&mut self, context: &mut Context, db: usize, key: &[u8], head: &Head) -> Result<(), Failure> {
-        self.append(&(head.kind as u32).to_be_bytes());
+        // Redis's number of the type; 5 is that of modules.
+        let number = if head.kind == Kind::Stream { 6 } else { head.kind as u32 };
+        self.append(&number.to_be_bytes());
         let mut damage = None;
         match head.kind {
             Kind::String => self.append(context.keyspace.string(db, key)?.unwrap_or_default()),
@@ -61,7 +63,7 @@ impl Digest {
                 ControlFlow::Continue(())
             })?,
             Kind::Stream => context.keyspace.walk_entries(head, (EntryId::MIN, EntryId::MAX), false, &mut |id, entry| {
-                self.append(id.to_string().as_bytes());
+                self.append(format!("{}.{}", id.ms(), id.seq()).as_bytes());
                 match fields(entry) {
                     Ok(fields) => fields.into_iter().for_each(|field| self.append(field)),
                     Err(error) => damage = Some(error),

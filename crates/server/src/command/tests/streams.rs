@@ -2,7 +2,6 @@
 
 use super::{Talk, script};
 use crate::command::Session;
-use crate::keyspace::Kind;
 
 #[test]
 fn entries() {
@@ -111,11 +110,11 @@ fn rough_trims_go_by_the_configuration() {
     assert_eq!(talk.say(&mut session, "XTRIM s MAXLEN ~ 1"), ":61|");
 }
 
-/// What the last request waits for: its keys, milliseconds, and what will be run.
-fn asked(session: &mut Session) -> Option<(String, Option<Kind>, u64, String)> {
-    let wait = session.asks.take()?;
-    let line = |words: &[Vec<u8>]| words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ");
-    Some((line(&wait.keys), wait.holding, wait.timeout_ms, line(&wait.request)))
+/// The request that waits, as it will be run again; it does not wait any longer.
+fn waited(talk: &mut Talk, session: &mut Session) -> Option<String> {
+    let waiting = session.waiting.take()?;
+    talk.keyspace.unwait(session.id);
+    Some(waiting.request.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" "))
 }
 
 #[test]
@@ -124,16 +123,16 @@ fn readers_that_find_nothing_wait() {
     let mut session = talk.client(1);
     talk.say(&mut session, "XADD s 5-5 a b");
     assert_eq!(talk.say(&mut session, "XREAD BLOCK 20 STREAMS s t $ $"), "");
-    let expected = ("s t".into(), Some(Kind::Stream), 20, "XREAD COUNT 1000 BLOCK 20 STREAMS s t 5-5 0-0".into());
-    assert_eq!(asked(&mut session), Some(expected));
+    assert_eq!(talk.keyspace.next_deadline(), Some(talk.keyspace.now() + 20));
+    assert_eq!(waited(&mut talk, &mut session).as_deref(), Some("XREAD COUNT 1000 BLOCK 20 STREAMS s t 5-5 0-0"));
     assert_eq!(talk.say(&mut session, "XREAD BLOCK 0 COUNT 2 STREAMS s 4"), "*1|*2|$1|s|*1|*2|$3|5-5|*2|$1|a|$1|b|");
-    assert_eq!(asked(&mut session), None);
+    assert_eq!(waited(&mut talk, &mut session), None);
     assert_eq!(talk.say(&mut session, "XREAD BLOCK -1 STREAMS s 4"), "-ERR timeout is negative|");
     assert_eq!(talk.say(&mut session, "XREAD BLOCK x STREAMS s 4"), "-ERR timeout is not an integer or out of range|");
     talk.say(&mut session, "XGROUP CREATE s g $");
     assert_eq!(talk.say(&mut session, "xreadgroup GROUP g me COUNT 7 NOACK BLOCK 0 STREAMS s >"), "");
-    let expected = ("s".into(), None, 0, "xreadgroup GROUP g me NOACK COUNT 7 BLOCK 0 STREAMS s >".into());
-    assert_eq!(asked(&mut session), Some(expected));
+    assert_eq!(talk.keyspace.next_deadline(), None);
+    assert_eq!(waited(&mut talk, &mut session).as_deref(), Some("xreadgroup GROUP g me NOACK COUNT 7 BLOCK 0 STREAMS s >"));
     // A consumer is made when there is something for him.
     assert!(talk.say(&mut session, "XINFO CONSUMERS s g") == "*0|");
     // Nothing waits in a transaction.
@@ -141,7 +140,7 @@ fn readers_that_find_nothing_wait() {
     talk.say(&mut session, "XREAD BLOCK 0 STREAMS s $");
     talk.say(&mut session, "XLEN s");
     assert_eq!(talk.say(&mut session, "EXEC"), "*2|*-1|:1|");
-    assert_eq!(asked(&mut session), None);
+    assert_eq!(waited(&mut talk, &mut session), None);
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn those_who_have_waited_get_what_has_changed() {
     session.woken = Some(b"s".to_vec());
     let line = "XREADGROUP GROUP g me COUNT 1000 BLOCK 0 STREAMS s >";
     assert_eq!(talk.say(&mut session, line), "");
-    assert_eq!(asked(&mut session).map(|asked| asked.3).as_deref(), Some(line));
+    assert_eq!(waited(&mut talk, &mut session).as_deref(), Some(line));
     let mut other = talk.client(2);
     talk.say(&mut other, "XGROUP DESTROY s g");
     assert_eq!(talk.say(&mut session, line), "-NOGROUP the consumer group this client was blocked on no longer exists|");

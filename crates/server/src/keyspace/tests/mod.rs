@@ -127,7 +127,7 @@ fn a_store_of_something_else_is_refused() {
     let db = sinterdb::db::Db::builder().open_store(store.clone()).unwrap();
     db.put(b"key", b"value").unwrap();
     db.close().unwrap();
-    assert!(matches!(Keyspace::open(store, &crate::testing::small_settings(), 1), Err(Error::Format(0, 1))));
+    assert!(matches!(Keyspace::open(store, &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
 }
 
 #[test]
