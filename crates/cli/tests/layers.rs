@@ -71,6 +71,8 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/number", 100),
     ("server/src/wide", 100),
     ("server/src/glob", 100),
+    ("server/src/log", 100),
+    ("server/src/system", 100),
     ("server/src/resp", 105),
     ("server/src/keyspace", 110),
     ("server/src/command", 120),

@@ -2,7 +2,7 @@
 //!
 //! From the bottom, each module importing only lower ones (docs/decisions/0020):
 //!
-//! * [`number`]: numbers as Redis reads and writes them
+//! * [`number`]: numbers as Redis reads and writes them; [`system`]: what the system says; [`log`]: what the server says
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them
 //! * [`keyspace`]: keys and what they hold, on the engine
@@ -12,9 +12,11 @@
 pub mod command;
 pub mod glob;
 pub mod keyspace;
+pub mod log;
 pub mod net;
 pub mod number;
 pub mod resp;
+pub mod system;
 #[cfg(test)]
 mod testing;
 pub mod wide;

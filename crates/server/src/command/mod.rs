@@ -3,16 +3,27 @@
 //! A command gets its arguments as slices of what the client sent, the first one being its name, and writes its reply. If it fails, what it
 //! wrote to the reply is taken back and the error takes its place.
 
+mod about;
+mod absent;
+mod acl;
 mod arguments;
+mod config;
+pub mod configuration;
 mod connection;
 mod hashes;
 mod info;
 mod keys;
+mod keyspecs;
+mod latency;
 mod lists;
+mod memory;
+mod metrics;
 mod scan;
 mod server;
 mod session;
 mod sets;
+mod shutdown;
+mod slowlog;
 mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
@@ -21,8 +32,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod units;
+mod usage;
 
-pub use server::{Client, Configuration, Fsync, Server, Statistics};
+pub use acl::Users;
+pub use configuration::{Configuration, Fsync};
+pub use metrics::metrics;
+pub use server::{Client, Rates, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
 
@@ -106,6 +122,13 @@ fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
     let sub = arguments.get(1).copied().unwrap_or_default();
     let sub = sub.get(..sub.len().min(128)).unwrap_or_default();
     Failure::new([b"ERR unknown subcommand '", sub, b"'. Try ", &name[..], b" HELP."].concat())
+}
+
+/// What a command with subcommands says of them.
+fn help(context: &mut Context, name: &str, lines: &[&str]) {
+    context.reply.array(lines.len() + 3);
+    context.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().chain(&["HELP", "    Print this help."]).for_each(|line| context.reply.simple(line));
 }
 
 impl Context<'_> {

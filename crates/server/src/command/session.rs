@@ -1,7 +1,9 @@
 //! A client's state, and the way of a request through the checks to the command.
 
-use super::table::{IMMEDIATE, NO_AUTH, NO_MULTI};
-use super::{Command, Context, Failure, Server, find, unknown_subcommand, wrong_arity};
+use super::acl::{DEFAULT, Refused, Request};
+use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, find_numbered};
+use super::units::Unit;
+use super::{Context, Failure, Server, slowlog, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -25,7 +27,8 @@ pub(super) enum Replies {
 /// A command that waits for `EXEC`.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub command: &'static Command,
+    /// What it is, in [`units`].
+    pub number: usize,
     pub arguments: Vec<Vec<u8>>,
 }
 
@@ -50,6 +53,10 @@ pub struct Session {
     pub name: Vec<u8>,
     /// May use more than the commands that authenticate.
     pub is_authenticated: bool,
+    /// The number of its user.
+    pub(super) user: u64,
+    /// The commands of a transaction are being run.
+    pub(super) is_in_exec: bool,
     /// The command that ran last.
     pub last_command: &'static str,
     pub(super) replies: Replies,
@@ -71,7 +78,7 @@ pub enum Ended {
 impl Session {
     /// A client that has just connected.
     pub fn new(id: u64, server: &Server) -> Self {
-        Session { id, is_authenticated: !server.configuration.needs_password(), ..Session::default() }
+        Session { id, user: DEFAULT, is_authenticated: server.users.is_open(), ..Session::default() }
     }
 
     /// A transaction is being put together.
@@ -106,22 +113,49 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
     Failure::new([b"ERR unknown command '", &name[..], b"', with args beginning with: ", &repeated[..]].concat())
 }
 
-/// Whether a request may be run at all.
-fn check(session: &Session, arguments: &[&[u8]]) -> Result<&'static Command, Failure> {
-    let command = arguments.first().and_then(|name| find(name)).ok_or_else(|| unknown_command(arguments))?;
+/// What a request is about: the command or subcommand that it names.
+fn identify(arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
+    let found = arguments.first().and_then(|name| find_numbered(name));
+    let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
         return Err(unknown_subcommand(arguments));
     }
-    if !command.takes(arguments.len()) {
-        return Err(wrong_arity(command.name.as_bytes()));
+    let number = units::resolve(number, arguments).ok_or_else(|| unknown_subcommand(arguments))?;
+    Ok((number, units::get(number)))
+}
+
+/// Whether a request may be run.
+fn check(server: &mut Server, session: &Session, request: &Request, now: u64) -> Result<(), Failure> {
+    let unit = request.unit;
+    if !unit.takes(request.arguments.len()) {
+        return Err(wrong_arity(unit.name.as_bytes()));
     }
-    if !session.is_authenticated && !command.has(NO_AUTH) {
+    if !session.is_authenticated && !unit.command.has(NO_AUTH) && !server.users.is_open() {
         return Err(Failure::fixed("NOAUTH Authentication required."));
     }
-    if session.multi.is_some() && command.has(NO_MULTI) {
+    if session.multi.is_some() && unit.command.has(NO_MULTI) {
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
-    Ok(command)
+    server.allow(session, request, now).map_err(|refused| match refused {
+        Refused::Command => {
+            Failure::new([b"NOPERM this user has no permissions to run the '", unit.name.as_bytes(), b"' command"].concat())
+        }
+        Refused::Key(_) => Failure::fixed("NOPERM this user has no permissions to access one of the keys used as arguments"),
+        Refused::Channel(_) => Failure::fixed("NOPERM this user has no permissions to access one of the channels used as arguments"),
+    })
+}
+
+/// Answers a request that is not run.
+fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, failure: &Failure, out: &mut Vec<u8>) -> Ended {
+    session.refuse_transaction();
+    let text = failure.text();
+    Writer::new(out, session.protocol).error(&text);
+    server.statistics.errors += 1;
+    server.usage.error(&text);
+    if let Some(number) = number {
+        server.usage.rejected(number);
+    }
+    Ended::Open
 }
 
 /// Does what a client asks for, and writes the reply behind what is in `out`. The writes are in the keyspace's turn, for the caller to
@@ -129,28 +163,26 @@ fn check(session: &Session, arguments: &[&[u8]]) -> Result<&'static Command, Fai
 pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, arguments: &[&[u8]], out: &mut Vec<u8>) -> Ended {
     let start = out.len();
     server.statistics.commands += 1;
-    let ended = match check(session, arguments) {
-        Err(failure) => {
-            session.refuse_transaction();
-            Writer::new(out, session.protocol).error(&failure.text());
-            server.statistics.errors += 1;
-            Ended::Open
-        }
-        Ok(command) => {
-            session.last_command = command.name;
-            match &mut session.multi {
-                Some(multi) if !command.has(IMMEDIATE) => {
-                    let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
-                    multi.commands.push(Queued { command, arguments });
-                    Writer::new(out, session.protocol).simple("QUEUED");
-                    Ended::Open
-                }
-                _ => {
-                    let reply = Writer::new(out, session.protocol);
-                    call(&mut Context { keyspace, server, session, reply }, command, arguments)
+    let ended = match identify(arguments) {
+        Err(failure) => reject(server, session, None, &failure, out),
+        Ok((number, unit)) => match check(server, session, &Request::new(number, arguments), keyspace.now()) {
+            Err(failure) => reject(server, session, Some(number), &failure, out),
+            Ok(()) => {
+                session.last_command = &unit.name;
+                match &mut session.multi {
+                    Some(multi) if !unit.command.has(IMMEDIATE) => {
+                        let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
+                        multi.commands.push(Queued { number, arguments });
+                        Writer::new(out, session.protocol).simple("QUEUED");
+                        Ended::Open
+                    }
+                    _ => {
+                        let reply = Writer::new(out, session.protocol);
+                        call(&mut Context { keyspace, server, session, reply }, number, arguments)
+                    }
                 }
             }
-        }
+        },
     };
     session.replies = match session.replies {
         Replies::On => return ended,
@@ -163,15 +195,51 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
 }
 
 /// Runs a command. An error takes the place of what it had written.
-pub(super) fn call(context: &mut Context, command: &Command, arguments: &[&[u8]]) -> Ended {
+pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
+    let begun = context.server.stopwatch.begun();
     let start = context.reply.position();
-    if let Err(failure) = (command.run)(context, arguments) {
+    let lookups = context.keyspace.lookups();
+    let mut ended = Ended::Open;
+    let unit = units::get(number);
+    let result = (unit.command.run)(context, arguments);
+    if unit.flags & READ != 0 {
+        let statistics = &mut context.server.statistics;
+        statistics.hits += context.keyspace.lookups().hits - lookups.hits;
+        statistics.misses += context.keyspace.lookups().misses - lookups.misses;
+    }
+    let failed = result.is_err();
+    if let Err(failure) = result {
         context.reply.truncate(start);
-        context.reply.error(&failure.text());
-        context.server.statistics.errors += 1;
+        refused(context, &failure);
         if failure.is_engine() {
-            return Ended::EngineFailed;
+            ended = Ended::EngineFailed;
         }
     }
-    if context.session.closes { Ended::Closes } else { Ended::Open }
+    note(context, number, arguments, begun, failed);
+    if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
+}
+
+/// Answers with an error, and counts it.
+pub(super) fn refused(context: &mut Context, failure: &Failure) {
+    let text = failure.text();
+    context.reply.error(&text);
+    context.server.statistics.errors += 1;
+    context.server.usage.error(&text);
+}
+
+/// Counts a command that has run, and remembers it if it took long.
+fn note(context: &mut Context, number: usize, arguments: &[&[u8]], begun: u64, failed: bool) {
+    let server = &mut *context.server;
+    let ns = server.stopwatch.since(begun);
+    let now = context.keyspace.now();
+    let unit = units::get(number);
+    server.usage.called(number, ns, failed, server.configuration.latency_tracking);
+    server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, ns);
+    let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
+    // What `EXEC` runs is noted one by one.
+    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
+        let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
+        let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);
+        server.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);
+    }
 }

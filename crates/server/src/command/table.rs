@@ -1,6 +1,7 @@
 //! Commands as data: what a client may ask about them, and what the server checks before it runs one.
 
-use super::{Context, Outcome};
+use super::{Context, Outcome, keyspecs, units};
+use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -36,6 +37,10 @@ pub enum Group {
     Server,
     /// Transactions.
     Transactions,
+    /// Programs that run in the server.
+    Scripting,
+    /// Many servers together.
+    Cluster,
 }
 
 impl Group {
@@ -56,26 +61,29 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
+            Group::Cluster => "cluster",
         }
     }
 
     /// The category of access rules that goes with it.
-    fn category(self) -> Option<&'static str> {
+    pub(super) fn category(self) -> Option<&'static str> {
         Some(match self {
-            Group::String => "@string",
-            Group::Generic => "@keyspace",
-            Group::Hash => "@hash",
-            Group::List => "@list",
-            Group::Set => "@set",
-            Group::SortedSet => "@sortedset",
-            Group::Stream => "@stream",
-            Group::Bitmap => "@bitmap",
-            Group::HyperLogLog => "@hyperloglog",
-            Group::Geo => "@geo",
-            Group::PubSub => "@pubsub",
-            Group::Connection => "@connection",
-            Group::Transactions => "@transaction",
-            Group::Server => return None,
+            Group::String => "string",
+            Group::Generic => "keyspace",
+            Group::Hash => "hash",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sortedset",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
+            Group::PubSub => "pubsub",
+            Group::Connection => "connection",
+            Group::Transactions => "transaction",
+            Group::Scripting => "scripting",
+            Group::Server | Group::Cluster => return None,
         })
     }
 }
@@ -106,6 +114,10 @@ pub(super) const MOVABLE: u32 = 1 << 10;
 pub(super) const IMMEDIATE: u32 = 1 << 11;
 /// Can do harm that the others of its kind cannot.
 pub(super) const DANGEROUS: u32 = 1 << 12;
+/// May keep the client waiting.
+pub(super) const BLOCKING: u32 = 1 << 20;
+/// About messages.
+pub(super) const PUBSUB: u32 = 1 << 21;
 
 /// The names of flags as `COMMAND` gives them.
 const FLAG_NAMES: &[(u32, &str)] = &[
@@ -120,6 +132,8 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
     (MOVABLE, "movablekeys"),
+    (BLOCKING, "blocking"),
+    (PUBSUB, "pubsub"),
 ];
 
 /// What runs a command; the first argument is its name.
@@ -185,10 +199,13 @@ impl Command {
         self.flags & flag != 0
     }
 
+    pub(super) fn all_flags(&self) -> u32 {
+        self.flags
+    }
+
     /// So many arguments, the name included, are right.
     pub fn takes(&self, arguments: usize) -> bool {
-        let arity = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
-        if self.arity < 0 { arguments >= arity } else { arguments == arity }
+        takes(self.arity, arguments)
     }
 
     /// It knows this subcommand, or takes anything.
@@ -196,44 +213,22 @@ impl Command {
         self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// Its flags as `COMMAND` gives them.
-    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
-        FLAG_NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name)
-    }
-
-    /// The categories of access rules that it is in.
-    pub fn categories(&self) -> Vec<&'static str> {
-        let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous")];
-        let mut all: Vec<&str> = by_flag.iter().filter(|(flags, _)| self.has(*flags)).map(|(_, name)| *name).collect();
-        all.extend(self.group.category());
-        all.push(if self.has(FAST) { "@fast" } else { "@slow" });
-        all
-    }
-
     /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
     pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-        let count = arguments.len();
-        if self.has(MOVABLE) {
-            return movable_keys(self, arguments);
-        }
-        let (first, last, step) = self.keys;
-        if first == 0 {
-            return Some(Vec::new());
-        }
-        let end = if last < 0 { count.checked_sub(usize::try_from(last.unsigned_abs()).ok()?)? } else { usize::try_from(last).ok()? };
-        let (first, step) = (usize::try_from(first).ok()?, usize::try_from(step).ok()?.max(1));
-        (end < count).then(|| (first..=end).step_by(step).collect())
+        let unit = units::get(units::resolve(units::find(self.name.as_bytes())?, arguments)?);
+        Some(keyspecs::keys(self, unit.specs, arguments)?.iter().map(|key| key.position).collect())
     }
 }
 
-/// Keys behind a number that says how many they are: the number stands where the first fixed key (or the name) ends.
-fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-    let fixed = usize::try_from(command.keys.1).ok()?;
-    let number = usize::try_from(crate::number::parse_integer(arguments.get(fixed + 1)?)?).ok()?;
-    let end = number.checked_add(fixed + 2).filter(|end| number > 0 && *end <= arguments.len())?;
-    let mut keys: Vec<usize> = (1..=fixed).collect();
-    keys.extend(fixed + 2..end);
-    Some(keys)
+/// The names of flags as `COMMAND` gives them.
+pub(super) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
+    FLAG_NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
+}
+
+/// So many arguments are right; a negative number means at least as many as it says.
+pub(super) fn takes(arity: i32, arguments: usize) -> bool {
+    let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+    if arity < 0 { arguments >= least } else { arguments == least }
 }
 
 /// All commands, family by family.
@@ -251,16 +246,32 @@ pub const TABLE: &[&[Command]] = &[
     server::COMMANDS,
     info::COMMANDS,
     transactions::COMMANDS,
+    about::COMMANDS,
+    absent::COMMANDS,
+    acl::COMMANDS,
+    config::COMMANDS,
+    latency::COMMANDS,
+    memory::COMMANDS,
+    shutdown::COMMANDS,
+    slowlog::COMMANDS,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
-    LazyLock::new(|| TABLE.iter().flat_map(|family| family.iter()).map(|command| (command.name.as_bytes(), command)).collect());
+/// Commands by name, each with its number in [`units`].
+static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Command)>> = LazyLock::new(|| {
+    let commands = units::all().iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
+    commands.map(|(number, unit)| (unit.command.name.as_bytes(), (number, unit.command))).collect()
+});
 
 /// The longest name, bytes, so that others are not looked for.
 const NAME_MAX: usize = 32;
 
 /// A command by its name, in capitals or not.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
+    find_numbered(name).map(|(_, command)| command)
+}
+
+/// The same, with its number in [`units`].
+pub(super) fn find_numbered(name: &[u8]) -> Option<(usize, &'static Command)> {
     let mut lower = [0u8; NAME_MAX];
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);

@@ -1,6 +1,7 @@
 //! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
 
-use super::session::{Multi, call};
+use super::acl::{Refused, Request};
+use super::session::{self, Multi, Queued, call};
 use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
 
@@ -74,9 +75,27 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
         return Ok(());
     }
     context.reply.array(multi.commands.len());
-    for queued in &multi.commands {
+    context.session.is_in_exec = true;
+    let ended = run(context, &multi.commands);
+    context.session.is_in_exec = false;
+    ended
+}
+
+/// Runs the commands of a transaction. What the user may do can have changed since they were put together.
+fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
+    for queued in commands {
         let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
-        if call(context, queued.command, &arguments) == Ended::EngineFailed {
+        let request = Request::new(queued.number, &arguments);
+        if let Err(why) = context.server.allow(context.session, &request, context.keyspace.now()) {
+            let why = match why {
+                Refused::Command => "no permission to execute the command or subcommand",
+                Refused::Key(_) => "no permission to touch the specified keys",
+                Refused::Channel(_) => "no permission to access one of the channels used as arguments",
+            };
+            let text = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no \
+                        longer allowed for the following reason:";
+            session::refused(context, &Failure::new(format!("{text} {why}")));
+        } else if call(context, queued.number, &arguments) == Ended::EngineFailed {
             // The turn will be dropped, and with it what the commands before have done.
             return Err(Failure::Keyspace(crate::keyspace::Error::Engine(sinterdb::Error::Closed(
                 "a read failed in the transaction".into(),

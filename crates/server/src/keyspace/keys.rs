@@ -17,14 +17,17 @@ impl Keyspace {
         layout::check_key(key)?;
         let place = layout::entry_key(self.seed, db, key);
         if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+            self.lookups.misses += 1;
             return Ok(None);
         }
         let (head, string_at) = Head::decode(&self.entry)?;
         self.string_at = string_at;
         if self.has_ended(&head) {
             self.erase(db, key, &head);
+            self.lookups.misses += 1;
             return Ok(None);
         }
+        self.lookups.hits += 1;
         Ok(Some(head))
     }
 

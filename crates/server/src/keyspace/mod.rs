@@ -13,6 +13,7 @@
 mod cleaner;
 mod entry;
 mod error;
+mod estimate;
 mod keys;
 mod layout;
 mod lists;
@@ -99,6 +100,16 @@ pub struct Keyspace {
     string_at: usize,
     watches: Watches,
     random: u64,
+    lookups: Lookups,
+}
+
+/// Keys that were looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// They were there.
+    pub hits: u64,
+    /// They were not.
+    pub misses: u64,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -150,6 +161,7 @@ impl Keyspace {
             string_at: 0,
             watches: Watches::default(),
             random: random | 1,
+            lookups: Lookups::default(),
         };
         keyspace.load(random)?;
         // Only now does the filter know what a missing entry means.
@@ -212,6 +224,11 @@ impl Keyspace {
     /// The time of the current command, unix milliseconds.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Keys that were looked for since the start, by whatever needed them.
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
     }
 
     /// Bytes that wait for [`Keyspace::commit`].
