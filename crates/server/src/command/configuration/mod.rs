@@ -360,6 +360,13 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+impl Parameter {
+    /// Its value.
+    pub fn value(&self, configuration: &Configuration) -> String {
+        (self.get)(configuration)
+    }
+}
+
 /// What a name is.
 #[derive(Debug, Clone, Copy)]
 pub enum Known {
