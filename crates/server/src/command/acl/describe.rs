@@ -85,3 +85,47 @@ pub(super) fn line(name: &[u8], user: &User) -> Vec<u8> {
     parts.extend(user.selectors.iter().map(|selector| [b"(", whole(selector).as_slice(), b")"].concat()));
     parts.join(&b' ')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::user::join_selectors;
+    use super::*;
+    use crate::testing::Random;
+
+    fn rule(random: &mut Random) -> String {
+        let units = units::all();
+        let sign = ["+", "-"][random.below(2)];
+        match random.below(12) {
+            0 => format!("{sign}@all"),
+            1..4 => format!("{sign}@{}", CATEGORIES[random.below(CATEGORIES.len())]),
+            4..8 => format!("{sign}{}", units[random.below(units.len())].name),
+            8 => format!("+{}|argument", units[random.below(units.len())].name),
+            9 => ["~a*", "%R~b", "%W~b", "~*", "resetkeys"][random.below(5)].into(),
+            10 => ["&x*", "&y", "&*", "resetchannels"][random.below(4)].into(),
+            _ => ["on", "off", "nopass", ">secret", "resetpass", "clearselectors", "(+get ~s)", "(-@all +@read &z)"][random.below(8)].into(),
+        }
+    }
+
+    /// Whatever rules have made a user: the rules that describe it make it again.
+    #[test]
+    fn descriptions_make_the_same_user() {
+        for seed in 0..300 {
+            let mut random = Random(seed);
+            let mut user = User::default();
+            for _ in 0..=random.below(12) {
+                // Some make no sense, and change nothing.
+                let _ = user.apply(rule(&mut random).as_bytes());
+            }
+            let line = line(b"u", &user);
+            let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').skip(2).collect();
+            let mut again = User::default();
+            for rule in join_selectors(&words).unwrap() {
+                assert_eq!(again.apply(&rule), Ok(()), "seed {seed}: {}", String::from_utf8_lossy(&rule));
+            }
+            assert_eq!(super::line(b"u", &again), line, "seed {seed}");
+            let allowed = |selector: &Selector| (0..units::all().len()).map(|number| selector.allows_unit(number)).collect::<Vec<_>>();
+            assert_eq!(allowed(&again.root), allowed(&user.root), "seed {seed}");
+            assert_eq!(again.selectors.len(), user.selectors.len(), "seed {seed}");
+        }
+    }
+}
