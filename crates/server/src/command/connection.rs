@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(LOADING | STALE | NOSCRIPT)
         .since("2.4.0")
         .says("Ask about connections, and name this one", "O(n), n being the number of clients"),
-    connection("echo", 2, echo).flags(FAST).says("The argument", "O(1)"),
+    connection("echo", 2, echo).flags(FAST | LOADING | STALE).says("The argument", "O(1)"),
     connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
     connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
     connection("quit", -1, quit).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE).says("Close the connection", "O(1)"),

@@ -259,6 +259,8 @@ fn categories(name: &str, group: Group, flags: u32) -> u32 {
         (BLOCKING, &["blocking"]),
         (FAST, &["fast"]),
     ];
+    // What a script reads is said by the commands in it.
+    let flags = if group == Group::Scripting { flags & !READ } else { flags };
     let flagged = by_flag.iter().filter(|(flag, _)| flags & flag != 0).flat_map(|(_, names)| names.iter().copied());
     let pace = (flags & FAST == 0).then_some("slow");
     let of_group = group.category().filter(|_| has_group);
