@@ -197,7 +197,10 @@ mod tests {
         for (words, complaint) in [
             (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
             (&["--port"], "--port: port takes a value"),
-            (&["--daemonize", "yes"], "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd"),
+            (
+                &["--daemonize", "yes"],
+                "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",
+            ),
             (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
             (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),
         ] {

@@ -38,13 +38,16 @@ pub(super) const COMMANDS: &[Command] = &[
     command(Group::Server, "replicaof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
         .since("5.0.0")
         .says("Refused but for NO ONE: there is no replication", "O(1)"),
-    command(Group::Server, "role", 1, FAST | LOADING | NOSCRIPT | STALE, role).since("2.8.12").says("That of a master without replicas", "O(1)"),
+    command(Group::Server, "role", 1, FAST | LOADING | NOSCRIPT | STALE, role)
+        .since("2.8.12")
+        .says("That of a master without replicas", "O(1)"),
     command(Group::Server, "slaveof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
         .says("Refused but for NO ONE: there is no replication", "O(1)"),
     command(Group::Server, "psync", -3, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
         .since("2.8.0")
         .says("Refused: there is no replication", "O(1)"),
-    command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION)).says("Refused: there is no replication", "O(1)"),
+    command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
+        .says("Refused: there is no replication", "O(1)"),
     script("eval", -3, STALE, "2.6.0"),
     script("eval_ro", -3, READ | STALE, "7.0.0"),
     script("evalsha", -3, STALE, "2.6.0"),

@@ -38,7 +38,7 @@ mod usage;
 pub use acl::Users;
 pub use configuration::{Configuration, Fsync};
 pub use metrics::metrics;
-pub use server::{Client, Rates, Server, Statistics};
+pub use server::{Client, Rates, Records, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
 
