@@ -119,8 +119,8 @@ fn quoted(value: &str) -> String {
 }
 
 /// The file with the configuration as it is by now. Notes and lines about other things stay where they are; what has been changed is
-/// changed where it stands, and what has no line gets one at the end. `users`: lines of users, which replace all there are; `None`: they are
-/// elsewhere.
+/// changed where it stands, and what has no line gets one at the end. `users`: lines of users, which replace all there are; `None`: they
+/// are elsewhere.
 pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, users: Option<&[String]>) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
