@@ -91,6 +91,9 @@ const SHAPES: &[&str] = &[
     "MOVE k 1",
     "TOUCH k k",
     "DBSIZE",
+    "SWAPDB 0 0",
+    "SWAPDB n n",
+    "SWAPDB 1 0",
     "TTL none",
     "OBJECT REFCOUNT none",
     "EXPIREAT k 99999999999",
@@ -144,6 +147,11 @@ const SHAPES: &[&str] = &[
     "LMPOP 2 k k LEFT",
     "LMPOP 1 k RIGHT COUNT small",
     "LMPOP n k LEFT",
+    "BLMPOP 0 1 none LEFT COUNT 0",
+    "BLPOP k x",
+    "BRPOP k k -1",
+    "BLMOVE k k LEFT MIDDLE 0",
+    "BRPOPLPUSH k k x",
     // Sets.
     "SADD k m",
     "SADD k m m m",
@@ -206,6 +214,8 @@ const SHAPES: &[&str] = &[
     "ZPOPMIN k n",
     "ZMPOP 2 k k MIN",
     "ZMPOP 1 k MAX COUNT small",
+    "BZPOPMIN k k -1",
+    "BZMPOP 0 2 k k MAX COUNT x",
     "ZUNION 2 k k WITHSCORES",
     "ZINTER 2 k k WITHSCORES",
     "ZDIFF 2 k k WITHSCORES",
@@ -222,6 +232,10 @@ const SHAPES: &[&str] = &[
     "PING x",
     "ECHO x",
     "SELECT 0",
+    "WAIT 0 0",
+    "WAIT n x",
+    "PUBLISH none x",
+    "PUBSUB NUMSUB a b",
     "SELECT 99",
     "MULTI",
     "EXEC",
@@ -284,10 +298,38 @@ fn in_order(name: &str, queued: Option<&[String]>, reply: Reply) -> Reply {
     }
 }
 
+/// Who hears of changes of keys, and ends what is heard with a message of its own; ours and theirs.
+struct Listening {
+    listeners: [Client; 2],
+    senders: [Client; 2],
+}
+
+impl Listening {
+    fn new(clients: impl Fn() -> [Client; 2]) -> Listening {
+        let mut all = Listening { listeners: clients(), senders: clients() };
+        all.senders.iter_mut().for_each(|sender| drop(sender.ask(&[b"CONFIG", b"SET", b"notify-keyspace-events", b"KAn"])));
+        all.listeners.iter_mut().for_each(|listener| drop(listener.ask(&[b"PSUBSCRIBE", b"*"])));
+        all
+    }
+
+    /// What both have heard since the last time.
+    fn heard(&mut self) -> [Vec<String>; 2] {
+        self.senders.iter_mut().for_each(|sender| drop(sender.ask(&[b"PUBLISH", b"x", b"END"])));
+        self.listeners.each_mut().map(|listener| {
+            let mut all = Vec::new();
+            while all.last().is_none_or(|last: &String| !last.contains("$END")) {
+                all.push(listener.reply().map_or_else(|| "$END: closed".into(), |message| message.to_string()));
+            }
+            all
+        })
+    }
+}
+
 /// Sends the same to both and compares.
 struct Pair {
     ours: Client,
     theirs: Client,
+    listening: Option<Listening>,
     shown: VecDeque<String>,
     queued: Option<Vec<String>>,
     complaints: Vec<String>,
@@ -307,6 +349,11 @@ impl Pair {
                 let (Some(ours), Some(theirs)) = (ours, theirs) else { panic!("{what}: {command:?}: a connection was closed") };
                 self.compare(command, (ours, theirs), what);
             }
+        }
+        let [ours, theirs] = self.listening.as_mut().map(Listening::heard).unwrap_or_default();
+        if self.complaints.len() == before && ours != theirs {
+            let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs).unwrap_or(0);
+            self.complaints.push(format!("{what}\n  {commands:?}\nours:   {:?}\ntheirs: {:?}", &ours[at..], &theirs[at..]));
         }
         if self.complaints.len() > before {
             // From here on they may differ in what they hold.
@@ -343,13 +390,16 @@ impl Pair {
     }
 }
 
-fn run(protocol: &str, seed: u64) {
+fn run(protocol: &str, seed: u64, listens: bool) {
     let Some(real) = Real::start() else {
         eprintln!("skipped: there is no redis-server 7.0 here to compare with");
         return;
     };
     let served = Served::start();
-    let mut pair = Pair { ours: served.client(), theirs: real.client(), shown: VecDeque::new(), queued: None, complaints: Vec::new() };
+    let clients = || [served.client(), real.client()];
+    let [ours, theirs] = clients();
+    let listening = listens.then(|| Listening::new(clients));
+    let mut pair = Pair { ours, theirs, listening, shown: VecDeque::new(), queued: None, complaints: Vec::new() };
     for client in [&mut pair.ours, &mut pair.theirs] {
         client.ask(&[b"HELLO", protocol.as_bytes()]);
     }
@@ -370,10 +420,15 @@ fn run(protocol: &str, seed: u64) {
 
 #[test]
 fn replies_are_those_of_redis_in_resp2() {
-    run("2", 1);
+    run("2", 1, false);
 }
 
 #[test]
 fn replies_are_those_of_redis_in_resp3() {
-    run("3", 2);
+    run("3", 2, false);
+}
+
+#[test]
+fn changes_of_keys_are_told_as_redis_does() {
+    run("2", 3, true);
 }

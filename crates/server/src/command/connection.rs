@@ -1,11 +1,10 @@
 //! The connection: greeting, authentication, names.
 
 use super::acl::authenticate;
-use super::arguments::{Rest, integer, integer_or, is};
+use super::arguments::{Rest, integer_or, is};
 use super::keys::database;
-use super::session::Replies;
 use super::table::{FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::resp::Protocol;
 
 const NAME: Failure = Failure::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
@@ -20,11 +19,6 @@ const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
     connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
-    connection("client", -2, client)
-        .subcommands(&["getname", "help", "id", "info", "kill", "list", "reply", "setname"])
-        .flags(LOADING | STALE | NOSCRIPT)
-        .since("2.4.0")
-        .says("Ask about connections, and name this one", "O(n), n being the number of clients"),
     connection("echo", 2, echo).flags(FAST).says("The argument", "O(1)"),
     connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
     connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
@@ -38,6 +32,11 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn ping(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
+        [_] | [_, _] if context.session.gets_only_messages() => {
+            context.reply.array(2);
+            context.reply.bulk(b"pong");
+            context.reply.bulk(arguments.get(1).copied().unwrap_or_default());
+        }
         [_] => context.reply.simple("PONG"),
         [_, text] => context.reply.bulk(text),
         _ => return Err(wrong_arity(b"ping")),
@@ -64,6 +63,7 @@ fn quit(context: &mut Context, _: &[&[u8]]) -> Outcome {
 
 fn reset(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.keyspace.unwatch(context.session.id);
+    context.server.hub.leave(context.session.id);
     context.session.reset(context.server);
     context.server.update(context.session, context.keyspace.now());
     context.reply.set_protocol(context.session.protocol);
@@ -89,7 +89,7 @@ fn auth(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn check_name(name: &[u8]) -> Outcome {
+pub(super) fn check_name(name: &[u8]) -> Outcome {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) { Ok(()) } else { Err(NAME) }
 }
 
@@ -154,108 +154,4 @@ fn greet(context: &mut Context) {
     }
     reply.bulk(b"modules");
     reply.array(0);
-}
-
-const CLIENT_HELP: &[&str] = &[
-    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "GETNAME",
-    "    The name of this connection.",
-    "ID",
-    "    The number of this connection.",
-    "INFO",
-    "    What is known of this connection.",
-    "KILL ID <client-id>",
-    "    Close a connection.",
-    "LIST",
-    "    What is known of all connections.",
-    "REPLY (ON|OFF|SKIP)",
-    "    Which replies this connection wants.",
-    "SETNAME <name>",
-    "    Name this connection.",
-    "HELP",
-    "    Print this help.",
-];
-
-fn client(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let sub = arguments[1];
-    let words = arguments.len();
-    let expects = |count: usize| {
-        if words == count { Ok(()) } else { Err(wrong_arity(&[b"client|", &sub.to_ascii_lowercase()[..]].concat())) }
-    };
-    match () {
-        () if is(sub, "help") => {
-            context.reply.array(CLIENT_HELP.len());
-            CLIENT_HELP.iter().for_each(|line| context.reply.simple(line));
-        }
-        () if is(sub, "id") => {
-            expects(2)?;
-            context.reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
-        }
-        () if is(sub, "getname") => {
-            expects(2)?;
-            let name = &context.session.name;
-            context.reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
-        }
-        () if is(sub, "setname") => {
-            expects(3)?;
-            check_name(arguments[2])?;
-            context.session.name = arguments[2].to_vec();
-            context.reply.ok();
-        }
-        () if is(sub, "info") => {
-            expects(2)?;
-            context.server.update(context.session, context.keyspace.now());
-            let line = context.server.clients.get(&context.session.id).map(|client| client.line(context.keyspace.now()));
-            context.reply.verbatim(*b"txt", line.unwrap_or_default().as_bytes());
-        }
-        () if is(sub, "list") => {
-            expects(2)?;
-            context.server.update(context.session, context.keyspace.now());
-            let lines: String = context.server.clients.values().map(|client| client.line(context.keyspace.now())).collect();
-            context.reply.verbatim(*b"txt", lines.as_bytes());
-        }
-        () if is(sub, "kill") => kill(context, &arguments[2..])?,
-        () if is(sub, "reply") => {
-            expects(3)?;
-            reply_mode(context, arguments[2])?;
-        }
-        () => return Err(unknown_subcommand(arguments)),
-    }
-    Ok(())
-}
-
-fn kill(context: &mut Context, rest: &[&[u8]]) -> Outcome {
-    let [word, id] = rest else { return Err(SYNTAX) };
-    if !is(word, "id") {
-        return Err(SYNTAX);
-    }
-    let id = u64::try_from(integer(id)?).ok().filter(|id| *id > 0).ok_or(Failure::fixed("ERR client-id should be greater than 0"))?;
-    let found = context.server.clients.get_mut(&id);
-    let is_found = found.is_some();
-    if id == context.session.id {
-        // After the reply.
-        context.session.closes = true;
-    } else if let Some(client) = found {
-        client.is_killed = true;
-        context.server.has_killed = true;
-    }
-    context.reply.integer(i64::from(is_found));
-    Ok(())
-}
-
-fn reply_mode(context: &mut Context, mode: &[u8]) -> Outcome {
-    match () {
-        () if is(mode, "on") => {
-            context.session.replies = Replies::On;
-            context.reply.ok();
-        }
-        () if is(mode, "off") => context.session.replies = Replies::Off,
-        () if is(mode, "skip") => {
-            if context.session.replies == Replies::On {
-                context.session.replies = Replies::SkipNext;
-            }
-        }
-        () => return Err(SYNTAX),
-    }
-    Ok(())
 }

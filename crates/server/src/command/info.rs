@@ -4,7 +4,7 @@
 use super::arguments::is;
 use super::connection::REDIS_VERSION;
 use super::table::{LOADING, Run, STALE};
-use super::{Command, Context, Fsync, Group, Outcome};
+use super::{Command, Context, Fsync, Group, Outcome, Topic};
 use crate::keyspace::DATABASES;
 use crate::system;
 use std::fmt::Write;
@@ -71,7 +71,9 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let server = &context.server;
-    write!(out, "connected_clients:{}\r\nmaxclients:{}\r\nblocked_clients:0\r\n", server.clients.len(), server.configuration.clients_max)
+    write!(out, "connected_clients:{}\r\nmaxclients:{}\r\n", server.clients.len(), server.configuration.clients_max)?;
+    let postponed = server.clients.values().filter(|client| client.is_postponed).count();
+    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)
 }
 
 /// Bytes for people.
@@ -129,9 +131,13 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "instantaneous_ops_per_sec:{operations:.0}\r\n")?;
     write!(out, "total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\n", statistics.bytes_in, statistics.bytes_out)?;
     write!(out, "instantaneous_input_kbps:{:.2}\r\ninstantaneous_output_kbps:{:.2}\r\n", received / 1024.0, sent / 1024.0)?;
+    let hub = &context.server.hub;
+    let topics = [Topic::Channel, Topic::Pattern, Topic::Shard].map(|topic| hub.all(topic).len());
+    write!(out, "pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n", topics[0], topics[1], topics[2])?;
+    write!(out, "evicted_clients:{}\r\n", statistics.evicted_clients)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
     write!(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_stale_perc:0.00\r\n")?;
-    write!(out, "evicted_keys:0\r\nevicted_clients:0\r\n")?;
+    write!(out, "evicted_keys:0\r\n")?;
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
     write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;

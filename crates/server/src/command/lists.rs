@@ -87,7 +87,7 @@ fn rpushx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 /// Removes items at an end.
-fn take(context: &mut Context, key: &[u8], side: Side, most: u64) -> Result<Vec<Vec<u8>>, Failure> {
+pub(super) fn take(context: &mut Context, key: &[u8], side: Side, most: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::List)?;
     let mut items = Vec::new();
     while (items.len() as u64) < most {
@@ -133,7 +133,7 @@ fn rpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     pop(context, arguments, Side::Right)
 }
 
-fn side(text: &[u8]) -> Result<Side, Failure> {
+pub(super) fn side(text: &[u8]) -> Result<Side, Failure> {
     match () {
         () if is(text, "left") => Ok(Side::Left),
         () if is(text, "right") => Ok(Side::Right),
@@ -141,18 +141,28 @@ fn side(text: &[u8]) -> Result<Side, Failure> {
     }
 }
 
-fn lmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
+/// The end to remove from and how many items, behind the keys.
+pub(super) fn side_and_count(rest: &[&[u8]]) -> Result<(Side, u64), Failure> {
     let mut rest = Rest::new(rest);
     let from = side(rest.value()?)?;
-    let most = rest.take_count()?;
+    Ok((from, rest.take_count()?))
+}
+
+/// Removes items at an end; the reply is the key and them.
+pub(super) fn take_and_reply(context: &mut Context, key: &[u8], from: Side, most: u64) -> Outcome {
+    let items = take(context, key, from, most)?;
+    context.reply.array(2);
+    context.reply.bulk(key);
+    reply_items(&mut context.reply, &items);
+    Ok(())
+}
+
+fn lmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
+    let (from, most) = side_and_count(rest)?;
     for key in keys {
         if context.find(key, Kind::List)?.is_some() {
-            let items = take(context, key, from, most)?;
-            context.reply.array(2);
-            context.reply.bulk(key);
-            reply_items(&mut context.reply, &items);
-            return Ok(());
+            return take_and_reply(context, key, from, most);
         }
     }
     context.reply.null_array();
@@ -252,7 +262,7 @@ fn linsert(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], Side)) -> Outcome {
+pub(super) fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], Side)) -> Outcome {
     let db = context.db();
     if context.find(from.0, Kind::List)?.is_none() {
         context.reply.null();

@@ -1,12 +1,16 @@
 //! The server: its clients, its counts, its clock; clearing databases.
 
 use super::acl::{self, Users};
-use super::arguments::is;
+use super::arguments::{integer_or, is};
+use super::blocking::Reason;
+use super::clients::{Client, Pause};
+use super::hub::Hub;
 use super::latency::Monitor;
 use super::slowlog::Slowlog;
 use super::table::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
 use super::usage::{Stopwatch, Usage};
-use super::{Command, Configuration, Context, Group, Outcome, SYNTAX, Session};
+use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
+use crate::keyspace::DATABASES;
 use crate::log::{Level, Log};
 use crate::system;
 use std::collections::BTreeMap;
@@ -23,6 +27,10 @@ pub(super) const COMMANDS: &[Command] = &[
     server("flushdb", -1, flushdb)
         .flags(WRITE | DANGEROUS)
         .says("Remove all keys of the database", "O(1) if the other databases are empty, else O(n), n being the number of keys"),
+    server("swapdb", 3, swapdb)
+        .flags(WRITE | FAST | DANGEROUS)
+        .since("4.0.0")
+        .says("Give the keys of two databases to each other", "O(n), n being the keys watched or waited for in them"),
     server("time", 1, time).flags(LOADING | STALE | FAST).since("2.6.0").says("The server's time", "O(1)"),
 ];
 
@@ -37,6 +45,8 @@ pub struct Statistics {
     pub connections: u64,
     /// Connections refused, because there were too many.
     pub refused_connections: u64,
+    /// Connections closed because all took too much memory.
+    pub evicted_clients: u64,
     /// Requests that were refused, by reason: the password, the command, a key, a channel.
     pub refused_requests: [u64; 4],
     /// Keys removed because their time had come.
@@ -53,55 +63,6 @@ pub struct Statistics {
     pub rates: Rates,
 }
 
-/// What the server knows of a connection, for others to ask.
-#[derive(Debug, Clone, Default)]
-pub struct Client {
-    /// The session's number.
-    pub id: u64,
-    /// Where it comes from.
-    pub address: String,
-    /// Where it came to.
-    pub local_address: String,
-    /// When it came, unix milliseconds.
-    pub since: u64,
-    /// When it last said something, unix milliseconds.
-    pub active: u64,
-    /// Number of its user.
-    pub(super) user: u64,
-    /// Name of its user.
-    pub(super) user_name: Vec<u8>,
-    /// Of [`Session`].
-    pub name: Vec<u8>,
-    /// Of [`Session`].
-    pub db: usize,
-    /// Of [`Session`].
-    pub last_command: &'static str,
-    /// 2 or 3.
-    pub protocol: u8,
-    /// To be closed.
-    pub is_killed: bool,
-}
-
-impl Client {
-    /// As `CLIENT LIST` has it.
-    pub(super) fn line(&self, now: u64) -> String {
-        let seconds = |since: u64| now.saturating_sub(since) / 1000;
-        format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user={} resp={}\n",
-            self.id,
-            self.address,
-            self.local_address,
-            String::from_utf8_lossy(&self.name),
-            seconds(self.since),
-            seconds(self.active),
-            self.db,
-            if self.last_command.is_empty() { "NULL" } else { self.last_command },
-            if self.user_name.is_empty() { "default".into() } else { String::from_utf8_lossy(&self.user_name) },
-            self.protocol,
-        )
-    }
-}
-
 /// What all clients share beside the data.
 #[derive(Debug, Default)]
 pub struct Server {
@@ -109,8 +70,14 @@ pub struct Server {
     pub configuration: Configuration,
     /// By session.
     pub clients: BTreeMap<u64, Client>,
-    /// A client among them is to be closed.
-    pub has_killed: bool,
+    /// Clients that are to be closed. They are not among the others any more.
+    pub killed: Vec<u64>,
+    /// Clients whose wait somebody has ended. They are not in the keyspace's queues any more.
+    pub unblocked: Vec<(u64, Reason)>,
+    /// Who listens to what.
+    pub hub: Hub,
+    /// Whether requests wait.
+    pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
     /// When it started, unix milliseconds.
@@ -214,20 +181,23 @@ impl Server {
     }
 
     /// Notes what others may ask about a client.
-    pub fn update(&mut self, session: &Session, now: u64) {
+    pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
-        client.id = session.id;
-        client.active = now;
-        client.db = session.db;
-        client.last_command = session.last_command;
-        client.protocol = if session.protocol == crate::resp::Protocol::Resp3 { 3 } else { 2 };
-        if client.name != session.name {
-            client.name.clone_from(&session.name);
-        }
-        if client.user != session.user || client.user_name.is_empty() {
-            client.user = session.user;
-            client.user_name = self.users.name_of(session.user).unwrap_or_default().to_vec();
-        }
+        client.update(session, active);
+        client.set_user(session.user, &self.users);
+        client
+    }
+
+    /// A client is to be closed, and does not take part in anything until it is.
+    pub fn kill(&mut self, id: u64) {
+        self.clients.remove(&id);
+        self.hub.leave(id);
+        self.killed.push(id);
+    }
+
+    /// A request has left something to do for the network before the next one is run.
+    pub fn has_orders(&self) -> bool {
+        self.hub.has_posts() || !self.unblocked.is_empty() || !self.killed.is_empty()
     }
 }
 
@@ -256,6 +226,15 @@ fn flushall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     check_flush(arguments)?;
     context.keyspace.clear(context.session.db)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let first = integer_or(arguments[1], Failure::fixed("ERR invalid first DB index"))?;
+    let second = integer_or(arguments[2], Failure::fixed("ERR invalid second DB index"))?;
+    let database = |number: i64| usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX);
+    context.keyspace.swap(database(first)?, database(second)?)?;
     context.reply.ok();
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! A client's state, and the way of a request through the checks to the command.
 
 use super::acl::{DEFAULT, Refused, Request};
+use super::blocking::{self, Wait, Waiting};
 use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, find_numbered};
 use super::units::Unit;
-use super::{Context, Failure, Server, slowlog, units, unknown_subcommand, wrong_arity};
+use super::{Context, Failure, Server, clients, events, slowlog, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -36,8 +37,18 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Multi {
     pub commands: Vec<Queued>,
+    /// Memory of their arguments.
+    pub bytes: usize,
     /// A command was refused: nothing will be done.
     pub is_refused: bool,
+}
+
+impl Multi {
+    /// Puts a command behind the others.
+    fn queue(&mut self, number: usize, arguments: &[&[u8]]) {
+        self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
+        self.commands.push(Queued { number, arguments: blocking::kept(arguments) });
+    }
 }
 
 /// What the server keeps for a client.
@@ -55,13 +66,27 @@ pub struct Session {
     pub is_authenticated: bool,
     /// The number of its user.
     pub(super) user: u64,
-    /// The commands of a transaction are being run.
-    pub(super) is_in_exec: bool,
     /// The command that ran last.
     pub last_command: &'static str,
+    /// And what its second word said, if that is a part of its name.
+    pub last_subcommand: &'static str,
     pub(super) replies: Replies,
     pub(super) multi: Option<Multi>,
     pub(super) closes: bool,
+    /// It listens to something.
+    pub(super) listens: bool,
+    /// It is spared when connections take too much memory.
+    pub(super) stays: bool,
+    /// The commands of a transaction are being run.
+    pub(super) is_in_exec: bool,
+    /// What the command that has just run wants to wait for.
+    pub(super) asks: Option<Wait>,
+    /// The request that waits.
+    pub(super) waiting: Option<Waiting>,
+    /// A request that waited is being run again.
+    pub(super) is_resumed: bool,
+    /// Because of this key.
+    pub(super) woken: Option<Vec<u8>>,
 }
 
 /// What the connection has to do after a request.
@@ -88,7 +113,22 @@ impl Session {
 
     /// As just connected.
     pub(super) fn reset(&mut self, server: &Server) {
-        *self = Session { last_command: self.last_command, ..Session::new(self.id, server) };
+        *self = Session { last_command: self.last_command, stays: self.stays, ..Session::new(self.id, server) };
+    }
+
+    /// It listens, in a protocol in which messages cannot be told from replies.
+    pub(super) fn gets_only_messages(&self) -> bool {
+        self.listens && self.protocol == Protocol::Resp2
+    }
+
+    /// It is spared when connections take too much memory.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
+
+    /// Memory of a transaction that is being put together, bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.multi.as_ref().map_or(0, |multi| multi.bytes)
     }
 
     /// The transaction, if there is one, will do nothing.
@@ -125,7 +165,7 @@ fn identify(arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
 }
 
 /// Whether a request may be run.
-fn check(server: &mut Server, session: &Session, request: &Request, now: u64) -> Result<(), Failure> {
+fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &Request) -> Result<(), Failure> {
     let unit = request.unit;
     if !unit.takes(request.arguments.len()) {
         return Err(wrong_arity(unit.name.as_bytes()));
@@ -136,13 +176,23 @@ fn check(server: &mut Server, session: &Session, request: &Request, now: u64) ->
     if session.multi.is_some() && unit.command.has(NO_MULTI) {
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
-    server.allow(session, request, now).map_err(|refused| match refused {
-        Refused::Command => {
-            Failure::new([b"NOPERM this user has no permissions to run the '", unit.name.as_bytes(), b"' command"].concat())
+    let refused = server.allow(keyspace, session, request).err();
+    match refused {
+        Some(Refused::Command) => {
+            return Err(Failure::new([b"NOPERM this user has no permissions to run the '", unit.name.as_bytes(), b"' command"].concat()));
         }
-        Refused::Key(_) => Failure::fixed("NOPERM this user has no permissions to access one of the keys used as arguments"),
-        Refused::Channel(_) => Failure::fixed("NOPERM this user has no permissions to access one of the channels used as arguments"),
-    })
+        Some(Refused::Key(_)) => {
+            return Err(Failure::fixed("NOPERM this user has no permissions to access one of the keys used as arguments"));
+        }
+        Some(Refused::Channel(_)) => {
+            return Err(Failure::fixed("NOPERM this user has no permissions to access one of the channels used as arguments"));
+        }
+        None => {}
+    }
+    if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
+        return Err(not_with_messages(unit));
+    }
+    Ok(())
 }
 
 /// Answers a request that is not run.
@@ -158,25 +208,38 @@ fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, fai
     Ended::Open
 }
 
+/// What a client may send that gets only messages.
+const WITH_MESSAGES: &[&str] =
+    &["ping", "psubscribe", "punsubscribe", "quit", "reset", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"];
+
+fn not_with_messages(unit: &Unit) -> Failure {
+    Failure::new(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        unit.name
+    ))
+}
+
 /// Does what a client asks for, and writes the reply behind what is in `out`. The writes are in the keyspace's turn, for the caller to
 /// commit.
 pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, arguments: &[&[u8]], out: &mut Vec<u8>) -> Ended {
     let start = out.len();
     server.statistics.commands += 1;
+    let mut confirms = false;
     let ended = match identify(arguments) {
         Err(failure) => reject(server, session, None, &failure, out),
-        Ok((number, unit)) => match check(server, session, &Request::new(number, arguments), keyspace.now()) {
+        Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
             Err(failure) => reject(server, session, Some(number), &failure, out),
             Ok(()) => {
-                session.last_command = &unit.name;
+                session.last_command = unit.command.name;
+                session.last_subcommand = unit.command.subcommand(arguments);
                 match &mut session.multi {
                     Some(multi) if !unit.command.has(IMMEDIATE) => {
-                        let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
-                        multi.commands.push(Queued { number, arguments });
+                        multi.queue(number, arguments);
                         Writer::new(out, session.protocol).simple("QUEUED");
                         Ended::Open
                     }
                     _ => {
+                        confirms = unit.command.name.ends_with("subscribe");
                         let reply = Writer::new(out, session.protocol);
                         call(&mut Context { keyspace, server, session, reply }, number, arguments)
                     }
@@ -184,13 +247,20 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
             }
         },
     };
+    if session.asks.is_some() {
+        let is_silent = session.replies != Replies::On;
+        blocking::begin(keyspace, session, is_silent);
+    }
     session.replies = match session.replies {
         Replies::On => return ended,
         Replies::SkipNext => Replies::Skip,
         Replies::Skip => Replies::On,
         Replies::Off => Replies::Off,
     };
-    out.truncate(start);
+    if !confirms {
+        // What confirms that a client listens is a message rather than a reply.
+        out.truncate(start);
+    }
     ended
 }
 
@@ -201,7 +271,17 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let lookups = context.keyspace.lookups();
     let mut ended = Ended::Open;
     let unit = units::get(number);
+    let notifies = context.server.configuration.events.is_on();
+    if notifies {
+        context.keyspace.note_changes();
+    }
     let result = (unit.command.run)(context, arguments);
+    if notifies {
+        events::tell(context, unit.command, arguments);
+    }
+    if context.server.hub.has_monitors() {
+        clients::tell(context, unit, arguments);
+    }
     if unit.flags & READ != 0 {
         let statistics = &mut context.server.statistics;
         statistics.hits += context.keyspace.lookups().hits - lookups.hits;
@@ -215,7 +295,10 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
             ended = Ended::EngineFailed;
         }
     }
-    note(context, number, arguments, begun, failed);
+    // One that waits is counted when it is run for the last time.
+    if context.session.asks.is_none() || context.session.is_in_exec {
+        note(context, number, arguments, begun, failed);
+    }
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 

@@ -56,7 +56,7 @@ impl Slowlog {
 }
 
 /// Which arguments of a request are secrets.
-fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
+pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
     let all = 0..arguments.len();
     match unit {
         "auth" => all.skip(1).collect(),

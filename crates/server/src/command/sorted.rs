@@ -220,7 +220,7 @@ fn zrevrank(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 /// Removes members from an end.
-fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Result<Vec<Scored>, Failure> {
+pub(super) fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Result<Vec<Scored>, Failure> {
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
     let count = edit.head.count;
     let most = most.min(count);
@@ -270,22 +270,32 @@ fn zpopmax(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     pop(context, arguments, true)
 }
 
-fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
+/// Whether the highest are to be removed, and how many, behind the keys.
+pub(super) fn end_and_count(rest: &[&[u8]]) -> Result<(bool, u64), Failure> {
     let mut rest = Rest::new(rest);
     let highest = match rest.value()? {
         word if is(word, "min") => false,
         word if is(word, "max") => true,
         _ => return Err(SYNTAX),
     };
-    let most = rest.take_count()?;
+    Ok((highest, rest.take_count()?))
+}
+
+/// Removes members from an end; the reply is the key and them.
+pub(super) fn take_and_reply(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Outcome {
+    let taken = take(context, key, highest, most)?;
+    context.reply.array(2);
+    context.reply.bulk(key);
+    reply_scored(&mut context.reply, &taken, true);
+    Ok(())
+}
+
+fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (keys, rest) = numbered_keys(&arguments[1..], SYNTAX)?;
+    let (highest, most) = end_and_count(rest)?;
     for key in keys {
         if context.find(key, Kind::SortedSet)?.is_some() {
-            let taken = take(context, key, highest, most)?;
-            context.reply.array(2);
-            context.reply.bulk(key);
-            reply_scored(&mut context.reply, &taken, true);
-            return Ok(());
+            return take_and_reply(context, key, highest, most);
         }
     }
     context.reply.null_array();

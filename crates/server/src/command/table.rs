@@ -2,6 +2,7 @@
 
 use super::{Context, Outcome, keyspecs, units};
 use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
+use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -118,6 +119,8 @@ pub(super) const DANGEROUS: u32 = 1 << 12;
 pub(super) const BLOCKING: u32 = 1 << 20;
 /// About messages.
 pub(super) const PUBSUB: u32 = 1 << 21;
+/// Others than this server may be concerned, so it waits while writes do.
+pub(super) const MAY_REPLICATE: u32 = 1 << 22;
 
 /// The names of flags as `COMMAND` gives them.
 const FLAG_NAMES: &[(u32, &str)] = &[
@@ -134,6 +137,7 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (MOVABLE, "movablekeys"),
     (BLOCKING, "blocking"),
     (PUBSUB, "pubsub"),
+    (MAY_REPLICATE, "may_replicate"),
 ];
 
 /// What runs a command; the first argument is its name.
@@ -208,6 +212,12 @@ impl Command {
         takes(self.arity, arguments)
     }
 
+    /// The second word of a request, if it is a part of the command's name.
+    pub fn subcommand(&self, arguments: &[&[u8]]) -> &'static str {
+        let Some(word) = arguments.get(1).filter(|_| !self.subcommands.is_empty()) else { return "" };
+        self.subcommands.iter().copied().find(|known| word.eq_ignore_ascii_case(known.as_bytes())).unwrap_or_default()
+    }
+
     /// It knows this subcommand, or takes anything.
     pub fn knows(&self, word: &[u8]) -> bool {
         self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
@@ -254,6 +264,10 @@ pub const TABLE: &[&[Command]] = &[
     memory::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
+    pops::COMMANDS,
+    pubsub::COMMANDS,
+    clients::COMMANDS,
+    durability::COMMANDS,
 ];
 
 /// Commands by name, each with its number in [`units`].
@@ -310,6 +324,8 @@ mod tests {
         assert_eq!(keys("rename a b"), Some(vec![1, 2]));
         assert_eq!(keys("sintercard 2 a b limit 1"), Some(vec![2, 3]));
         assert_eq!(keys("zunionstore d 2 a b"), Some(vec![1, 3, 4]));
+        assert_eq!(keys("blmpop 0 2 a b left"), Some(vec![3, 4]));
+        assert_eq!(keys("blpop a b 0"), Some(vec![1, 2]));
         assert_eq!(keys("zunionstore d 3 a b"), None);
         assert_eq!(keys("zunionstore d x a b"), None);
     }

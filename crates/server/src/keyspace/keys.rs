@@ -1,5 +1,6 @@
 //! Keys, whatever they hold.
 
+use super::changes::Change;
 use super::cleaner;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
@@ -15,16 +16,19 @@ impl Keyspace {
     /// What is known of a key that has not ended.
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
         layout::check_key(key)?;
-        let place = layout::entry_key(self.seed, db, key);
+        let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
         if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
             self.lookups.misses += 1;
+            self.note(db, key, Change::Missed);
             return Ok(None);
         }
         let (head, string_at) = Head::decode(&self.entry)?;
         self.string_at = string_at;
         if self.has_ended(&head) {
-            self.erase(db, key, &head);
+            self.delete_collection(head.id);
+            self.forget(db, key, &head, Change::Expired);
             self.lookups.misses += 1;
+            self.note(db, key, Change::Missed);
             return Ok(None);
         }
         self.lookups.hits += 1;
@@ -93,7 +97,7 @@ impl Keyspace {
         let string = self.found_string(&head);
         let old = self.find(to.0, to.1)?;
         self.write(to.0, to.1, old.as_ref(), &head, &string);
-        self.forget(from.0, from.1, &head);
+        self.forget(from.0, from.1, &head, Change::Removed);
         Ok(true)
     }
 
@@ -136,22 +140,22 @@ impl Keyspace {
             }
         }
         self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
-        self.turn.put(Room::Keys, layout::entry_key(self.seed, db, key), new.encode(string));
-        self.touch(db, key);
+        self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), new.encode(string));
+        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
     /// Removes a key and what it holds.
     pub(super) fn erase(&mut self, db: usize, key: &[u8], old: &Head) {
         self.delete_collection(old.id);
-        self.forget(db, key, old);
+        self.forget(db, key, old, Change::Removed);
     }
 
     /// Removes a key, but not the elements of what it held.
-    fn forget(&mut self, db: usize, key: &[u8], old: &Head) {
+    fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
         self.move_deadline(db, key, old.deadline, None);
-        self.turn.delete(Room::Keys, layout::entry_key(self.seed, db, key));
-        self.touch(db, key);
+        self.turn.delete(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
+        self.changed(db, key, why);
     }
 
     /// The elements go when compactions come by; 0 is no collection.
@@ -166,13 +170,14 @@ impl Keyspace {
         if old == new {
             return;
         }
+        let place = self.counters.places.of(db);
         if let Some(old) = old {
             self.counters.deadlines[db] = self.counters.deadlines[db].saturating_sub(1);
-            self.turn.delete(Room::Keys, layout::expiry_key(old, db, key));
+            self.turn.delete(Room::Keys, layout::expiry_key(old, place, key));
         }
         if let Some(new) = new {
             self.counters.deadlines[db] += 1;
-            self.turn.put(Room::Keys, layout::expiry_key(new, db, key), Vec::new());
+            self.turn.put(Room::Keys, layout::expiry_key(new, place, key), Vec::new());
         }
     }
 
@@ -191,7 +196,7 @@ impl Keyspace {
     pub fn scan(&self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
         let (mut seen, mut last, mut next) = (0, None, 0);
         let mut damage = Ok(());
-        self.turn.walk(Room::Keys, &layout::entries(db, cursor), Direction::Forward, &mut |place, value| {
+        self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), cursor), Direction::Forward, &mut |place, value| {
             let Some((hash, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
             if seen >= count && last != Some(hash) {
                 next = hash;
@@ -223,7 +228,7 @@ impl Keyspace {
             loop {
                 let mut found: Option<Vec<u8>> = None;
                 let mut passed = 0;
-                self.turn.walk(Room::Keys, &layout::entries(db, from), Direction::Forward, &mut |place, _| {
+                self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), from), Direction::Forward, &mut |place, _| {
                     if passed < skip {
                         passed += 1;
                         return ControlFlow::Continue(());
@@ -259,7 +264,7 @@ impl Keyspace {
         } else {
             self.delete_collections_of(db)?;
         }
-        self.turn.clear(Room::Keys, layout::entries(db, 0));
+        self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
         self.counters.keys[db] = 0;
         self.counters.deadlines[db] = 0;
         Ok(())
@@ -269,7 +274,7 @@ impl Keyspace {
     pub fn clear_all(&mut self) -> Result<()> {
         self.disturb(|_| true)?;
         for db in 0..DATABASES {
-            self.turn.clear(Room::Keys, layout::entries(db, 0));
+            self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
         }
         self.turn.clear(Room::Keys, layout::all_deadlines());
         self.turn.clear(Room::Elements, layout::all_elements());
@@ -281,7 +286,7 @@ impl Keyspace {
 
     /// Removes what the keys of a database have outside their entries.
     fn delete_collections_of(&mut self, db: usize) -> Result<()> {
-        let (mut next, end) = layout::entries(db, 0);
+        let (mut next, end) = layout::entries(self.counters.places.of(db), 0);
         loop {
             let chunk = self.chunk(Room::Keys, &(next, end.clone()), Direction::Forward, CHUNK)?;
             let Some((last, _)) = chunk.last() else { return Ok(()) };
@@ -290,7 +295,7 @@ impl Keyspace {
                 let (head, _) = Head::decode(value)?;
                 self.delete_collection(head.id);
                 if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
-                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, db, key));
+                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, self.counters.places.of(db), key));
                 }
             }
         }
@@ -301,9 +306,8 @@ impl Keyspace {
         let Some(before) = self.now.checked_sub(1) else { return Ok(0) };
         let due = self.chunk(Room::Keys, &layout::deadlines(before), Direction::Forward, most)?;
         for (place, _) in &due {
-            let Some((deadline, db, key)) = layout::split_expiry_key(place).filter(|(_, db, _)| *db < DATABASES) else {
-                return Err(Error::Damaged("a deadline"));
-            };
+            let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
+            let db = self.counters.places.database(of);
             // Finding a key that has ended removes it, and its deadline with it.
             let found = self.find(db, key)?;
             if found.is_some_and(|head| head.deadline != Some(deadline)) {
@@ -318,9 +322,10 @@ impl Keyspace {
         Ok(self.find(db, key)?.is_some())
     }
 
-    /// The key was changed.
+    /// Those are told who watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
         self.watches.touch(db, key);
+        self.waits.touch(db, key);
     }
 
     /// From now on, [`Keyspace::is_disturbed`] says whether the key was changed.
@@ -344,13 +349,44 @@ impl Keyspace {
         Ok(self.watches.is_disturbed(watcher))
     }
 
-    /// Watched keys of these databases that exist are about to go.
+    /// A watched key was changed; one that has ended since nobody looked does not count.
+    pub fn was_disturbed(&self, watcher: u64) -> bool {
+        self.watches.is_disturbed(watcher)
+    }
+
+    /// Keys of these databases that somebody watches or waits for.
+    fn looked_at(&self, concerns: impl Fn(usize) -> bool) -> Vec<(usize, Vec<u8>)> {
+        let mut all = self.watches.all();
+        all.extend(self.waits.all());
+        all.retain(|(db, _)| concerns(*db));
+        all
+    }
+
+    /// Keys of these databases that exist are about to go.
     fn disturb(&mut self, concerns: impl Fn(usize) -> bool) -> Result<()> {
-        for (db, key) in self.watches.all() {
-            if concerns(db) && self.exists(db, &key)? {
+        for (db, key) in self.looked_at(concerns) {
+            if self.exists(db, &key)? {
                 self.touch(db, &key);
             }
         }
+        Ok(())
+    }
+
+    /// Gives the keys of two databases to each other. Costs what the keys do that are watched or waited for in them.
+    pub fn swap(&mut self, a: usize, b: usize) -> Result<()> {
+        if a == b {
+            return Ok(());
+        }
+        for (db, key) in self.looked_at(|db| db == a || db == b) {
+            // It goes, or comes, or both.
+            if self.exists(a, &key)? || self.exists(b, &key)? {
+                self.touch(db, &key);
+            }
+        }
+        self.counters.places.swap(a, b);
+        self.counters.keys.swap(a, b);
+        self.counters.deadlines.swap(a, b);
+        self.put_counters();
         Ok(())
     }
 }

@@ -8,6 +8,8 @@
 //! 0x30 | name                                               settings of the keyspace
 //! ```
 //!
+//! The byte of a database is its [`Place`]; the setting `counters` says which number of `SELECT` has which place.
+//!
 //! Family `elements`: `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
 //!
 //! * Part 0, no rest: the collection exists.
@@ -79,9 +81,50 @@ pub fn check_member(member: &[u8]) -> Result<()> {
     if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
 }
 
-/// The byte of a database; the caller has a number below [`DATABASES`].
-fn database(db: usize) -> u8 {
-    u8::try_from(db).unwrap_or(u8::MAX).min(DATABASES as u8 - 1)
+/// A database as the engine's keys have it. Only [`Places`] knows which one the number of a `SELECT` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u8);
+
+/// Where each database lies. Two of them change places without a key being moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places([u8; DATABASES]);
+
+impl Places {
+    /// As a new keyspace has them: each where its number says.
+    pub const START: Places = {
+        let mut places = [0; DATABASES];
+        let mut db = 0;
+        while db < DATABASES {
+            places[db] = db as u8;
+            db += 1;
+        }
+        Places(places)
+    };
+
+    /// The place of a database; the caller has a number below [`DATABASES`].
+    pub fn of(&self, db: usize) -> Place {
+        Place(self.0[db.min(DATABASES - 1)])
+    }
+
+    /// The database at a place.
+    pub fn database(&self, place: Place) -> usize {
+        self.0.iter().position(|other| *other == place.0).unwrap_or(0)
+    }
+
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.0.swap(a.min(DATABASES - 1), b.min(DATABASES - 1));
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Reads [`Places::bytes`]: each place once.
+    pub fn read(bytes: &[u8]) -> Option<Places> {
+        let places = Places(bytes.try_into().ok()?);
+        let is_whole = (0..DATABASES).all(|db| places.0.iter().any(|place| usize::from(*place) == db));
+        is_whole.then_some(places)
+    }
 }
 
 fn put_hash(out: &mut Vec<u8>, hash: u64) {
@@ -108,9 +151,9 @@ fn below(prefix: Vec<u8>) -> Bounds {
 }
 
 /// Where a key's entry lies.
-pub(super) fn entry_key(seed: u64, db: usize, key: &[u8]) -> Vec<u8> {
+pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + HASH + key.len());
-    out.push(database(db));
+    out.push(place.0);
     put_hash(&mut out, hash(seed, key));
     out.extend_from_slice(key);
     out
@@ -129,27 +172,28 @@ fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// The entries of a database whose hash is at least `from`.
-pub(super) fn entries(db: usize, from: u64) -> Bounds {
-    let mut lower = vec![database(db)];
+pub(super) fn entries(place: Place, from: u64) -> Bounds {
+    let mut lower = vec![place.0];
     put_hash(&mut lower, from);
-    (lower, vec![database(db) + 1])
+    (lower, vec![place.0 + 1])
 }
 
 /// A key's place among those that end at the same time, unix milliseconds.
-pub(super) fn expiry_key(deadline: u64, db: usize, key: &[u8]) -> Vec<u8> {
+pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(10 + key.len());
     out.push(EXPIRY);
     out.extend_from_slice(&deadline.to_be_bytes());
-    out.push(database(db));
+    out.push(place.0);
     out.extend_from_slice(key);
     out
 }
 
-/// Deadline, database and key of an [`expiry_key`].
-pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, usize, &[u8])> {
+/// Deadline, place of the database, and key of an [`expiry_key`].
+pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, Place, &[u8])> {
     let (deadline, rest) = entry.get(1..)?.split_first_chunk::<8>()?;
-    let (db, key) = rest.split_first()?;
-    Some((u64::from_be_bytes(*deadline), usize::from(*db), key))
+    let (place, key) = rest.split_first()?;
+    let place = Some(Place(*place)).filter(|place| usize::from(place.0) < DATABASES)?;
+    Some((u64::from_be_bytes(*deadline), place, key))
 }
 
 /// The deadlines up to and including `now`.
@@ -277,6 +321,24 @@ pub(super) fn scores(id: u64) -> Bounds {
 mod tests {
     use super::*;
 
+    fn place(db: usize) -> Place {
+        Places::START.of(db)
+    }
+
+    #[test]
+    fn databases_change_places() {
+        let mut places = Places::START;
+        places.swap(0, 3);
+        places.swap(3, 7);
+        for db in 0..DATABASES {
+            assert_eq!(places.database(places.of(db)), db);
+        }
+        assert_eq!((places.of(0), places.of(7), places.of(3)), (Place(3), Place(0), Place(7)));
+        assert_eq!(Places::read(places.bytes()), Some(places));
+        assert_eq!(Places::read(&[0; DATABASES]), None);
+        assert_eq!(Places::read(&Places::START.bytes()[1..]), None);
+    }
+
     #[test]
     fn scores_order_as_numbers_do() {
         let ascending =
@@ -293,13 +355,13 @@ mod tests {
     #[test]
     fn keys_read_back_whatever_bytes_they_have() {
         for name in [&b""[..], b"a", b"\0", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"a\0b", b"0123456789"] {
-            let entry = entry_key(7, 15, name);
+            let entry = entry_key(7, place(15), name);
             assert_eq!((entry[0], split_entry_key(&entry)), (15, Some((hash(7, name), name))));
-            let (from, to) = entries(15, 0);
+            let (from, to) = entries(place(15), 0);
             assert!(from <= entry && entry < to);
-            let (from, to) = entries(15, hash(7, name));
+            let (from, to) = entries(place(15), hash(7, name));
             assert!(from <= entry && entry < to);
-            assert_eq!(split_expiry_key(&expiry_key(9, 3, name)), Some((9, 3, name)));
+            assert_eq!(split_expiry_key(&expiry_key(9, place(3), name)), Some((9, place(3), name)));
             let member = member_key(ID_MAX - 1, 7, name);
             assert_eq!(split_member_key(&member), Some((hash(7, name), name)));
             assert_eq!(owner(&member), Some((ID_MAX - 1, false)));
@@ -312,9 +374,9 @@ mod tests {
         }
         assert_eq!(owner(&exists_key(3)), Some((3, true)));
         let (from, to) = deadlines(u64::MAX);
-        assert!(from < to && expiry_key(u64::MAX, 0, b"x") < to);
+        assert!(from < to && expiry_key(u64::MAX, place(0), b"x") < to);
         let (from, to) = deadlines(8);
-        assert!(expiry_key(8, 15, b"\xff") < to && expiry_key(9, 0, b"") >= to && from < expiry_key(0, 0, b""));
+        assert!(expiry_key(8, place(15), b"\xff") < to && expiry_key(9, place(0), b"") >= to && from < expiry_key(0, place(0), b""));
     }
 
     /// Different names never meet, also where one is the start of another.
@@ -323,11 +385,11 @@ mod tests {
         let names = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"ab", b"\xff"];
         let mut all = Vec::new();
         for db in 0..DATABASES {
-            all.extend(names.iter().map(|name| entry_key(1, db, name)));
+            all.extend(names.iter().map(|name| entry_key(1, place(db), name)));
         }
         all.extend(names.iter().map(|name| setting_key(name)));
         for deadline in [0, 1, u64::MAX] {
-            all.extend(names.iter().map(|name| expiry_key(deadline, 0, name)));
+            all.extend(names.iter().map(|name| expiry_key(deadline, place(0), name)));
         }
         let count = all.len();
         all.sort();

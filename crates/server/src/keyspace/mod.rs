@@ -1,7 +1,8 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `cleaner` (how collections that are gone are removed).
+//! this file (keys, whatever they hold), `members`, `lists`, `sorted` (elements), `watch`, `waits` and `changes` (who wants to know of
+//! a change), `cleaner` (how collections that are gone are removed).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -10,6 +11,7 @@
 //! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
+mod changes;
 mod cleaner;
 mod entry;
 mod error;
@@ -22,8 +24,10 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod waits;
 mod watch;
 
+pub use changes::{Change, Noted};
 pub use entry::{Head, Kind};
 pub use error::{Error, Result};
 pub use layout::{DATABASES, check_key, check_member};
@@ -32,14 +36,16 @@ pub use members::Member;
 pub use sorted::{LexBound, ScoreBound, decode_score};
 
 use cleaner::Cleaner;
-use layout::Room;
+use layout::{Places, Room};
 use sinter_storage::store::Store;
 use sinterdb::coding::Decoder;
 use sinterdb::db::{DEFAULT_FAMILY, Db, Durability, WriteOptions};
 use sinterdb::settings::Settings;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use turn::{Direction, Turn};
+use waits::Waits;
 use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it.
@@ -60,14 +66,17 @@ struct Counters {
     deadlines: [u64; DATABASES],
     /// Ids up to this may have been used.
     ids: u64,
+    places: Places,
 }
 
 impl Counters {
-    const NONE: Counters = Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], ids: 0 };
+    const NONE: Counters = Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], ids: 0, places: Places::START };
 
     fn encode(&self) -> Vec<u8> {
         let all = self.keys.iter().chain(&self.deadlines).chain([&self.ids]);
-        all.flat_map(|number| number.to_le_bytes()).collect()
+        let mut out: Vec<u8> = all.flat_map(|number| number.to_le_bytes()).collect();
+        out.extend_from_slice(self.places.bytes());
+        out
     }
 
     fn decode(bytes: &[u8]) -> Option<Counters> {
@@ -76,7 +85,8 @@ impl Counters {
         for number in counters.keys.iter_mut().chain(&mut counters.deadlines).chain([&mut counters.ids]) {
             *number = from.u64()?;
         }
-        from.is_empty().then_some(counters)
+        counters.places = Places::read(from.rest())?;
+        Some(counters)
     }
 }
 
@@ -99,6 +109,10 @@ pub struct Keyspace {
     entry: Vec<u8>,
     string_at: usize,
     watches: Watches,
+    waits: Waits,
+    /// What became of keys, if that is wanted.
+    changes: Option<Vec<Noted>>,
+    marks: Arc<Marks>,
     random: u64,
     lookups: Lookups,
 }
@@ -110,6 +124,13 @@ pub struct Lookups {
     pub hits: u64,
     /// They were not.
     pub misses: u64,
+}
+
+/// How many commits there were, and how many of them have been synced.
+#[derive(Debug, Default)]
+struct Marks {
+    committed: AtomicU64,
+    synced: AtomicU64,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -160,6 +181,9 @@ impl Keyspace {
             entry: Vec::new(),
             string_at: 0,
             watches: Watches::default(),
+            waits: Waits::default(),
+            changes: None,
+            marks: Arc::default(),
             random: random | 1,
             lookups: Lookups::default(),
         };
@@ -250,7 +274,7 @@ impl Keyspace {
             return Ok(());
         }
         if self.counters != self.committed {
-            self.turn.put(Room::Keys, layout::setting_key(b"counters"), self.counters.encode());
+            self.put_counters();
         }
         if self.all_deleted {
             self.cleaner.hold_all();
@@ -262,10 +286,28 @@ impl Keyspace {
         let result = self.turn.commit(options);
         if result.is_ok() {
             self.committed = self.counters.clone();
+            let number = self.marks.committed.fetch_add(1, Ordering::AcqRel) + 1;
+            if options.durability == Durability::Sync {
+                self.marks.synced.fetch_max(number, Ordering::AcqRel);
+            }
         } else {
             self.counters = self.committed.clone();
         }
         result
+    }
+
+    fn put_counters(&mut self) {
+        self.turn.put(Room::Keys, layout::setting_key(b"counters"), self.counters.encode());
+    }
+
+    /// The number of the commit that all writes so far are in.
+    pub fn position(&self) -> u64 {
+        self.marks.committed.load(Ordering::Acquire) + u64::from(!self.is_committed())
+    }
+
+    /// All commits up to this number survive the machine.
+    pub fn synced(&self) -> u64 {
+        self.marks.synced.load(Ordering::Acquire)
     }
 
     /// Drops all writes since the last commit.
@@ -278,7 +320,7 @@ impl Keyspace {
 
     /// What makes commits durable, for another thread to use.
     pub fn syncer(&self) -> Syncer {
-        Syncer { db: self.turn.db().clone(), cleaner: self.cleaner.clone() }
+        Syncer { db: self.turn.db().clone(), cleaner: self.cleaner.clone(), marks: self.marks.clone() }
     }
 
     /// Commits, syncs and closes the store. Syncers have to be gone.
@@ -330,7 +372,7 @@ impl Keyspace {
         match edit.old {
             None if edit.head.count == 0 => {}
             Some(old) if edit.head.count == 0 => self.erase(edit.db, edit.key, &old),
-            Some(old) if old == edit.head => self.touch(edit.db, edit.key),
+            Some(old) if old == edit.head => self.changed(edit.db, edit.key, Change::Changed),
             old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
         }
     }
@@ -360,6 +402,7 @@ impl Drop for Keyspace {
 pub struct Syncer {
     db: Db,
     cleaner: Arc<Cleaner>,
+    marks: Arc<Marks>,
 }
 
 impl std::fmt::Debug for Syncer {
@@ -374,9 +417,11 @@ impl Syncer {
     /// # Errors
     /// Those of the engine, which is ended by them.
     pub fn sync(&self) -> Result<()> {
+        let upto = self.marks.committed.load(Ordering::Acquire);
         self.cleaner.sync_begins();
         self.db.sync()?;
         self.cleaner.sync_ended();
+        self.marks.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
 //! make the server hold is bounded by that and one reply.
 
-use crate::command::{Ended, Server, Session, execute};
+use crate::command::{Buffers, Ended, Post, Reason, Server, Session, execute, find, give_up, resume};
 use crate::keyspace::Keyspace;
 use crate::resp::{Limits, Parser, Writer};
 use mio::net::TcpStream;
@@ -15,6 +15,8 @@ const OUTPUT_PAUSE: usize = 1 << 20;
 const OUTPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
+/// Bytes that are sent to a client in a turn: one that takes all at once must not keep the others waiting.
+const WRITE_SHARE: usize = 1 << 20;
 /// Bytes of one request, all arguments together.
 const INPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
@@ -23,6 +25,14 @@ const STRICT_INPUT_MAX: usize = 256 << 10;
 const KEPT: usize = 64 << 10;
 /// Arguments that need no memory of their own.
 const FEW: usize = 16;
+
+/// Bytes that are received and kept of a client whose next request cannot be run yet.
+const INPUT_WAITING: usize = 1 << 20;
+/// Bytes to be sent at which a client that gets messages is closed.
+const MESSAGES_MAX: usize = 32 << 20;
+/// The same if it stays above for [`MESSAGES_MS`].
+const MESSAGES_LONG_MAX: usize = 8 << 20;
+const MESSAGES_MS: u64 = 60_000;
 
 /// A connected client.
 pub(super) struct Connection {
@@ -42,6 +52,18 @@ pub(super) struct Connection {
     pub is_readable: bool,
     /// Requests that are complete were left for later.
     has_waiting: bool,
+    /// It would take more than was sent in this turn.
+    takes_more: bool,
+    /// The next request waits until a pause is over.
+    pub is_postponed: bool,
+    /// It takes part in this turn.
+    pub is_touched: bool,
+    /// It will send nothing more.
+    pub is_shut: bool,
+    /// Since when it has not read many messages, unix milliseconds.
+    behind_since: Option<u64>,
+    /// Memory that it was last found to hold, bytes.
+    pub held: usize,
     /// Nothing more is handled; closed when all is sent.
     pub is_ending: bool,
     /// Gone: to be removed.
@@ -55,6 +77,8 @@ pub(super) struct Connection {
 pub(super) enum Handled {
     /// All that can be handled now.
     All,
+    /// Something has to be done for others before the next request.
+    Others,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
 }
@@ -73,6 +97,12 @@ impl Connection {
             turn_replies: 0,
             is_readable: true,
             has_waiting: false,
+            takes_more: false,
+            is_postponed: false,
+            is_touched: false,
+            is_shut: false,
+            behind_since: None,
+            held: 0,
             is_ending: false,
             is_dead: false,
             active: now,
@@ -92,9 +122,30 @@ impl Connection {
         self.unsent() > OUTPUT_PAUSE
     }
 
-    /// There is something to be read or handled now.
+    /// The next request cannot be run yet.
+    fn is_held_up(&self) -> bool {
+        self.session.is_waiting() || self.is_postponed
+    }
+
+    /// Nothing more is read for now.
+    fn is_full(&self) -> bool {
+        self.is_paused() || self.is_held_up() && self.input.len() >= INPUT_WAITING
+    }
+
+    /// There is something to be read now.
+    pub fn can_read(&self) -> bool {
+        self.is_readable && !self.is_full() && !self.is_ending && !self.is_dead
+    }
+
+    /// There is something to be read, handled or sent now.
     pub fn has_work(&self) -> bool {
-        (self.is_readable || self.has_waiting) && !self.is_paused() && !self.is_ending && !self.is_dead
+        let can_handle = self.has_waiting && !self.is_paused() && !self.is_held_up() && !self.is_ending && !self.is_dead;
+        can_handle || self.takes_more || self.can_read()
+    }
+
+    /// A client that waits and is gone: nothing must be removed for it.
+    pub fn check_shut(&mut self) {
+        self.is_dead |= self.is_shut && self.session.is_waiting() && self.is_full();
     }
 
     /// Reads once, through a buffer that all share.
@@ -118,7 +169,7 @@ impl Connection {
     pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
         self.has_waiting = false;
         server.start_stopwatch();
-        while !self.is_ending && !self.is_dead {
+        while !self.is_ending && !self.is_dead && !self.is_held_up() {
             if self.is_paused() {
                 self.has_waiting = true;
                 break;
@@ -127,15 +178,24 @@ impl Connection {
             let waiting = self.input.get(self.taken..).unwrap_or_default();
             match self.parser.feed(waiting) {
                 Ok(None) => break,
+                Ok(Some(_)) if self.has_to_wait(keyspace, server) => {
+                    self.is_postponed = true;
+                    self.has_waiting = true;
+                }
                 Ok(Some(used)) => {
                     let ended = self.run(keyspace, server);
                     self.parser.next_request();
                     self.taken += used;
-                    match ended {
-                        Ended::Open => {}
-                        Ended::Closes => self.is_ending = true,
-                        Ended::EngineFailed => return Handled::EngineFailed,
+                    self.is_ending |= ended == Ended::Closes;
+                    // More may be complete.
+                    self.has_waiting = true;
+                    if ended == Ended::EngineFailed {
+                        return Handled::EngineFailed;
                     }
+                    if server.has_orders() || keyspace.has_ready() {
+                        return Handled::Others;
+                    }
+                    self.has_waiting = false;
                 }
                 Err(error) => {
                     if let Some(text) = error.message() {
@@ -147,6 +207,74 @@ impl Connection {
         }
         self.check_limits();
         Handled::All
+    }
+
+    /// The complete request waits until a pause is over.
+    fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
+        if server.pause.is_over(keyspace.now()) {
+            return false;
+        }
+        let waiting = self.input.get(self.taken..).unwrap_or_default();
+        let command = self.parser.arguments(waiting).next().and_then(find);
+        command.is_some_and(|command| server.pause.concerns(&self.session, command, keyspace.now()))
+    }
+
+    /// Runs the request that waits again, because this key has changed, or a sync has ended.
+    pub fn resume(&mut self, key: Option<&[u8]>, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
+        let before = self.output.len();
+        let ended = resume(keyspace, server, &mut self.session, key, &mut self.output);
+        self.goes_on(before);
+        self.is_ending |= ended == Ended::Closes;
+        if ended == Ended::EngineFailed { Handled::EngineFailed } else { Handled::All }
+    }
+
+    /// Ends the wait of a request without what it waits for.
+    pub fn give_up(&mut self, reason: Reason, keyspace: &mut Keyspace, server: &mut Server) {
+        let before = self.output.len();
+        give_up(keyspace, server, &mut self.session, reason, &mut self.output);
+        self.goes_on(before);
+    }
+
+    /// Requests behind one that waited are run if it has got its reply.
+    fn goes_on(&mut self, before: usize) {
+        if !self.session.is_waiting() {
+            self.has_waiting = true;
+            self.turn_replies += usize::from(self.output.len() > before);
+        }
+    }
+
+    /// Sends a message, with the replies of the turn.
+    pub fn post(&mut self, post: &Post, now: u64) {
+        if !self.is_ending && !self.is_dead {
+            post.write(self.session.protocol, &mut self.output);
+            self.check_messages(now);
+        }
+    }
+
+    /// Who does not read what he listens to is closed.
+    pub fn check_messages(&mut self, now: u64) {
+        if self.unsent() <= MESSAGES_LONG_MAX {
+            self.behind_since = None;
+            return;
+        }
+        let since = *self.behind_since.get_or_insert(now);
+        self.is_dead |= self.unsent() > MESSAGES_MAX || now.saturating_sub(since) > MESSAGES_MS;
+    }
+
+    /// It has not read many messages.
+    pub fn is_behind(&self) -> bool {
+        self.behind_since.is_some()
+    }
+
+    /// What it holds.
+    pub fn buffers(&self) -> Buffers {
+        Buffers {
+            input: self.input.len(),
+            input_memory: self.input.capacity(),
+            output: self.unsent(),
+            output_memory: self.output.capacity(),
+            queued: self.session.queued_bytes(),
+        }
     }
 
     /// Runs the complete request.
@@ -200,13 +328,21 @@ impl Connection {
         self.settle();
     }
 
-    /// Sends what there is, as far as the client takes it.
+    /// Sends what there is, as far as the client takes it, up to its share.
     pub fn write(&mut self, server: &mut Server) {
+        let mut share = WRITE_SHARE;
+        self.takes_more = false;
         while self.sent < self.output.len() && !self.is_dead {
-            match self.stream.write(&self.output[self.sent..]) {
+            if share == 0 {
+                self.takes_more = true;
+                return self.compact();
+            }
+            let end = self.output.len().min(self.sent + share);
+            match self.stream.write(&self.output[self.sent..end]) {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     self.sent += bytes;
+                    share = share.saturating_sub(bytes);
                     server.statistics.bytes_out += bytes as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.compact(),

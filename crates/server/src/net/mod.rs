@@ -3,7 +3,8 @@
 //! A turn, again and again:
 //!
 //! 1. Wait until there is something to do.
-//! 2. Read once from each client that has sent something, and run its requests. Replies are kept back.
+//! 2. Read once from each client that has sent something, and run its requests. Replies are kept back. After each request, before the
+//!    next one, its messages are delivered and those are served who waited for what it has changed (`others`).
 //! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies.
 //! 4. Send all replies.
 //!
@@ -13,11 +14,12 @@
 mod connection;
 mod listeners;
 mod metrics;
+mod others;
 mod ticking;
 
 pub use crate::system::unix_ms;
 
-use crate::command::{Client, Fsync, Server, Session};
+use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use connection::{Connection, Handled};
@@ -28,6 +30,7 @@ use sinterdb::db::{Durability, WriteOptions};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -84,8 +87,18 @@ pub struct Net {
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
-    /// Clients that have something to be handled or sent.
+    /// Clients that have something to be handled or sent in the next turn.
     active: Vec<u64>,
+    /// Clients that take part in this turn.
+    touched: Vec<u64>,
+    /// Clients whose requests wait until a pause is over.
+    postponed: Vec<u64>,
+    /// Memory of all clients' buffers, bytes.
+    held: usize,
+    /// The last commit that was known to be synced.
+    synced: u64,
+    /// From which client on the next tick looks at them.
+    looked_at: u64,
     next_session: u64,
     /// Where all clients' bytes come in.
     buffer: Vec<u8>,
@@ -128,7 +141,7 @@ impl Net {
         server.configuration.port = listeners.address()?.port();
         server.started = unix_ms();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync)?;
+        let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
         let metrics = Metrics::start(&server.configuration, waker.clone())?;
         Ok(Net {
             poll,
@@ -136,6 +149,11 @@ impl Net {
             accepts: true,
             connections: HashMap::new(),
             active: Vec::new(),
+            touched: Vec::new(),
+            postponed: Vec::new(),
+            held: 0,
+            synced: 0,
+            looked_at: 0,
             next_session: FIRST_SESSION,
             buffer: vec![0; READ],
             keyspace,
@@ -172,9 +190,7 @@ impl Net {
     pub fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.stopper.stops.load(Ordering::Acquire) {
-            let has_more = self.accepts || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work));
-            let wait = if has_more { Duration::ZERO } else { Ticks::INTERVAL };
-            match self.poll.poll(&mut events, Some(wait)) {
+            match self.poll.poll(&mut events, Some(self.patience())) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             }
@@ -199,6 +215,18 @@ impl Net {
         Ok(closed?)
     }
 
+    /// How long nothing may be done if nobody sends anything.
+    fn patience(&self) -> Duration {
+        if self.accepts || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work)) {
+            return Duration::ZERO;
+        }
+        let pause = (!self.postponed.is_empty()).then(|| self.server.pause.until());
+        match self.keyspace.next_deadline().into_iter().chain(pause).min() {
+            Some(due) => Ticks::INTERVAL.min(Duration::from_millis(due.saturating_sub(unix_ms()))),
+            None => Ticks::INTERVAL,
+        }
+    }
+
     fn note(&mut self, events: &Events) {
         for event in events {
             match event.token() {
@@ -208,6 +236,7 @@ impl Net {
                     let id = token as u64;
                     if let Some(connection) = self.connections.get_mut(&id) {
                         connection.is_readable |= event.is_readable();
+                        connection.is_shut |= event.is_read_closed();
                         self.active.push(id);
                     }
                 }
@@ -218,50 +247,60 @@ impl Net {
     fn turn(&mut self, now: u64) {
         self.keyspace.set_now(now);
         self.accept(now);
+        self.end_pause(now);
         self.active.sort_unstable();
         self.active.dedup();
-        let active = std::mem::take(&mut self.active);
-        for id in &active {
-            self.serve(*id, now);
+        for id in std::mem::take(&mut self.active) {
+            self.serve(id, now);
         }
         self.tick(now);
-        self.commit(&active);
-        for id in active {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            connection.write(&mut self.server);
-            if connection.is_dead {
-                self.remove(id);
-            } else if connection.has_work() {
-                self.active.push(id);
-            }
+        self.end_waits();
+        self.serve_others();
+        self.commit();
+        self.send();
+        self.shed();
+    }
+
+    /// A client takes part in this turn.
+    fn touch(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !connection.is_touched
+        {
+            connection.is_touched = true;
+            self.touched.push(id);
         }
     }
 
     /// Reads from a client and runs what it asks for.
     fn serve(&mut self, id: u64, now: u64) {
+        self.touch(id);
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.is_readable && connection.has_work() {
+        if connection.can_read() {
             connection.read(&mut self.buffer, &mut self.server, now);
         }
-        if connection.handle(&mut self.keyspace, &mut self.server) == Handled::EngineFailed {
-            self.keyspace.discard();
-            self.refuse_all("the data could not be read");
-        } else if self.keyspace.uncommitted() > TURN_BYTES {
+        connection.check_shut();
+        if connection.is_dead {
+            self.keyspace.unwait(id);
+        }
+        while let Some(connection) = self.connections.get_mut(&id) {
+            let handled = connection.handle(&mut self.keyspace, &mut self.server);
+            if connection.is_postponed && !self.postponed.contains(&id) {
+                self.postponed.push(id);
+            }
+            match handled {
+                Handled::All => break,
+                Handled::Others => self.serve_others(),
+                Handled::EngineFailed => return self.drop_turn(),
+            }
+        }
+        if self.keyspace.uncommitted() > TURN_BYTES {
             self.commit_all();
         }
     }
 
     /// Gives the engine the turn's writes.
-    fn commit(&mut self, active: &[u64]) {
-        if self.keyspace.is_committed() {
-            active.iter().for_each(|id| {
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.settle();
-                }
-            });
-        } else {
-            self.commit_all();
-        }
+    fn commit(&mut self) {
+        if self.keyspace.is_committed() { self.settle() } else { self.commit_all() }
     }
 
     fn commit_all(&mut self) {
@@ -271,15 +310,58 @@ impl Net {
         let result = self.keyspace.commit(&WriteOptions { durability });
         self.server.took("commit", self.keyspace.now(), self.server.monotonic_ns().saturating_sub(begun));
         match result {
-            Ok(()) => self.connections.values_mut().for_each(Connection::settle),
-            Err(error) => self.refuse_all(&error.to_string()),
+            Ok(()) => self.settle(),
+            Err(error) => self.refuse(&error.to_string()),
         }
     }
 
-    fn refuse_all(&mut self, why: &str) {
+    fn settle(&mut self) {
+        for id in &self.touched {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.settle();
+            }
+        }
+    }
+
+    /// It is not known what was read.
+    fn drop_turn(&mut self) {
+        self.keyspace.discard();
+        self.refuse("the data could not be read");
+    }
+
+    fn refuse(&mut self, why: &str) {
         self.server.event(Level::Warning, "nothing_written", &[("why", &why)]);
         let text = format!("MISCONF Nothing was written: {why}");
-        self.connections.values_mut().for_each(|connection| connection.refuse(text.as_bytes()));
+        for id in &self.touched {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.refuse(text.as_bytes());
+            }
+        }
+    }
+
+    /// Sends all replies and messages of the turn.
+    fn send(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.is_touched = false;
+            connection.write(&mut self.server);
+            if connection.is_dead {
+                self.remove(id);
+                continue;
+            }
+            let buffers = connection.buffers();
+            let client = self.server.update(&connection.session, connection.active);
+            client.buffers = buffers;
+            client.is_postponed = connection.is_postponed;
+            let held = buffers.input_memory + buffers.output_memory + buffers.queued;
+            self.held = self.held + held - connection.held;
+            connection.held = held;
+            if connection.has_work() {
+                self.active.push(id);
+            }
+        }
+        self.touched = touched;
     }
 
     fn accept(&mut self, now: u64) {
@@ -315,9 +397,11 @@ impl Net {
             return;
         }
         self.server.statistics.connections += 1;
-        let client = Client { id, address: address.to_string(), local_address, since: now, active: now, protocol: 2, ..Client::default() };
+        let descriptor = stream.as_raw_fd();
+        let client = Client { id, address: address.to_string(), local_address, descriptor, since: now, active: now, ..Client::default() };
         self.server.clients.insert(id, client);
         let session = Session::new(id, &self.server);
+        self.server.update(&session, now);
         self.connections.insert(id, Connection::new(stream, session, now));
         self.server.event(Level::Verbose, "client_connected", &[("id", &id), ("address", &address)]);
         self.active.push(id);
@@ -327,7 +411,10 @@ impl Net {
         if let Some(mut connection) = self.connections.remove(&id) {
             // Closing does it, too.
             let _ = self.poll.registry().deregister(connection.stream());
+            self.held -= connection.held;
             self.keyspace.unwatch(id);
+            self.keyspace.unwait(id);
+            self.server.hub.leave(id);
             self.server.clients.remove(&id);
             self.server.event(Level::Verbose, "client_gone", &[("id", &id)]);
         }
@@ -335,44 +422,53 @@ impl Net {
 
     /// What is due ten times a second.
     fn tick(&mut self, now: u64) {
-        self.end_killed();
         if !self.ticks.is_due(now) {
             return;
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
         self.server.look_at_rates(now);
         self.syncs.set(self.server.configuration.fsync);
-        match self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE) {
+        let notifies = self.server.configuration.events.is_on();
+        if notifies {
+            self.keyspace.note_changes();
+        }
+        let removed = self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE);
+        if notifies {
+            tell_expired(&mut self.keyspace, &mut self.server);
+        }
+        match removed {
             Ok(removed) => self.server.statistics.expired += removed as u64,
             Err(error) => {
                 self.keyspace.discard();
-                self.refuse_all(&error.to_string());
+                self.refuse(&error.to_string());
             }
         }
-        for (id, connection) in &mut self.connections {
-            if connection.active.saturating_add(ticking::IDLE_MS) >= now {
-                self.server.update(&connection.session, connection.active);
-            } else {
-                connection.rest();
-            }
-            let limit = if connection.session.is_authenticated { self.server.configuration.timeout } else { ticking::GREETING_SECONDS };
-            if limit > 0 && now.saturating_sub(connection.active) / 1000 >= limit {
-                connection.is_dead = true;
-                self.active.push(*id);
-            }
-        }
+        self.look_at_clients(now);
     }
 
-    fn end_killed(&mut self) {
-        if !std::mem::take(&mut self.server.has_killed) {
-            return;
-        }
-        for (id, client) in &self.server.clients {
-            if client.is_killed
-                && let Some(connection) = self.connections.get_mut(id)
-            {
-                connection.is_dead = true;
-                self.active.push(*id);
+    /// Looks at some of the clients, so that many do not keep the others waiting: at each once in a second.
+    fn look_at_clients(&mut self, now: u64) {
+        let share = (self.connections.len() / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN);
+        let ids: Vec<u64> = self.server.clients.range(self.looked_at..).map(|(id, _)| *id).take(share).collect();
+        self.looked_at = ids.last().filter(|_| ids.len() == share).map_or(0, |last| last + 1);
+        for id in ids {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let idle = now.saturating_sub(connection.active);
+            if idle >= ticking::IDLE_MS {
+                connection.rest();
+            }
+            let is_silent_for_a_reason = connection.session.is_waiting() || self.server.hub.is_listening(id);
+            let limit = match self.server.configuration.timeout {
+                _ if !connection.session.is_authenticated => ticking::GREETING_SECONDS,
+                _ if is_silent_for_a_reason => 0,
+                timeout => timeout,
+            };
+            connection.is_dead |= limit > 0 && idle / 1000 >= limit;
+            if connection.is_behind() {
+                connection.check_messages(now);
+            }
+            if connection.is_dead {
+                self.touch(id);
             }
         }
     }

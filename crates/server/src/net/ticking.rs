@@ -2,6 +2,7 @@
 
 use crate::command::Fsync;
 use crate::keyspace::Syncer;
+use mio::Waker;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,11 @@ pub(super) const GREETING_SECONDS: u64 = 10;
 
 /// Milliseconds after which a client that says nothing needs no memory for more.
 pub(super) const IDLE_MS: u64 = 1000;
+
+/// Ticks in which all clients are looked at once.
+pub(super) const TICKS_PER_ROUND: usize = 10;
+/// Clients that are looked at in a tick if there are few.
+pub(super) const ROUND_MIN: usize = 64;
 
 /// When the next tick is due.
 #[derive(Debug, Default)]
@@ -59,7 +65,7 @@ fn interval(fsync: Fsync) -> u64 {
 }
 
 impl SyncThread {
-    pub fn start(syncer: Syncer, fsync: Fsync) -> io::Result<SyncThread> {
+    pub fn start(syncer: Syncer, fsync: Fsync, waker: Arc<Waker>) -> io::Result<SyncThread> {
         let shared = Arc::new(AtomicU64::new(interval(fsync)));
         let theirs = shared.clone();
         let (ends, ended) = channel::<()>();
@@ -67,8 +73,13 @@ impl SyncThread {
             loop {
                 let wait = Duration::from_millis(theirs.load(Ordering::Relaxed));
                 match ended.recv_timeout(wait) {
-                    // A failed sync ends the engine's handle: every later write gets the reason.
-                    Err(RecvTimeoutError::Timeout) => drop(syncer.sync()),
+                    Err(RecvTimeoutError::Timeout) => {
+                        // A failed sync ends the engine's handle: every later write gets the reason. After a good one somebody may have
+                        // waited for it, whom else the next tick would serve.
+                        if syncer.sync().is_ok() {
+                            let _ = waker.wake();
+                        }
+                    }
                     _ => return,
                 }
             }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(dead_code, reason = "each test uses a part of it")]
 
+pub mod play;
+
 use sinter_server::command::Server;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Net, Stopper};
@@ -79,6 +81,10 @@ impl Real {
 
     pub fn client(&self) -> Client {
         Client::new(self.address)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
@@ -168,6 +174,15 @@ impl Client {
     pub fn ask(&mut self, words: &[&[u8]]) -> Reply {
         self.send(&encode(words));
         self.reply().unwrap()
+    }
+
+    /// Nothing comes for so long.
+    pub fn is_silent(&mut self, time: Duration) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(Some(time)).unwrap();
+        let is_silent = self.stream.buffer().is_empty() && self.stream.fill_buf().is_err();
+        self.stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        is_silent
     }
 
     /// The next reply; `None`: the connection was closed.

@@ -21,7 +21,8 @@ pub(super) use user::User;
 use super::arguments::{integer, is};
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::units::{self, CATEGORIES};
-use super::{Command, Context, Failure, Group, Outcome, Server, Session, help, unknown_subcommand};
+use super::{Client, Command, Context, Failure, Group, Outcome, Server, Session, Topic, help, unknown_subcommand};
+use crate::keyspace::Keyspace;
 use crate::log::Level;
 use crate::resp::Writer;
 use crate::system;
@@ -135,6 +136,16 @@ impl Users {
         self.numbers.iter().filter_map(|(name, number)| Some((name.as_slice(), self.users.get(number)?)))
     }
 
+    /// The number of a user.
+    pub(super) fn number_of(&self, name: &[u8]) -> Option<u64> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Whether a user may listen to something.
+    fn allows_channel(&self, number: u64, channel: &[u8], is_pattern: bool) -> bool {
+        self.users.get(&number).is_some_and(|user| user.allows_channel(channel, is_pattern))
+    }
+
     pub(super) fn name_of(&self, number: u64) -> Option<&[u8]> {
         self.numbers.iter().find(|(_, known)| **known == number).map(|(name, _)| name.as_slice())
     }
@@ -214,19 +225,22 @@ impl Users {
 
 impl Server {
     /// Whether a request is allowed. What is refused is noted.
-    pub(super) fn allow(&mut self, session: &Session, request: &Request, now: u64) -> Result<(), Refused> {
+    pub(super) fn allow(&mut self, keyspace: &Keyspace, session: &Session, request: &Request) -> Result<(), Refused> {
         if self.users.allows_everything(session.user) {
             return Ok(());
         }
         self.users.check(session.user, request).inspect_err(|refused| {
             let user = self.users.name_of(session.user).unwrap_or_default().to_vec();
-            self.note_refusal(session, (refused.reason(), refused.object(request)), user, now);
+            self.note_refusal(keyspace, session, (refused.reason(), refused.object(request)), user);
         })
     }
 
-    fn note_refusal(&mut self, session: &Session, (reason, object): (&'static str, Vec<u8>), user: Vec<u8>, now: u64) {
+    fn note_refusal(&mut self, keyspace: &Keyspace, session: &Session, (reason, object): (&'static str, Vec<u8>), user: Vec<u8>) {
+        let now = keyspace.now();
         self.update(session, now);
-        let client = self.clients.get(&session.id).map(|client| client.line(now).trim_end().to_owned()).unwrap_or_default();
+        let server = &*self;
+        let line = server.clients.get(&session.id).map(|client| client.line(keyspace, server));
+        let client = line.unwrap_or_default().trim_end().to_owned();
         let context = if session.is_in_transaction() || session.is_in_exec { "multi" } else { "toplevel" };
         let most = self.configuration.acllog_max_len;
         let at = REASONS.iter().position(|known| *known == reason).unwrap_or(0);
@@ -234,14 +248,38 @@ impl Server {
         self.users.log.add(Entry { count: 1, reason, context, object, user, at: now, client }, most);
     }
 
-    /// Closes the clients of users who are gone. The one who asks gets its reply first.
-    fn close_clients_of(&mut self, gone: &[u64], session: &mut Session) {
-        session.closes |= gone.contains(&session.user);
-        for client in self.clients.values_mut().filter(|client| gone.contains(&client.user) && client.id != session.id) {
-            client.is_killed = true;
-            self.has_killed = true;
+}
+
+/// Closes clients. The one who asks gets its reply first.
+fn close_clients(context: &mut Context, is_meant: impl Fn(&Server, &Client) -> bool) {
+    let server = &*context.server;
+    let meant: Vec<u64> = server.clients.values().filter(|client| is_meant(server, client)).map(|client| client.id).collect();
+    for id in meant {
+        if id == context.session.id {
+            context.session.closes = true;
+        } else {
+            // It takes part in nothing from now on; the network closes it.
+            context.keyspace.unwait(id);
+            context.server.kill(id);
         }
     }
+}
+
+/// Closes the clients of users who are gone.
+fn close_clients_of(context: &mut Context, gone: &[u64]) {
+    context.server.update(context.session, context.keyspace.now());
+    close_clients(context, |_, client| gone.contains(&client.user));
+}
+
+/// Closes the clients of a user who listen to what it may not hear any more.
+fn close_listeners_of(context: &mut Context, user: u64) {
+    close_clients(context, |server, client| {
+        client.user == user
+            && [(Topic::Channel, false), (Topic::Shard, false), (Topic::Pattern, true)].iter().any(|(topic, is_pattern)| {
+                let names = server.hub.names(client.id, *topic);
+                names.iter().any(|name| !server.users.allows_channel(user, name, *is_pattern))
+            })
+    });
 }
 
 /// Why something is refused, in the order in which it is counted.
@@ -258,8 +296,7 @@ pub(super) fn authenticate(context: &mut Context, request: &[u8], name: &[u8], p
             Ok(())
         }
         None => {
-            let now = context.keyspace.now();
-            context.server.note_refusal(context.session, ("auth", request.to_vec()), name.to_vec(), now);
+            context.server.note_refusal(context.keyspace, context.session, ("auth", request.to_vec()), name.to_vec());
             Err(WRONG)
         }
     }
@@ -341,6 +378,9 @@ fn set_user(context: &mut Context, name: &[u8], rules: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR Usernames can't contain spaces or null characters"));
     }
     context.server.users.set(name, rules).map_err(|text| Failure::new([b"ERR ", &text[..]].concat()))?;
+    if let Some(number) = context.server.users.number_of(name) {
+        close_listeners_of(context, number);
+    }
     context.reply.ok();
     Ok(())
 }
@@ -350,7 +390,7 @@ fn delete_users(context: &mut Context, names: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR The 'default' user cannot be removed"));
     }
     let gone: Vec<u64> = names.iter().filter_map(|name| context.server.users.remove(name)).collect();
-    context.server.close_clients_of(&gone, context.session);
+    close_clients_of(context, &gone);
     context.reply.count(gone.len());
     Ok(())
 }
@@ -471,7 +511,7 @@ fn load_file(context: &mut Context) -> Outcome {
     let file = acl_file(context)?;
     let loaded = load(&file).map_err(|errors| Failure::new(format!("ERR {errors}")))?;
     let gone = context.server.users.replace(loaded);
-    context.server.close_clients_of(&gone, context.session);
+    close_clients_of(context, &gone);
     context.reply.ok();
     Ok(())
 }

@@ -71,7 +71,7 @@ fn who_is_gone_may_do_nothing() {
     let (mut admin, mut alice) = (talk.client(1), talk.client(2));
     talk.say(&mut alice, "AUTH alice x");
     assert_eq!(talk.say(&mut admin, "ACL DELUSER alice nobody"), ":1|");
-    assert!(talk.server.has_killed && talk.server.clients[&2].is_killed);
+    assert_eq!(talk.server.killed, [2]);
     assert_eq!(talk.say(&mut alice, "GET a"), "-NOPERM this user has no permissions to run the 'get' command|");
     // Somebody else of the same name is somebody else.
     talk.say(&mut admin, "ACL SETUSER alice on nopass ~* +@all");
@@ -156,7 +156,7 @@ fn files_are_loaded_and_saved() {
     std::fs::write(&path, saved.replace("bob", "carol")).unwrap();
     assert_eq!(talk.say(&mut admin, "ACL LOAD"), "+OK|");
     assert_eq!(talk.say(&mut admin, "ACL USERS"), "*3|$5|alice|$5|carol|$7|default|");
-    assert!(talk.server.clients[&2].is_killed);
+    assert_eq!(talk.server.killed, [2]);
     assert!(talk.say(&mut alice, "GET a").starts_with("-NOPERM"));
     talk.server.configuration.users.push(vec![b"dave".to_vec()]);
     assert!(talk.server.take_users().is_err());

@@ -127,6 +127,11 @@ impl User {
         [Some(if self.is_on { "on" } else { "off" }), nopass, self.sanitize].into_iter().flatten()
     }
 
+    /// May listen to this.
+    pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        std::iter::once(&self.root).chain(&self.selectors).any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
     /// May do everything.
     pub fn allows_everything(&self) -> bool {
         self.root.allows_everything()

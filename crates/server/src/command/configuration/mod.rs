@@ -10,6 +10,7 @@ pub use file::{Complaint, Directive, read, read_text};
 pub(super) use file::rewrite;
 pub use fixed::{ABSENT, FIXED, Fixed};
 
+use super::Events;
 use crate::log::Level;
 use std::net::IpAddr;
 
@@ -68,6 +69,10 @@ pub struct Configuration {
     pub log_file: String,
     /// Events that are logged.
     pub log_level: Level,
+    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
+    pub clients_memory: usize,
+    /// Of which changes of keys there are messages.
+    pub events: Events,
     /// Bytes for memtables and cache together; 0: the engine decides.
     pub memory: u64,
     /// Address of the metrics.
@@ -102,6 +107,8 @@ impl Default for Configuration {
             latency_tracking: true,
             log_file: String::new(),
             log_level: Level::default(),
+            clients_memory: 2 << 30,
+            events: Events::default(),
             memory: 0,
             metrics_bind: "127.0.0.1".into(),
             metrics_port: 0,
@@ -286,6 +293,16 @@ pub const PARAMETERS: &[Parameter] = &[
         |c, value| number(value, 1, u32::MAX.into()).map(|number| c.clients_max = number),
     ),
     parameter(
+        "maxmemory-clients",
+        true,
+        "bytes that all clients' requests and replies may take; beyond that those who take most are closed. 0: no limit",
+        |c| c.clients_memory.to_string(),
+        |c, value| {
+            c.clients_memory = usize::try_from(bytes(value)?).map_err(|_| "argument must be a memory value")?;
+            Ok(())
+        },
+    ),
+    parameter(
         "memory",
         false,
         "memory for memtables and cache together, such as `512mb`; 0: the engine decides. Data may be larger",
@@ -309,6 +326,16 @@ pub const PARAMETERS: &[Parameter] = &[
         "port of the metrics and the health check over HTTP; 0: there are none",
         |c| c.metrics_port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.metrics_port = number),
+    ),
+    parameter(
+        "notify-keyspace-events",
+        true,
+        "of which changes of keys there are messages, in Redis's letters (`KEA`, say); empty: of none",
+        |c| c.events.text(),
+        |c, value| {
+            c.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+            Ok(())
+        },
     ),
     parameter(
         "pidfile",

@@ -1,0 +1,253 @@
+//! Requests that wait: for a key to change, for a sync, or for their time to be over.
+//!
+//! A handler that finds nothing calls [`Session::block`] and writes no reply. From then on the client's further requests wait, and whenever
+//! one of the keys has changed (or, without keys, a sync has ended) the same request is run again. A run that finds nothing changes
+//! nothing and calls [`Session::block`] again, which leaves the client at its place in the queue and its time as it was. In a transaction
+//! nothing waits: it is as if the time were over at once.
+
+use super::session::call;
+use super::table::{Run, find_numbered};
+use super::{Context, Ended, Failure, Outcome, Server, Session, units};
+use crate::keyspace::{Keyspace, Kind};
+use crate::number::{parse_double, parse_integer};
+use crate::resp::Writer;
+
+/// What a request waits for.
+#[derive(Debug)]
+pub struct Wait {
+    /// A change of any of them runs the request again; without any, a sync does.
+    pub keys: Vec<Vec<u8>>,
+    /// Only while the key holds this; `None`: whatever it holds, and also when it is gone.
+    pub holding: Option<Kind>,
+    /// Milliseconds from now; 0: for ever.
+    pub timeout_ms: u64,
+    /// What is run again.
+    pub request: Vec<Vec<u8>>,
+    /// Writes the reply if the time is over. It gets the request's arguments.
+    pub on_timeout: Run,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    request: Vec<Vec<u8>>,
+    on_timeout: Run,
+    /// The client wants no reply to it.
+    is_silent: bool,
+}
+
+/// Why a wait is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Its time is over, or somebody says so.
+    Timeout,
+    /// `CLIENT UNBLOCK ERROR`.
+    Error,
+}
+
+impl Session {
+    /// The request waits. The caller has written no reply and changed nothing.
+    pub fn block(&mut self, wait: Wait) {
+        self.asks = Some(wait);
+    }
+
+    /// A request waits; no other may be run before it has its reply.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// The key whose change has led to this run of a request that waits.
+    pub fn woken_by(&self) -> Option<&[u8]> {
+        self.woken.as_deref()
+    }
+}
+
+/// Lets the request wait that has just asked for it.
+pub(super) fn begin(keyspace: &mut Keyspace, session: &mut Session, is_silent: bool) {
+    let Some(wait) = session.asks.take() else { return };
+    let deadline = (wait.timeout_ms > 0).then(|| keyspace.now().saturating_add(wait.timeout_ms));
+    keyspace.wait(session.id, session.db, &wait.keys, wait.holding, deadline);
+    session.waiting = Some(Waiting { request: wait.request, on_timeout: wait.on_timeout, is_silent });
+}
+
+/// In a transaction: the reply of a command that has asked to wait.
+pub(super) fn refuse(context: &mut Context) -> Outcome {
+    let Some(wait) = context.session.asks.take() else { return Ok(()) };
+    let arguments: Vec<&[u8]> = wait.request.iter().map(Vec::as_slice).collect();
+    (wait.on_timeout)(context, &arguments)
+}
+
+/// Runs a request that waits again, because this key has changed, or (`None`) a sync has ended. Afterwards [`Session::is_waiting`] says
+/// whether it still waits.
+pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, key: Option<&[u8]>, out: &mut Vec<u8>) -> Ended {
+    let Some(waiting) = session.waiting.take() else { return Ended::Open };
+    let start = out.len();
+    let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
+    let Some((number, _)) = arguments.first().and_then(|name| find_numbered(name)) else { return Ended::Open };
+    let number = units::resolve(number, &arguments).unwrap_or(number);
+    server.start_stopwatch();
+    session.woken = key.map(<[u8]>::to_vec);
+    session.is_resumed = true;
+    let reply = Writer::new(out, session.protocol);
+    let ended = call(&mut Context { keyspace, server, session, reply }, number, &arguments);
+    session.woken = None;
+    session.is_resumed = false;
+    if session.asks.take().is_some() {
+        out.truncate(start);
+        session.waiting = Some(waiting);
+        return ended;
+    }
+    keyspace.unwait(session.id);
+    if waiting.is_silent {
+        out.truncate(start);
+    }
+    ended
+}
+
+/// Ends a wait without what was waited for.
+pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, reason: Reason, out: &mut Vec<u8>) {
+    let Some(waiting) = session.waiting.take() else { return };
+    keyspace.unwait(session.id);
+    let start = out.len();
+    let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
+    let reply = Writer::new(out, session.protocol);
+    let mut context = Context { keyspace, server, session, reply };
+    let outcome = match reason {
+        Reason::Timeout => (waiting.on_timeout)(&mut context, &arguments),
+        Reason::Error => Err(Failure::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+    };
+    if let Err(failure) = outcome {
+        context.reply.truncate(start);
+        context.reply.error(&failure.text());
+    }
+    if waiting.is_silent {
+        out.truncate(start);
+    }
+}
+
+/// [`Wait::on_timeout`] of most commands.
+pub(super) fn null_array(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.reply.null_array();
+    Ok(())
+}
+
+/// A request, to be kept.
+pub(super) fn kept(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
+    arguments.iter().map(|argument| argument.to_vec()).collect()
+}
+
+const NEGATIVE: Failure = Failure::fixed("ERR timeout is negative");
+
+/// A timeout in seconds, perhaps with a fraction, as milliseconds.
+pub(super) fn seconds(text: &[u8]) -> Result<u64, Failure> {
+    let seconds = parse_double(text).ok_or(Failure::fixed("ERR timeout is not a float or out of range"))?;
+    let ms = (seconds * 1000.0).ceil();
+    if ms < 0.0 {
+        return Err(NEGATIVE);
+    }
+    // Also what is not finite.
+    if ms >= i64::MAX as f64 {
+        return Err(Failure::fixed("ERR timeout is out of range"));
+    }
+    Ok(ms as u64)
+}
+
+/// A timeout in milliseconds.
+pub(super) fn milliseconds(text: &[u8]) -> Result<u64, Failure> {
+    let ms = parse_integer(text).ok_or(Failure::fixed("ERR timeout is not an integer or out of range"))?;
+    u64::try_from(ms).map_err(|_| NEGATIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::execute;
+    use super::*;
+    use crate::testing::fresh;
+
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    fn text(out: &[u8]) -> String {
+        String::from_utf8_lossy(out).replace("\r\n", "|")
+    }
+
+    fn say(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, line: &str) -> String {
+        let words = words(line);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut out = Vec::new();
+        execute(keyspace, server, session, &words, &mut out);
+        text(&out)
+    }
+
+    #[test]
+    fn a_request_is_run_again_until_it_finds_something() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
+        assert_eq!(say(&mut keyspace, &mut server, &mut waiting, "BLPOP a b 1.5"), "");
+        assert!(waiting.is_waiting());
+        assert_eq!((keyspace.waiting(), keyspace.next_deadline()), (1, Some(keyspace.now() + 1500)));
+        let mut out = b"before ".to_vec();
+        keyspace.set_now(keyspace.now() + 1000);
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"a"), &mut out);
+        // Neither its place nor its time is another.
+        assert!(waiting.is_waiting());
+        assert_eq!((text(&out), keyspace.next_deadline()), ("before ".into(), Some(keyspace.now() + 500)));
+        assert_eq!(say(&mut keyspace, &mut server, &mut other, "RPUSH b x"), ":1|");
+        assert_eq!(keyspace.next_ready(), Some((0, b"b".to_vec())));
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"b"), &mut out);
+        assert_eq!(text(&out), "before *2|$1|b|$1|x|");
+        assert_eq!((waiting.is_waiting(), waiting.woken_by(), keyspace.waiting()), (false, None, 0));
+    }
+
+    #[test]
+    fn who_waits_for_any_change_learns_that_a_key_is_gone() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
+        say(&mut keyspace, &mut server, &mut other, "SET k v");
+        let request = words("EXISTS k");
+        waiting.block(Wait { keys: vec![b"k".to_vec()], holding: None, timeout_ms: 0, request, on_timeout: null_array });
+        begin(&mut keyspace, &mut waiting, false);
+        say(&mut keyspace, &mut server, &mut other, "FLUSHALL");
+        assert_eq!(keyspace.next_ready(), Some((0, b"k".to_vec())));
+        assert_eq!(keyspace.next_waiter(0, b"k", 0).unwrap().map(|found| found.1), Some(1));
+        let mut out = Vec::new();
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"k"), &mut out);
+        assert_eq!(text(&out), ":0|");
+    }
+
+    #[test]
+    fn a_wait_that_is_given_up_has_its_reply() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let mut session = Session::new(1, &server);
+        for (reason, reply) in [(Reason::Timeout, "*-1|"), (Reason::Error, "-UNBLOCKED client unblocked via CLIENT UNBLOCK|")] {
+            say(&mut keyspace, &mut server, &mut session, "BZPOPMIN a 0");
+            let mut out = Vec::new();
+            give_up(&mut keyspace, &mut server, &mut session, reason, &mut out);
+            assert_eq!((text(&out).as_str(), session.is_waiting(), keyspace.waiting()), (reply, false, 0));
+        }
+        say(&mut keyspace, &mut server, &mut session, "CLIENT REPLY SKIP");
+        say(&mut keyspace, &mut server, &mut session, "BZPOPMIN a 0");
+        let mut out = Vec::new();
+        give_up(&mut keyspace, &mut server, &mut session, Reason::Timeout, &mut out);
+        assert_eq!(text(&out), "");
+    }
+
+    #[test]
+    fn timeouts_are_read_as_redis_does() {
+        let read = |text: &str| seconds(text.as_bytes()).map_err(|failure| String::from_utf8_lossy(&failure.text()).into_owned());
+        assert_eq!(read("0"), Ok(0));
+        assert_eq!(read("0.0001"), Ok(1));
+        assert_eq!(read("1.5"), Ok(1500));
+        assert_eq!(read("-0"), Ok(0));
+        assert_eq!(read("-1"), Err("ERR timeout is negative".into()));
+        for text in ["1e30", "inf"] {
+            assert_eq!(read(text), Err("ERR timeout is out of range".into()), "{text}");
+        }
+        for text in ["", "x", "nan", "1 "] {
+            assert_eq!(read(text), Err("ERR timeout is not a float or out of range".into()), "{text}");
+        }
+        assert_eq!(milliseconds(b"7").ok(), Some(7));
+        assert!(milliseconds(b"-7").is_err() && milliseconds(b"1.5").is_err());
+    }
+}

@@ -1,0 +1,544 @@
+//! Connections: what is known of them, closing, pausing and waking them, and who is told of all commands.
+
+use super::arguments::{integer, integer_or, is};
+use super::blocking::{Reason, milliseconds};
+use super::connection::check_name;
+use super::hub::Topic;
+use super::session::Replies;
+use super::subcommand::{Sub, dispatch, help, wrong_form};
+use super::units::Unit;
+use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
+use crate::keyspace::Keyspace;
+use crate::resp::Protocol;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new(Group::Connection, "client", -2, client)
+        .subcommands(&[
+            "caching",
+            "getname",
+            "getredir",
+            "help",
+            "id",
+            "info",
+            "kill",
+            "list",
+            "no-evict",
+            "pause",
+            "reply",
+            "setname",
+            "tracking",
+            "trackinginfo",
+            "unblock",
+            "unpause",
+        ])
+        .flags(LOADING | STALE | NOSCRIPT)
+        .since("2.4.0")
+        .says("Ask about connections, and name, pause, wake or close them", "O(n), n being the number of clients"),
+    Command::new(Group::Server, "monitor", 1, monitor).flags(ADMIN | NOSCRIPT | LOADING | STALE).says("Be told of all commands", "O(1)"),
+];
+
+/// What a connection holds for its client, bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Buffers {
+    /// Received and not yet handled.
+    pub input: usize,
+    /// Memory for what is received.
+    pub input_memory: usize,
+    /// To be sent.
+    pub output: usize,
+    /// Memory for what is to be sent.
+    pub output_memory: usize,
+    /// Of a transaction that is being put together.
+    pub queued: usize,
+}
+
+/// What the server knows of a connection, for others to ask.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// The session's number.
+    pub id: u64,
+    /// Where it comes from.
+    pub address: String,
+    /// Where it came to.
+    pub local_address: String,
+    /// The number that the system has for it.
+    pub descriptor: i32,
+    /// When it came, unix milliseconds.
+    pub since: u64,
+    /// When it last said something, unix milliseconds.
+    pub active: u64,
+    /// What it holds.
+    pub buffers: Buffers,
+    /// A request of it waits until a pause is over.
+    pub is_postponed: bool,
+    /// The number of its user.
+    pub(super) user: u64,
+    user_name: Vec<u8>,
+    name: Vec<u8>,
+    db: usize,
+    command: (&'static str, &'static str),
+    /// 2 or 3.
+    protocol: u8,
+    is_waiting: bool,
+    closes: bool,
+    stays: bool,
+    /// Commands of a transaction that is being put together.
+    queued: Option<usize>,
+}
+
+impl Client {
+    /// Notes what can be asked about a session.
+    pub(super) fn update(&mut self, session: &Session, active: u64) {
+        self.id = session.id;
+        self.active = active;
+        self.db = session.db;
+        self.command = (session.last_command, session.last_subcommand);
+        self.protocol = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
+        self.is_waiting = session.is_waiting();
+        self.closes = session.closes;
+        self.stays = session.stays;
+        self.queued = session.multi.as_ref().map(|multi| multi.commands.len());
+        if self.name != session.name {
+            self.name.clone_from(&session.name);
+        }
+    }
+
+    /// Notes whose connection it is.
+    pub(super) fn set_user(&mut self, number: u64, users: &Users) {
+        if self.user != number || self.user_name.is_empty() {
+            self.user = number;
+            self.user_name = users.name_of(number).unwrap_or_default().to_vec();
+        }
+    }
+
+    fn flags(&self, keyspace: &Keyspace, server: &Server) -> String {
+        let hub = &server.hub;
+        let all = [
+            ('O', hub.is_monitor(self.id)),
+            ('P', hub.is_listening(self.id)),
+            ('x', self.queued.is_some()),
+            ('b', self.is_waiting || self.is_postponed),
+            ('d', keyspace.was_disturbed(self.id)),
+            ('c', self.closes),
+            ('e', self.stays),
+        ];
+        let set: String = all.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| *flag).collect();
+        if set.is_empty() { "N".into() } else { set }
+    }
+
+    /// As `CLIENT LIST` has it.
+    pub(super) fn line(&self, keyspace: &Keyspace, server: &Server) -> String {
+        let seconds = |since: u64| keyspace.now().saturating_sub(since) / 1000;
+        let count = |topic| server.hub.count(self.id, topic);
+        let Buffers { input, input_memory, output, output_memory, queued } = self.buffers;
+        let command = match self.command {
+            ("", _) => "NULL".into(),
+            (name, "") => name.to_owned(),
+            (name, sub) => format!("{name}|{sub}"),
+        };
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
+             qbuf-free={} argv-mem=0 multi-mem={queued} rbs={output_memory} rbp={output_memory} obl={output} oll=0 omem={output_memory} \
+             tot-mem={} events={} cmd={command} user={} redir=-1 resp={}\n",
+            self.id,
+            self.address,
+            self.local_address,
+            self.descriptor,
+            String::from_utf8_lossy(&self.name),
+            seconds(self.since),
+            seconds(self.active),
+            self.flags(keyspace, server),
+            self.db,
+            count(Topic::Channel),
+            count(Topic::Pattern),
+            count(Topic::Shard),
+            self.queued.map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX)),
+            input_memory.saturating_sub(input),
+            input_memory + output_memory + queued,
+            if output > 0 { "rw" } else { "r" },
+            String::from_utf8_lossy(&self.user_name),
+            self.protocol,
+        )
+    }
+}
+
+/// Which requests wait, and until when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// Unix milliseconds.
+    until: u64,
+    /// Not only those that write.
+    all: bool,
+}
+
+impl Pause {
+    /// When it is over, unix milliseconds.
+    pub fn until(&self) -> u64 {
+        self.until
+    }
+
+    /// Nothing waits any more.
+    pub fn is_over(&self, now: u64) -> bool {
+        self.until <= now
+    }
+
+    /// This request of a client waits.
+    pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
+        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
+        let in_transaction = || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
+        !self.is_over(now) && (self.all || writes(command) || command.name == "exec" && in_transaction())
+    }
+
+    fn extend(&mut self, until: u64, all: bool, now: u64) {
+        if self.is_over(now) {
+            *self = Pause::default();
+        }
+        self.until = self.until.max(until);
+        self.all |= all;
+    }
+}
+
+const HELP: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    An error: there is no tracking.",
+    "GETNAME",
+    "    The name of this connection.",
+    "GETREDIR",
+    "    -1: there is no tracking.",
+    "ID",
+    "    The number of this connection.",
+    "INFO",
+    "    What is known of this connection.",
+    "KILL <ip:port>",
+    "    Close the connection from there.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Close the connections that all options describe: ADDR, LADDR, ID, TYPE (NORMAL|PUBSUB), USER, SKIPME (YES|NO).",
+    "LIST [TYPE (NORMAL|PUBSUB)] [ID <client-id> [<client-id> ...]]",
+    "    What is known of connections.",
+    "NO-EVICT (ON|OFF)",
+    "    Whether this connection is spared when connections take too much memory.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Let all requests, or those that write, wait for so many milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Which replies this connection wants.",
+    "SETNAME <name>",
+    "    Name this connection.",
+    "TRACKING OFF",
+    "    There is no tracking.",
+    "TRACKINGINFO",
+    "    The same at greater length.",
+    "UNBLOCK <client-id> [TIMEOUT|ERROR]",
+    "    End the wait of a connection.",
+    "UNPAUSE",
+    "    End a pause.",
+    "HELP",
+    "    Print this help.",
+];
+
+const SUBCOMMANDS: &[Sub] = &[
+    Sub("caching", 3, |_, _| {
+        Err(Failure::fixed("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
+    }),
+    Sub("getname", 2, |context, _| {
+        let name = &context.session.name;
+        context.reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
+        Ok(())
+    }),
+    Sub("getredir", 2, |context, _| {
+        context.reply.integer(-1);
+        Ok(())
+    }),
+    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("id", 2, |context, _| {
+        context.reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
+        Ok(())
+    }),
+    Sub("info", 2, info),
+    Sub("kill", -3, kill),
+    Sub("list", -2, list),
+    Sub("no-evict", 3, no_evict),
+    Sub("pause", -3, pause),
+    Sub("reply", 3, reply_mode),
+    Sub("setname", 3, set_name),
+    Sub("tracking", -3, tracking),
+    Sub("trackinginfo", 2, tracking_info),
+    Sub("unblock", -3, unblock),
+    Sub("unpause", 2, |context, _| {
+        context.server.pause = Pause::default();
+        context.reply.ok();
+        Ok(())
+    }),
+];
+
+fn client(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    dispatch(context, arguments, SUBCOMMANDS)
+}
+
+fn set_name(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    check_name(arguments[2])?;
+    context.session.name = arguments[2].to_vec();
+    context.reply.ok();
+    Ok(())
+}
+
+fn info(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.server.update(context.session, context.keyspace.now());
+    let line = context.server.clients.get(&context.session.id).map(|client| client.line(context.keyspace, context.server));
+    context.reply.verbatim(*b"txt", line.unwrap_or_default().as_bytes());
+    Ok(())
+}
+
+/// A kind of clients. Those of replication are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Normal,
+    PubSub,
+    None,
+}
+
+impl Type {
+    fn parse(text: &[u8]) -> Result<Type, Failure> {
+        match () {
+            () if is(text, "normal") => Ok(Type::Normal),
+            () if is(text, "pubsub") => Ok(Type::PubSub),
+            () if ["slave", "replica", "master"].iter().any(|known| is(text, known)) => Ok(Type::None),
+            () => Err(Failure::new([b"ERR Unknown client type '", text, b"'"].concat())),
+        }
+    }
+
+    fn of(context: &Context, id: u64) -> Type {
+        if context.server.hub.is_listening(id) { Type::PubSub } else { Type::Normal }
+    }
+}
+
+fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.server.update(context.session, context.keyspace.now());
+    let all = &context.server.clients;
+    let wanted: Vec<&Client> = match &arguments[2..] {
+        [] => all.values().collect(),
+        [word, name] if is(word, "type") => {
+            let kind = Type::parse(name)?;
+            all.values().filter(|client| Type::of(context, client.id) == kind).collect()
+        }
+        [word, ids @ ..] if is(word, "id") && !ids.is_empty() => {
+            let number = |id: &&[u8]| integer_or(id, Failure::fixed("ERR Invalid client ID"));
+            let ids: Vec<i64> = ids.iter().map(number).collect::<Result<_, _>>()?;
+            ids.iter().filter_map(|id| all.get(&u64::try_from(*id).ok()?)).collect()
+        }
+        _ => return Err(SYNTAX),
+    };
+    let lines: String = wanted.into_iter().map(|client| client.line(context.keyspace, context.server)).collect();
+    context.reply.verbatim(*b"txt", lines.as_bytes());
+    Ok(())
+}
+
+/// Which connections are to be closed.
+#[derive(Debug, Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    kind: Option<Type>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    user: Option<u64>,
+    with_self: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(arguments: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Failure> {
+        const ID: Failure = Failure::fixed("ERR client-id should be greater than 0");
+        if let [address] = arguments {
+            return Ok(Filter { address: Some(address), with_self: true, ..Filter::default() });
+        }
+        let mut filter = Filter::default();
+        for pair in arguments.chunks(2) {
+            let [word, value] = pair else { return Err(SYNTAX) };
+            match () {
+                () if is(word, "id") => {
+                    filter.id = Some(u64::try_from(integer_or(value, ID)?).ok().filter(|id| *id > 0).ok_or(ID)?);
+                }
+                () if is(word, "type") => filter.kind = Some(Type::parse(value)?),
+                () if is(word, "addr") => filter.address = Some(value),
+                () if is(word, "laddr") => filter.local_address = Some(value),
+                () if is(word, "user") => {
+                    let unknown = || Failure::new([b"ERR No such user '", *value, b"'"].concat());
+                    filter.user = Some(users.number_of(value).ok_or_else(unknown)?);
+                }
+                () if is(word, "skipme") && is(value, "yes") => filter.with_self = false,
+                () if is(word, "skipme") && is(value, "no") => filter.with_self = true,
+                () => return Err(SYNTAX),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn takes(&self, context: &Context, client: &Client) -> bool {
+        self.address.is_none_or(|address| client.address.as_bytes() == address)
+            && self.local_address.is_none_or(|address| client.local_address.as_bytes() == address)
+            && self.kind.is_none_or(|kind| Type::of(context, client.id) == kind)
+            && self.id.is_none_or(|id| client.id == id)
+            && self.user.is_none_or(|user| client.user == user)
+            && (self.with_self || client.id != context.session.id)
+    }
+}
+
+fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let filter = Filter::parse(&arguments[2..], &context.server.users)?;
+    let all = context.server.clients.values();
+    let found: Vec<u64> = all.filter(|client| filter.takes(context, client)).map(|client| client.id).collect();
+    for id in &found {
+        if *id == context.session.id {
+            // After the reply.
+            context.session.closes = true;
+        } else {
+            // It takes part in nothing from now on; the network closes it.
+            context.keyspace.unwait(*id);
+            context.server.kill(*id);
+        }
+    }
+    match (arguments.len(), found.len()) {
+        (3, 0) => return Err(Failure::fixed("ERR No such client")),
+        (3, _) => context.reply.ok(),
+        (_, killed) => context.reply.count(killed),
+    }
+    Ok(())
+}
+
+fn no_evict(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.session.stays = match arguments[2] {
+        word if is(word, "on") => true,
+        word if is(word, "off") => false,
+        _ => return Err(SYNTAX),
+    };
+    context.reply.ok();
+    Ok(())
+}
+
+fn pause(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let all = match &arguments[3..] {
+        [] => true,
+        [word] if is(word, "all") => true,
+        [word] if is(word, "write") => false,
+        [_] => return Err(Failure::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(wrong_form(arguments)),
+    };
+    let timeout_ms = milliseconds(arguments[2])?;
+    let now = context.keyspace.now();
+    if timeout_ms > 0 {
+        context.server.pause.extend(now.saturating_add(timeout_ms), all, now);
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn reply_mode(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let mode = arguments[2];
+    match () {
+        () if is(mode, "on") => {
+            context.session.replies = Replies::On;
+            context.reply.ok();
+        }
+        () if is(mode, "off") => context.session.replies = Replies::Off,
+        () if is(mode, "skip") => {
+            if context.session.replies == Replies::On {
+                context.session.replies = Replies::SkipNext;
+            }
+        }
+        () => return Err(SYNTAX),
+    }
+    Ok(())
+}
+
+const NO_TRACKING: Failure = Failure::fixed("ERR CLIENT TRACKING ON is not supported: this server does not know who has read what");
+
+fn tracking(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    match &arguments[2..] {
+        [word] if is(word, "off") => {
+            context.reply.ok();
+            Ok(())
+        }
+        [word, ..] if is(word, "on") => Err(NO_TRACKING),
+        _ => Err(SYNTAX),
+    }
+}
+
+fn tracking_info(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let reply = &mut context.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+fn unblock(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let reason = match &arguments[3..] {
+        [] => Reason::Timeout,
+        [word] if is(word, "timeout") => Reason::Timeout,
+        [word] if is(word, "error") => Reason::Error,
+        [_] => return Err(Failure::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(wrong_form(arguments)),
+    };
+    let id = integer(arguments[2])?;
+    let waits = u64::try_from(id).is_ok_and(|id| {
+        let waits = context.keyspace.unwait(id);
+        if waits {
+            context.server.unblocked.push((id, reason));
+        }
+        waits
+    });
+    context.reply.integer(i64::from(waits));
+    Ok(())
+}
+
+fn monitor(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if context.session.is_in_exec {
+        return Err(Failure::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !context.server.hub.is_monitor(context.session.id) {
+        context.server.hub.monitor(context.session.id);
+        context.reply.ok();
+    }
+    Ok(())
+}
+
+/// Tells those who are told of all commands.
+pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
+    if unit.flags & ADMIN != 0 || context.session.is_resumed {
+        return;
+    }
+    let now = context.keyspace.now();
+    let address = context.server.clients.get(&context.session.id).map_or("", |client| &client.address);
+    let mut line = format!("+{}.{:06} [{} {address}]", now / 1000, now % 1000 * 1000, context.session.db).into_bytes();
+    let secrets = slowlog::secrets(&unit.name, arguments);
+    for (at, argument) in arguments.iter().enumerate() {
+        line.extend_from_slice(b" \"");
+        if secrets.contains(&at) {
+            line.extend_from_slice(slowlog::REDACTED);
+        } else {
+            argument.iter().for_each(|byte| put_visible(&mut line, *byte));
+        }
+        line.push(b'"');
+    }
+    line.extend_from_slice(b"\r\n");
+    context.server.hub.tell(&line);
+}
+
+fn put_visible(line: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'\\' | b'"' => line.extend_from_slice(&[b'\\', byte]),
+        b'\n' => line.extend_from_slice(b"\\n"),
+        b'\r' => line.extend_from_slice(b"\\r"),
+        b'\t' => line.extend_from_slice(b"\\t"),
+        0x07 => line.extend_from_slice(b"\\a"),
+        0x08 => line.extend_from_slice(b"\\b"),
+        b' '..=b'~' => line.push(byte),
+        _ => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+    }
+}

@@ -1,0 +1,327 @@
+//! Messages about changes of keys (`notify-keyspace-events`): what became of a key is noted by the keyspace, what that is called follows
+//! from the command and is said by the tables of this file.
+
+use super::arguments::is;
+use super::hub::{Hub, Topic};
+use super::table::READ;
+use super::{Command, Context, Server};
+use crate::keyspace::{Change, Keyspace, Noted};
+use crate::number::parse_integer;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Classes of events, one bit each, in the order in which the configuration shows them. Behind them: by key, by event; and what is looked
+/// for and not found, which `A` does not mean.
+const CLASSES: &str = "g$lshzxetdnKEm";
+/// What `A` stands for.
+const ALL: &str = "g$lshzxetd";
+
+/// Of which events there are messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events(u32);
+
+impl Events {
+    fn bit(class: char) -> Option<u32> {
+        CLASSES.find(class).map(|at| 1 << at)
+    }
+
+    /// Reads a set of classes; `None`: a letter is none.
+    pub fn parse(text: &str) -> Option<Events> {
+        let letters = text.chars().flat_map(|letter| if letter == 'A' { ALL.chars().collect() } else { vec![letter] });
+        letters.map(Self::bit).try_fold(0, |all, bit| Some(all | bit?)).map(Events)
+    }
+
+    /// As the configuration shows it.
+    pub fn text(self) -> String {
+        let has_all = ALL.chars().all(|class| self.has(class));
+        let rest = CLASSES.chars().filter(|class| self.has(*class) && !(has_all && (ALL.contains(*class) || *class == 'n')));
+        has_all.then_some('A').into_iter().chain(rest).collect()
+    }
+
+    fn has(self, class: char) -> bool {
+        Self::bit(class).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// There are any messages at all.
+    pub fn is_on(self) -> bool {
+        self.has('K') || self.has('E')
+    }
+}
+
+/// A class and the name of the event.
+type Event = (char, &'static str);
+
+/// Commands whose event has their name, by class.
+const NAMED_AS_THEY_ARE: &[(char, &[&str])] = &[
+    ('$', &["append", "incrbyfloat", "setbit", "setrange", "pfadd"]),
+    ('g', &["expire", "persist", "restore"]),
+    ('l', &["linsert", "lpop", "lpush", "lrem", "lset", "ltrim", "rpop", "rpush"]),
+    ('s', &["sadd", "sdiffstore", "sinterstore", "spop", "srem", "sunionstore"]),
+    ('h', &["hdel", "hincrby", "hincrbyfloat", "hset"]),
+    (
+        'z',
+        &[
+            "geosearchstore",
+            "zadd",
+            "zdiffstore",
+            "zinterstore",
+            "zpopmax",
+            "zpopmin",
+            "zrangestore",
+            "zrem",
+            "zremrangebylex",
+            "zremrangebyrank",
+            "zremrangebyscore",
+            "zunionstore",
+        ],
+    ),
+    ('t', &["xadd", "xdel", "xsetid", "xtrim"]),
+];
+
+/// Commands whose event has another name.
+const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
+    ('$', "set", &["bitop", "getset", "mset", "msetnx", "psetex", "set", "setex", "setnx"]),
+    ('$', "incrby", &["decr", "decrby", "incr", "incrby"]),
+    ('$', "setbit", &["bitfield"]),
+    ('$', "pfadd", &["pfmerge"]),
+    ('g', "expire", &["expireat", "pexpire", "pexpireat"]),
+    ('g', "copy_to", &["copy"]),
+    ('l', "lpush", &["lpushx"]),
+    ('l', "rpush", &["rpushx"]),
+    ('l', "lpop", &["blpop"]),
+    ('l', "rpop", &["brpop"]),
+    ('l', "sortstore", &["sort"]),
+    ('h', "hset", &["hmset", "hsetnx"]),
+    ('z', "zadd", &["geoadd"]),
+    ('z', "zincr", &["zincrby"]),
+    ('z', "zpopmax", &["bzpopmax"]),
+    ('z', "zpopmin", &["bzpopmin"]),
+    ('z', "georadiusstore", &["georadius", "georadiusbymember"]),
+];
+
+/// Commands that remove a key instead of doing to it what their name says: `del` is all there is to say then.
+const ONLY_REMOVED: &[&str] = &[
+    "bitop",
+    "expire",
+    "expireat",
+    "georadius",
+    "georadiusbymember",
+    "geosearchstore",
+    "getex",
+    "pexpire",
+    "pexpireat",
+    "sdiffstore",
+    "sinterstore",
+    "sort",
+    "sunionstore",
+    "zdiffstore",
+    "zinterstore",
+    "zrangestore",
+    "zunionstore",
+];
+
+/// Commands to which a key is a new one even if it replaces another.
+const MADE_ANEW: &[&str] = &["copy", "restore"];
+
+static BY_COMMAND: LazyLock<HashMap<&'static str, Event>> = LazyLock::new(|| {
+    let same = NAMED_AS_THEY_ARE.iter().flat_map(|(class, names)| names.iter().map(move |name| (*name, (*class, *name))));
+    let other = NAMED_OTHERWISE.iter().flat_map(|(class, event, names)| names.iter().map(move |name| (*name, (*class, *event))));
+    same.chain(other).collect()
+});
+
+/// The word behind the keys of a command that has their number at a position.
+fn word_behind<'a>(arguments: &[&'a [u8]], number_at: usize) -> &'a [u8] {
+    let number = arguments.get(number_at).and_then(|text| usize::try_from(parse_integer(text)?).ok());
+    number.and_then(|number| arguments.get(number_at.checked_add(number)?.checked_add(1)?)).copied().unwrap_or_default()
+}
+
+fn is_end(word: &[u8], end: &str, at_end: Event, at_other: Event) -> Event {
+    if is(word, end) { at_end } else { at_other }
+}
+
+/// What a command does to one of its keys.
+fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
+    let third = arguments.get(2).copied().unwrap_or_default();
+    Some(match command.name {
+        "lmpop" => is_end(word_behind(arguments, 1), "left", ('l', "lpop"), ('l', "rpop")),
+        "blmpop" => is_end(word_behind(arguments, 2), "left", ('l', "lpop"), ('l', "rpop")),
+        "zmpop" => is_end(word_behind(arguments, 1), "min", ('z', "zpopmin"), ('z', "zpopmax")),
+        "bzmpop" => is_end(word_behind(arguments, 2), "min", ('z', "zpopmin"), ('z', "zpopmax")),
+        "getex" => is_end(third, "persist", ('g', "persist"), ('g', "expire")),
+        "smove" if arguments.get(1) == Some(&key) => ('s', "srem"),
+        "smove" => ('s', "sadd"),
+        "zadd" => {
+            let options = ["nx", "xx", "gt", "lt", "ch", "incr"];
+            let mut given = arguments.iter().skip(2).take_while(|word| options.iter().any(|option| is(word, option)));
+            if given.any(|word| is(word, "incr")) { ('z', "zincr") } else { ('z', "zadd") }
+        }
+        name => return BY_COMMAND.get(name).copied(),
+    })
+}
+
+/// The command sets a deadline with a string.
+fn sets_deadline(command: &Command, arguments: &[&[u8]]) -> bool {
+    let options = ["ex", "px", "exat", "pxat"];
+    match command.name {
+        "setex" | "psetex" => true,
+        "set" => arguments.iter().skip(3).any(|word| options.iter().any(|option| is(word, option))),
+        _ => false,
+    }
+}
+
+/// The ends at which a command that moves an item puts it and takes it from.
+fn ends(command: &Command, arguments: &[&[u8]]) -> Option<(Event, Event)> {
+    let left = |at: usize| arguments.get(at).is_some_and(|word| is(word, "left"));
+    let (from_left, to_left) = match command.name {
+        "lmove" | "blmove" => (left(3), left(4)),
+        "rpoplpush" | "brpoplpush" => (false, true),
+        _ => return None,
+    };
+    Some((('l', if to_left { "lpush" } else { "rpush" }), ('l', if from_left { "lpop" } else { "rpop" })))
+}
+
+struct Teller<'a> {
+    hub: &'a mut Hub,
+    events: Events,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, (class, name): Event, db: usize, key: &[u8]) {
+        if !self.events.has(class) || !self.hub.has_listeners() {
+            return;
+        }
+        if self.events.has('K') {
+            self.hub.publish(Topic::Channel, &[format!("__keyspace@{db}__:").as_bytes(), key].concat(), name.as_bytes());
+        }
+        if self.events.has('E') {
+            self.hub.publish(Topic::Channel, format!("__keyevent@{db}__:{name}").as_bytes(), key);
+        }
+    }
+
+    /// Of what happens to a key whatever the command is.
+    fn tell_other(&mut self, (db, key, change): &Noted) {
+        match change {
+            Change::Made => self.tell(('n', "new"), *db, key),
+            Change::Removed => self.tell(('g', "del"), *db, key),
+            Change::Expired => self.tell(('x', "expired"), *db, key),
+            Change::Missed => self.tell(('m', "keymiss"), *db, key),
+            Change::Changed => {}
+        }
+    }
+
+    /// A key that takes the place of another, and the one that gives it up.
+    fn tell_moved(&mut self, changes: &[Noted], from: Event, to: Event) {
+        let Some(source) = changes.iter().find(|(_, _, change)| *change == Change::Removed) else { return };
+        let Some(target) = changes.iter().find(|(_, _, change)| matches!(change, Change::Made | Change::Changed)) else { return };
+        self.tell(('n', "new"), target.0, &target.1);
+        self.tell(from, source.0, &source.1);
+        self.tell(to, target.0, &target.1);
+    }
+
+    /// An item that has gone from one list to another, or to the other end of the same.
+    fn tell_item(&mut self, changes: &[Noted], arguments: &[&[u8]], (push, pop): (Event, Event)) {
+        let (Some(source), Some(target)) = (arguments.get(1), arguments.get(2)) else { return };
+        let find = |key: &[u8]| changes.iter().find(|(_, changed, _)| changed == key);
+        let Some(changed) = find(target) else { return };
+        if changed.2 == Change::Made {
+            self.tell_other(changed);
+        }
+        self.tell(push, changed.0, target);
+        self.tell(pop, changed.0, source);
+        if let Some(emptied) = find(source).filter(|(_, _, change)| source != target && *change == Change::Removed) {
+            self.tell_other(emptied);
+        }
+    }
+}
+
+/// Commands that write and are told if what they read is not there.
+const READ_BEFORE_WRITING: &[&str] = &["copy", "getdel", "getex", "getset"];
+/// Commands that read and are not told if it is not there.
+const READ_SILENTLY: &[&str] = &["object", "randomkey"];
+
+/// What was removed and made again by one command has been changed. What was missed counts where reading it was asked for.
+fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
+    let may_miss = command.has(READ) && !READ_SILENTLY.contains(&command.name) || READ_BEFORE_WRITING.contains(&command.name);
+    // What a copy would replace is not asked for.
+    let reads = |key: &[u8]| may_miss && (command.name != "copy" || arguments.get(1) == Some(&key));
+    let counts_each = ["exists", "mget", "touch"].contains(&command.name);
+    let mut all: Vec<Noted> = Vec::new();
+    for noted in changes {
+        match all.last_mut().filter(|last| last.0 == noted.0 && last.1 == noted.1) {
+            Some(last) if last.2 == Change::Removed && noted.2 == Change::Made => last.2 = Change::Changed,
+            Some(last) if last.2 == Change::Missed && noted.2 == Change::Missed && !counts_each => {}
+            _ if noted.2 == Change::Missed && !reads(&noted.1) => {}
+            _ => all.push(noted),
+        }
+    }
+    all
+}
+
+/// Sends the messages about what a command that has just run has done to keys.
+pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]) {
+    let changes = merged(context.keyspace.take_changes(), command, arguments);
+    if changes.is_empty() {
+        return;
+    }
+    let mut teller = Teller { events: context.server.configuration.events, hub: &mut context.server.hub };
+    let ends = ends(command, arguments);
+    let is_whole = ends.is_some() || ["move", "rename", "renamenx"].contains(&command.name);
+    for noted in &changes {
+        let (db, key, change) = noted;
+        match change {
+            Change::Expired | Change::Missed => teller.tell_other(noted),
+            _ if is_whole => {}
+            Change::Made | Change::Changed => {
+                if *change == Change::Made || MADE_ANEW.contains(&command.name) {
+                    teller.tell(('n', "new"), *db, key);
+                }
+                event(command, arguments, key).into_iter().for_each(|event| teller.tell(event, *db, key));
+                if sets_deadline(command, arguments) {
+                    teller.tell(('g', "expire"), *db, key);
+                }
+            }
+            Change::Removed => {
+                let event = event(command, arguments, key).filter(|_| !ONLY_REMOVED.contains(&command.name));
+                event.into_iter().for_each(|event| teller.tell(event, *db, key));
+                teller.tell_other(noted);
+            }
+        }
+    }
+    match (ends, command.name) {
+        (Some(ends), _) => teller.tell_item(&changes, arguments, ends),
+        (_, "move") => teller.tell_moved(&changes, ('g', "move_from"), ('g', "move_to")),
+        (_, "rename" | "renamenx") => teller.tell_moved(&changes, ('g', "rename_from"), ('g', "rename_to")),
+        _ => {}
+    }
+}
+
+/// Sends the messages about keys whose time has come.
+pub fn tell_expired(keyspace: &mut Keyspace, server: &mut Server) {
+    let mut teller = Teller { events: server.configuration.events, hub: &mut server.hub };
+    for noted in keyspace.take_changes().iter().filter(|(_, _, change)| *change == Change::Expired) {
+        teller.tell_other(noted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_read_and_shown_as_redis_does() {
+        for (given, shown) in
+            [("", ""), ("gKE", "gKE"), ("$lshzxeKE", "$lshzxeKE"), ("KA", "AK"), ("EA", "AE"), ("AnKm", "AKm"), ("nKmE", "nKEm")]
+        {
+            assert_eq!(Events::parse(given).map(Events::text).as_deref(), Some(shown), "{given}");
+        }
+        assert_eq!(Events::parse("KEy"), None);
+        assert!(Events::parse("KA").is_some_and(Events::is_on) && !Events::parse("A").is_some_and(Events::is_on));
+    }
+
+    #[test]
+    fn a_command_has_one_event() {
+        let names = NAMED_AS_THEY_ARE.iter().flat_map(|(_, names)| names.iter());
+        let all = names.chain(NAMED_OTHERWISE.iter().flat_map(|(_, _, names)| names.iter())).count();
+        assert_eq!(BY_COMMAND.len(), all);
+    }
+}

@@ -1,0 +1,259 @@
+//! Who listens to what: channels, patterns of channels, shard channels, all commands; and what is to be sent to them.
+//!
+//! A message is encoded once, whoever gets it. It lies here as a [`Post`] until the request that sent it is over; then the network puts
+//! it into the outputs of those whom it is for, before anybody else's request is run. So messages are sent with the replies of their
+//! turn, and are dropped with them if the turn cannot be committed.
+
+use crate::glob;
+use crate::resp::{Protocol, Writer};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What one can listen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// A channel by its name.
+    Channel,
+    /// All channels that match.
+    Pattern,
+    /// A channel that patterns do not reach.
+    Shard,
+}
+
+impl Topic {
+    const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
+}
+
+/// Something to be sent to a client that has not asked for it.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// The session.
+    pub to: u64,
+    /// As RESP2 has it.
+    bytes: Arc<[u8]>,
+    /// RESP3 has a mark of its own for it.
+    is_push: bool,
+}
+
+impl Post {
+    /// Appends it to what a client gets.
+    pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        match self.bytes.split_first() {
+            Some((_, rest)) if self.is_push && protocol == Protocol::Resp3 => {
+                out.push(b'>');
+                out.extend_from_slice(rest);
+            }
+            _ => out.extend_from_slice(&self.bytes),
+        }
+    }
+}
+
+/// The names that one listens to, and when each was added.
+type Names = HashMap<Vec<u8>, u64>;
+
+/// All who listen.
+#[derive(Debug, Default)]
+pub struct Hub {
+    /// By [`Topic`] and name.
+    listeners: [HashMap<Vec<u8>, BTreeSet<u64>>; 3],
+    /// By session, then by [`Topic`].
+    names: HashMap<u64, [Names; 3]>,
+    /// Sessions that are told of all commands.
+    monitors: BTreeSet<u64>,
+    posts: Vec<Post>,
+    added: u64,
+}
+
+impl Hub {
+    /// A session listens to this from now on, if it did not before.
+    pub fn add(&mut self, session: u64, topic: Topic, name: &[u8]) {
+        self.added += 1;
+        let names = &mut self.names.entry(session).or_default()[topic as usize];
+        names.entry(name.to_vec()).or_insert(self.added);
+        self.listeners[topic as usize].entry(name.to_vec()).or_default().insert(session);
+    }
+
+    /// A session does not listen to this any more.
+    pub fn remove(&mut self, session: u64, topic: Topic, name: &[u8]) {
+        let Some(names) = self.names.get_mut(&session) else { return };
+        names[topic as usize].remove(name);
+        if names.iter().all(HashMap::is_empty) {
+            self.names.remove(&session);
+        }
+        let listeners = &mut self.listeners[topic as usize];
+        if let Some(sessions) = listeners.get_mut(name) {
+            sessions.remove(&session);
+            if sessions.is_empty() {
+                listeners.remove(name);
+            }
+        }
+    }
+
+    /// A session is gone, or as new.
+    pub fn leave(&mut self, session: u64) {
+        self.monitors.remove(&session);
+        for topic in Topic::ALL {
+            for name in self.names(session, topic) {
+                self.remove(session, topic, &name);
+            }
+        }
+    }
+
+    /// What a session listens to, in the order in which it was added.
+    pub fn names(&self, session: u64, topic: Topic) -> Vec<Vec<u8>> {
+        let Some(names) = self.names.get(&session) else { return Vec::new() };
+        let mut all: Vec<(&u64, &Vec<u8>)> = names[topic as usize].iter().map(|(name, added)| (added, name)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, name)| name.clone()).collect()
+    }
+
+    /// To how much a session listens.
+    pub fn count(&self, session: u64, topic: Topic) -> usize {
+        self.names.get(&session).map_or(0, |names| names[topic as usize].len())
+    }
+
+    /// A session listens to something.
+    pub fn is_listening(&self, session: u64) -> bool {
+        self.names.contains_key(&session)
+    }
+
+    /// What anybody listens to, in order.
+    pub fn all(&self, topic: Topic) -> Vec<&[u8]> {
+        let mut all: Vec<&[u8]> = self.listeners[topic as usize].keys().map(Vec::as_slice).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many listen to this.
+    pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
+        self.listeners[topic as usize].get(name).map_or(0, BTreeSet::len)
+    }
+
+    /// Anybody listens to anything that [`Hub::publish`] can reach.
+    pub fn has_listeners(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// Sends a message to those who listen to a channel, shard channel, or pattern that matches the channel; says how many they are.
+    pub fn publish(&mut self, topic: Topic, channel: &[u8], message: &[u8]) -> usize {
+        let before = self.posts.len();
+        if let Some(sessions) = self.listeners[topic as usize].get(channel) {
+            let word: &[u8] = if topic == Topic::Shard { b"smessage" } else { b"message" };
+            send(&mut self.posts, sessions, &[word, channel, message]);
+        }
+        if topic == Topic::Channel {
+            for (pattern, sessions) in &self.listeners[Topic::Pattern as usize] {
+                if glob::matches(pattern, channel) {
+                    send(&mut self.posts, sessions, &[b"pmessage", pattern, channel, message]);
+                }
+            }
+        }
+        self.posts.len() - before
+    }
+
+    /// A session is told of all commands from now on.
+    pub fn monitor(&mut self, session: u64) {
+        self.monitors.insert(session);
+    }
+
+    /// A session is told of all commands.
+    pub fn is_monitor(&self, session: u64) -> bool {
+        self.monitors.contains(&session)
+    }
+
+    /// Somebody is told of all commands.
+    pub fn has_monitors(&self) -> bool {
+        !self.monitors.is_empty()
+    }
+
+    /// Tells those who are told of all commands.
+    pub fn tell(&mut self, line: &[u8]) {
+        let bytes: Arc<[u8]> = line.into();
+        self.posts.extend(self.monitors.iter().map(|to| Post { to: *to, bytes: bytes.clone(), is_push: false }));
+    }
+
+    /// Something waits to be sent.
+    pub fn has_posts(&self) -> bool {
+        !self.posts.is_empty()
+    }
+
+    /// All that waits to be sent.
+    pub fn take(&mut self) -> Vec<Post> {
+        std::mem::take(&mut self.posts)
+    }
+
+    /// What waits to be sent to one session.
+    pub fn take_own(&mut self, session: u64) -> Vec<Post> {
+        if !self.names.contains_key(&session) {
+            return Vec::new();
+        }
+        self.posts.extract_if(.., |post| post.to == session).collect()
+    }
+}
+
+fn send(posts: &mut Vec<Post>, sessions: &BTreeSet<u64>, parts: &[&[u8]]) {
+    let mut out = Vec::new();
+    let mut writer = Writer::new(&mut out, Protocol::Resp2);
+    writer.push(parts.len());
+    parts.iter().for_each(|part| writer.bulk(part));
+    let bytes: Arc<[u8]> = out.into();
+    posts.extend(sessions.iter().map(|to| Post { to: *to, bytes: bytes.clone(), is_push: true }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(hub: &mut Hub, protocol: Protocol) -> Vec<(u64, String)> {
+        let text = |post: Post| {
+            let mut out = Vec::new();
+            post.write(protocol, &mut out);
+            (post.to, String::from_utf8_lossy(&out).replace("\r\n", "|"))
+        };
+        let mut all: Vec<(u64, String)> = hub.take().into_iter().map(text).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn messages_reach_those_who_listen() {
+        let mut hub = Hub::default();
+        hub.add(1, Topic::Channel, b"news");
+        hub.add(1, Topic::Channel, b"news");
+        hub.add(1, Topic::Pattern, b"n*");
+        hub.add(2, Topic::Pattern, b"n*");
+        hub.add(3, Topic::Shard, b"news");
+        assert_eq!(hub.publish(Topic::Channel, b"news", b"x"), 3);
+        let message = "*3|$7|message|$4|news|$1|x|";
+        let matched = "*4|$8|pmessage|$2|n*|$4|news|$1|x|";
+        assert_eq!(sent(&mut hub, Protocol::Resp2), [(1, message.to_owned()), (1, matched.to_owned()), (2, matched.to_owned())]);
+        assert_eq!(hub.publish(Topic::Shard, b"news", b"x"), 1);
+        assert_eq!(sent(&mut hub, Protocol::Resp3), [(3, ">3|$8|smessage|$4|news|$1|x|".to_owned())]);
+        assert_eq!(hub.publish(Topic::Channel, b"other", b"x"), 0);
+        hub.monitor(2);
+        hub.tell(b"+line\r\n");
+        assert_eq!(sent(&mut hub, Protocol::Resp3), [(2, "+line|".to_owned())]);
+        hub.publish(Topic::Channel, b"news", b"x");
+        assert_eq!((hub.take_own(1).len(), hub.take_own(9).len(), hub.take().len()), (2, 0, 1));
+    }
+
+    #[test]
+    fn who_leaves_is_forgotten() {
+        let mut hub = Hub::default();
+        for name in [&b"c"[..], b"a", b"b"] {
+            hub.add(1, Topic::Channel, name);
+            hub.add(2, Topic::Channel, name);
+        }
+        hub.monitor(1);
+        assert_eq!(hub.names(1, Topic::Channel), [b"c".to_vec(), b"a".to_vec(), b"b".to_vec()]);
+        hub.remove(1, Topic::Channel, b"a");
+        hub.remove(1, Topic::Channel, b"no such");
+        assert_eq!((hub.count(1, Topic::Channel), hub.listeners(Topic::Channel, b"a")), (2, 1));
+        hub.leave(1);
+        hub.leave(1);
+        assert!(!hub.is_listening(1) && hub.is_listening(2) && !hub.has_monitors());
+        assert_eq!(hub.all(Topic::Channel), [b"a", b"b", b"c"]);
+        hub.leave(2);
+        assert!(hub.all(Topic::Channel).is_empty() && !hub.has_listeners());
+    }
+}

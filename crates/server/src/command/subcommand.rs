@@ -1,0 +1,31 @@
+//! Commands whose second word says what they do.
+
+use super::arguments::is;
+use super::table::{Run, takes};
+use super::{Context, Failure, Outcome, unknown_subcommand, wrong_arity};
+
+/// The word in small letters, how many arguments there are with both words (negative: at least so many), and what does it.
+pub(super) struct Sub(pub &'static str, pub i32, pub Run);
+
+/// Does what the second argument says.
+pub(super) fn dispatch(context: &mut Context, arguments: &[&[u8]], all: &[Sub]) -> Outcome {
+    let Sub(_, arity, run) = all.iter().find(|sub| is(arguments[1], sub.0)).ok_or_else(|| unknown_subcommand(arguments))?;
+    if !takes(*arity, arguments.len()) {
+        return Err(wrong_arity(&[arguments[0], b"|", arguments[1]].concat()));
+    }
+    run(context, arguments)
+}
+
+/// Arguments that a subcommand has no use for.
+pub(super) fn wrong_form(arguments: &[&[u8]]) -> Failure {
+    let name = arguments[0].to_ascii_uppercase();
+    let sub = arguments[1].get(..128).unwrap_or(arguments[1]);
+    Failure::new([b"ERR unknown subcommand or wrong number of arguments for '", sub, b"'. Try ", &name[..], b" HELP."].concat())
+}
+
+/// Replies with lines for people.
+pub(super) fn help(context: &mut Context, lines: &[&str]) -> Outcome {
+    context.reply.array(lines.len());
+    lines.iter().for_each(|line| context.reply.simple(line));
+    Ok(())
+}

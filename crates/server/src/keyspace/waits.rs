@@ -1,0 +1,253 @@
+//! Who waits for a key to change, or for a sync: in the order in which they began, and for how long.
+//!
+//! A change puts the key on a list; the network takes it from there when the command or transaction is over, and lets those who wait for
+//! it try again, one after the other. Who finds something is taken off by the caller, who finds nothing keeps the place in the queue.
+
+use super::Keyspace;
+use super::entry::Kind;
+use super::error::Result;
+use super::layout::DATABASES;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// A key that somebody waits for.
+#[derive(Debug, Default)]
+struct Queue {
+    /// By ticket: who waits, and what the key has to hold to be of use; `None`: any change is.
+    waiters: BTreeMap<u64, (u64, Option<Kind>)>,
+    /// It is in the list of changed keys.
+    is_ready: bool,
+}
+
+/// What one waits for.
+#[derive(Debug)]
+struct Wait {
+    /// Counted up: who has the lower one is served first.
+    ticket: u64,
+    db: usize,
+    /// Without any, it is a sync.
+    keys: Vec<Vec<u8>>,
+    /// Unix milliseconds; `None`: never.
+    deadline: Option<u64>,
+}
+
+/// All who wait.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    queues: [HashMap<Vec<u8>, Queue>; DATABASES],
+    by_waiter: HashMap<u64, Wait>,
+    /// Those who wait for a sync, by ticket.
+    syncs: BTreeMap<u64, u64>,
+    /// Changed keys that somebody waits for.
+    ready: VecDeque<(usize, Vec<u8>)>,
+    deadlines: BTreeSet<(u64, u64)>,
+    last_ticket: u64,
+}
+
+impl Waits {
+    fn add(&mut self, waiter: u64, db: usize, keys: &[Vec<u8>], kind: Option<Kind>, deadline: Option<u64>) {
+        self.remove(waiter);
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        for key in keys {
+            if let Some(queues) = self.queues.get_mut(db) {
+                queues.entry(key.clone()).or_default().waiters.insert(ticket, (waiter, kind));
+            }
+        }
+        if keys.is_empty() {
+            self.syncs.insert(ticket, waiter);
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, waiter)));
+        self.by_waiter.insert(waiter, Wait { ticket, db, keys: keys.to_vec(), deadline });
+    }
+
+    fn remove(&mut self, waiter: u64) -> bool {
+        let Some(wait) = self.by_waiter.remove(&waiter) else { return false };
+        for key in &wait.keys {
+            let Some(queues) = self.queues.get_mut(wait.db) else { continue };
+            if let Some(queue) = queues.get_mut(key) {
+                queue.waiters.remove(&wait.ticket);
+                if queue.waiters.is_empty() {
+                    queues.remove(key);
+                }
+            }
+        }
+        self.syncs.remove(&wait.ticket);
+        if let Some(deadline) = wait.deadline {
+            self.deadlines.remove(&(deadline, waiter));
+        }
+        true
+    }
+
+    /// A key was changed.
+    pub fn touch(&mut self, db: usize, key: &[u8]) {
+        if self.by_waiter.is_empty() {
+            return;
+        }
+        if let Some(queue) = self.queues.get_mut(db).and_then(|queues| queues.get_mut(key))
+            && !queue.is_ready
+        {
+            queue.is_ready = true;
+            self.ready.push_back((db, key.to_vec()));
+        }
+    }
+
+    fn queue(&self, db: usize, key: &[u8]) -> Option<&Queue> {
+        self.queues.get(db)?.get(key)
+    }
+
+    /// Keys that anyone waits for.
+    pub fn all(&self) -> Vec<(usize, Vec<u8>)> {
+        let of = |(db, queues): (usize, &HashMap<Vec<u8>, Queue>)| queues.keys().map(|key| (db, key.clone())).collect::<Vec<_>>();
+        self.queues.iter().enumerate().flat_map(of).collect()
+    }
+}
+
+impl Keyspace {
+    /// Notes that one waits for any of these keys of a database, and since when; without keys, for a sync. `kind` is what a key has to
+    /// hold to be of use, `deadline` the unix millisecond at which [`Keyspace::next_overdue`] says so.
+    pub fn wait(&mut self, waiter: u64, db: usize, keys: &[Vec<u8>], kind: Option<Kind>, deadline: Option<u64>) {
+        self.waits.add(waiter, db, keys, kind, deadline);
+    }
+
+    /// Takes one off; false: it did not wait.
+    pub fn unwait(&mut self, waiter: u64) -> bool {
+        self.waits.remove(waiter)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waits.by_waiter.len()
+    }
+
+    /// A key has changed that somebody waits for.
+    pub fn has_ready(&self) -> bool {
+        !self.waits.ready.is_empty()
+    }
+
+    /// The next changed key that somebody waited for when it changed.
+    pub fn next_ready(&mut self) -> Option<(usize, Vec<u8>)> {
+        let (db, key) = self.waits.ready.pop_front()?;
+        if let Some(queue) = self.waits.queues.get_mut(db).and_then(|queues| queues.get_mut(&key)) {
+            queue.is_ready = false;
+        }
+        Some((db, key))
+    }
+
+    /// The first one, from a ticket on, to whom what a key holds now is of use: ticket and number.
+    ///
+    /// # Errors
+    /// Those of reading the key.
+    pub fn next_waiter(&mut self, db: usize, key: &[u8], from: u64) -> Result<Option<(u64, u64)>> {
+        if self.waits.queue(db, key).is_none() {
+            return Ok(None);
+        }
+        let held = self.find(db, key)?.map(|head| head.kind);
+        let Some(queue) = self.waits.queue(db, key) else { return Ok(None) };
+        let mut rest = queue.waiters.range(from..);
+        let found = rest.find(|(_, (_, wanted))| wanted.is_none() || *wanted == held);
+        Ok(found.map(|(ticket, (waiter, _))| (*ticket, *waiter)))
+    }
+
+    /// Those who wait for a sync, the first one first.
+    pub fn sync_waiters(&self) -> Vec<u64> {
+        self.waits.syncs.values().copied().collect()
+    }
+
+    /// When the first wait is over, unix milliseconds.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.waits.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// One whose wait is over by now, and who is taken off by this.
+    pub fn next_overdue(&mut self) -> Option<u64> {
+        let (_, waiter) = self.waits.deadlines.first().copied().filter(|(deadline, _)| *deadline <= self.now)?;
+        self.waits.remove(waiter);
+        Some(waiter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fresh;
+
+    fn keys(names: &[&str]) -> Vec<Vec<u8>> {
+        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    fn push(keyspace: &mut Keyspace, db: usize, key: &str) {
+        let mut edit = keyspace.edit(db, key.as_bytes(), Kind::List).unwrap();
+        keyspace.push(&mut edit, super::super::Side::Left, b"x").unwrap();
+        keyspace.finish(&edit);
+    }
+
+    #[test]
+    fn who_waited_first_comes_first_and_only_if_it_is_of_use() {
+        let mut keyspace = fresh();
+        keyspace.wait(7, 0, &keys(&["a", "b"]), Some(Kind::List), None);
+        keyspace.wait(5, 0, &keys(&["a"]), Some(Kind::SortedSet), None);
+        keyspace.wait(9, 0, &keys(&["a", "a"]), None, None);
+        keyspace.wait(1, 1, &keys(&["a"]), Some(Kind::List), None);
+        assert_eq!((keyspace.waiting(), keyspace.has_ready()), (4, false));
+        push(&mut keyspace, 0, "a");
+        push(&mut keyspace, 0, "a");
+        push(&mut keyspace, 0, "c");
+        assert_eq!(keyspace.next_ready(), Some((0, b"a".to_vec())));
+        assert_eq!(keyspace.next_ready(), None);
+        let (ticket, first) = keyspace.next_waiter(0, b"a", 0).unwrap().unwrap();
+        let (_, second) = keyspace.next_waiter(0, b"a", ticket + 1).unwrap().unwrap();
+        assert_eq!((first, second), (7, 9));
+        assert!(keyspace.unwait(7) && !keyspace.unwait(7));
+        assert_eq!(keyspace.next_waiter(0, b"b", 0).unwrap(), None);
+        assert_eq!(keyspace.next_waiter(0, b"a", 0).unwrap().map(|found| found.1), Some(9));
+        // Gone again: only who waits for any change is concerned.
+        keyspace.remove(0, b"a").unwrap();
+        assert_eq!(keyspace.next_ready(), Some((0, b"a".to_vec())));
+        assert_eq!(keyspace.next_waiter(0, b"a", 0).unwrap().map(|found| found.1), Some(9));
+    }
+
+    #[test]
+    fn waits_end_in_time() {
+        let mut keyspace = fresh();
+        let now = keyspace.now();
+        keyspace.wait(1, 0, &keys(&["a"]), None, Some(now + 20));
+        keyspace.wait(2, 0, &[], None, Some(now + 10));
+        keyspace.wait(3, 0, &[], None, None);
+        assert_eq!((keyspace.next_deadline(), keyspace.next_overdue()), (Some(now + 10), None));
+        assert_eq!(keyspace.sync_waiters(), [2, 3]);
+        keyspace.set_now(now + 20);
+        assert_eq!((keyspace.next_overdue(), keyspace.next_overdue(), keyspace.next_overdue()), (Some(2), Some(1), None));
+        assert_eq!((keyspace.waiting(), keyspace.sync_waiters()), (1, vec![3]));
+        push(&mut keyspace, 0, "a");
+        assert!(!keyspace.has_ready());
+    }
+
+    #[test]
+    fn databases_are_swapped_with_their_sizes_and_deadlines() {
+        let mut keyspace = fresh();
+        let now = keyspace.now();
+        keyspace.set_string(0, b"only", b"0", None).unwrap();
+        keyspace.set_string(3, b"ends", b"3", Some(now + 5)).unwrap();
+        keyspace.watch(1, 0, b"ends").unwrap();
+        keyspace.watch(2, 0, b"other").unwrap();
+        keyspace.wait(3, 0, &keys(&["list"]), Some(Kind::List), None);
+        push(&mut keyspace, 3, "list");
+        keyspace.commit(&Default::default()).unwrap();
+        keyspace.swap(0, 3).unwrap();
+        assert!(!keyspace.is_committed());
+        assert!(keyspace.is_disturbed(1).unwrap() && !keyspace.is_disturbed(2).unwrap());
+        assert_eq!(keyspace.next_ready(), Some((0, b"list".to_vec())));
+        assert_eq!((keyspace.size(0), keyspace.size(3), keyspace.deadlines(0)), (2, 1, 1));
+        assert_eq!(keyspace.string(0, b"ends").unwrap(), Some(&b"3"[..]));
+        assert_eq!(keyspace.string(3, b"only").unwrap(), Some(&b"0"[..]));
+        keyspace.discard();
+        assert_eq!((keyspace.size(0), keyspace.string(0, b"only").unwrap()), (1, Some(&b"0"[..])));
+        keyspace.swap(3, 0).unwrap();
+        keyspace.set_now(now + 10);
+        assert_eq!(keyspace.remove_expired(10).unwrap(), 1);
+        assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (1, 0));
+        keyspace.clear(0).unwrap();
+        assert_eq!((keyspace.size(0), keyspace.size(3)), (0, 1));
+        assert_eq!(keyspace.random_key(3).unwrap().as_deref(), Some(&b"only"[..]));
+    }
+}

@@ -1,0 +1,121 @@
+//! What requests leave to be done for other clients: messages, those who wait for a key, those whose wait or connection is ended.
+
+use super::Net;
+use super::connection::Handled;
+use crate::command::Reason;
+
+impl Net {
+    /// Does all that requests have left to be done, and what follows from it.
+    pub(super) fn serve_others(&mut self) {
+        loop {
+            self.deliver();
+            for id in std::mem::take(&mut self.server.killed) {
+                self.touch(id);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.is_dead = true;
+                }
+            }
+            for (id, reason) in std::mem::take(&mut self.server.unblocked) {
+                self.give_up(id, reason);
+            }
+            match self.keyspace.next_ready() {
+                Some((db, key)) => self.serve_key(db, &key),
+                None if self.server.has_orders() => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Puts messages into the outputs of those whom they are for.
+    fn deliver(&mut self) {
+        if !self.server.hub.has_posts() {
+            return;
+        }
+        let now = self.keyspace.now();
+        for post in self.server.hub.take() {
+            self.touch(post.to);
+            if let Some(connection) = self.connections.get_mut(&post.to) {
+                connection.post(&post, now);
+            }
+        }
+    }
+
+    /// Lets those who wait for a key try again, the first one first.
+    fn serve_key(&mut self, db: usize, key: &[u8]) {
+        let mut from = 0;
+        loop {
+            match self.keyspace.next_waiter(db, key, from) {
+                Ok(Some((ticket, id))) => {
+                    from = ticket + 1;
+                    self.resume(id, Some(key));
+                    self.deliver();
+                }
+                Ok(None) => return,
+                Err(_) => return self.drop_turn(),
+            }
+        }
+    }
+
+    fn resume(&mut self, id: u64, key: Option<&[u8]>) {
+        self.touch(id);
+        match self.connections.get_mut(&id) {
+            Some(connection) if !connection.is_dead => {
+                if connection.resume(key, &mut self.keyspace, &mut self.server) == Handled::EngineFailed {
+                    self.drop_turn();
+                }
+            }
+            _ => {
+                self.keyspace.unwait(id);
+            }
+        }
+    }
+
+    fn give_up(&mut self, id: u64, reason: Reason) {
+        self.touch(id);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.give_up(reason, &mut self.keyspace, &mut self.server);
+        }
+    }
+
+    /// Ends waits whose time is over, and those for a sync that has ended.
+    pub(super) fn end_waits(&mut self) {
+        while let Some(id) = self.keyspace.next_overdue() {
+            self.give_up(id, Reason::Timeout);
+        }
+        let synced = self.keyspace.synced();
+        if synced != self.synced {
+            self.synced = synced;
+            for id in self.keyspace.sync_waiters() {
+                self.resume(id, None);
+            }
+        }
+    }
+
+    /// Lets the requests go on that waited for the end of a pause.
+    pub(super) fn end_pause(&mut self, now: u64) {
+        if self.postponed.is_empty() || !self.server.pause.is_over(now) {
+            return;
+        }
+        for id in std::mem::take(&mut self.postponed) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.is_postponed = false;
+                self.active.push(id);
+            }
+        }
+    }
+
+    /// Closes the clients that hold most memory if all of them hold too much.
+    pub(super) fn shed(&mut self) {
+        let most = self.server.configuration.clients_memory;
+        if most == 0 || self.held <= most {
+            return;
+        }
+        let may_go = self.connections.iter().filter(|(_, connection)| !connection.session.stays());
+        let mut all: Vec<(usize, u64)> = may_go.map(|(id, connection)| (connection.held, *id)).collect();
+        all.sort_unstable();
+        while let Some((_, id)) = all.pop().filter(|_| self.held > most) {
+            self.server.statistics.evicted_clients += 1;
+            self.remove(id);
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! Several clients at once, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` says what the scripts mean.
+
+mod common;
+
+use common::play::{play, play_in};
+
+#[test]
+fn the_first_to_wait_is_the_first_served() {
+    play(
+        "a: BLPOP k 0 &
+         b: BRPOP other k 0 &
+         c: BLPOP k 0 &
+         p: RPUSH k 1 2
+         a? => *2($k $1 )
+         b? => *2($k $2 )
+         c.
+         p: LLEN k => :0
+         p: RPUSH k 3
+         c? => *2($k $3 )
+         p: EXISTS k => :0
+         -- Also who comes back goes to the end.
+         a: BLPOP k 0 &
+         b: BLPOP k 0 &
+         p: LPUSH k x
+         a?
+         a: BLPOP k 0 &
+         p: LPUSH k y
+         b?
+         p: LPUSH k z
+         a?
+         -- The same key many times.
+         a: BLPOP k k k 0 &
+         p: RPUSH k a b
+         a?
+         p: LRANGE k 0 -1",
+    );
+}
+
+#[test]
+fn what_is_there_is_taken_at_once() {
+    play(
+        "p: RPUSH b 1 2
+         a: BLPOP a b c 0
+         a: BRPOP a b 1
+         a: BLPOP a b 0.05 => *-1
+         p: SET s x
+         a: BLPOP a s 1
+         a: BLPOP s a 1
+         a: BLPOP a x => -ERR timeout is not a float or out of range
+         a: BLPOP a -1 => -ERR timeout is negative
+         a: BLPOP a
+         p: ZADD z 1 m 2 n
+         a: BZPOPMIN none z 0
+         a: BZPOPMAX z 0
+         a: BZPOPMAX z 0.05
+         a: BZPOPMAX s 0.05
+         p: RPUSH l 1 2 3 4
+         a: BLMPOP 1 2 none l LEFT COUNT 2
+         a: BLMPOP 1 1 l RIGHT
+         a: BLMPOP 0.01 1 none LEFT
+         a: BLMPOP x 1 l LEFT
+         a: BLMPOP 1 0 l LEFT
+         a: BLMPOP 1 2 l LEFT
+         a: BLMPOP 1 1 l NEAR
+         a: BLMPOP 1 1 l LEFT COUNT 0
+         p: ZADD z 1 a 2 b 3 c
+         a: BZMPOP 1 1 z MIN COUNT 2
+         a: BZMPOP 1 1 z MAX
+         a: BZMPOP 0.01 1 z MAX
+         a: BZMPOP 1 1 z SIDE
+         a: BZMPOP 1 1 s MIN
+         p: RPUSH from 1 2
+         a: BLMOVE from to LEFT RIGHT 0
+         a: BRPOPLPUSH from to 0
+         a: BLMOVE from to LEFT RIGHT 0.01 => *-1
+         a: BRPOPLPUSH from to 0.01
+         a: BLMOVE from to LEFT MIDDLE 0
+         a: BLMOVE from to LEFT LEFT x
+         a: BLMOVE s to LEFT LEFT 0
+         a: BLMOVE to s LEFT LEFT 0
+         p: LRANGE to 0 -1",
+    );
+}
+
+#[test]
+fn other_types_are_waited_past() {
+    play(
+        "a: BLPOP k 0 &
+         b: BZPOPMIN k 0 &
+         c: BLPOP k 0 &
+         p: SET k x
+         p: DEL k
+         p: SADD k x
+         p: DEL k
+         a.
+         p: ZADD k 1 m
+         b? => *3($k $m $1 )
+         p: RPUSH k 1
+         a?
+         -- A list that goes before anybody can have it.
+         p: MULTI
+         p: LPUSH k x
+         p: DEL k
+         p: EXEC
+         p: MULTI
+         p: LPUSH k x
+         p: DEL k
+         p: SET k x
+         p: EXEC
+         c.
+         p: DEL k
+         p: MULTI
+         p: LPUSH k x
+         p: LPUSH k y
+         p: EXEC
+         c? => *2($k $y )
+         -- Among several keys the one that has changed first.
+         a: BLPOP one two 0 &
+         p: MULTI
+         p: RPUSH two 2
+         p: RPUSH one 1
+         p: EXEC
+         a?
+         -- A key of another type does no harm while another is waited for.
+         p: DEL one two
+         a: BLPOP one two 0 &
+         p: SET one x
+         p: RPUSH two 2
+         a?",
+    );
+}
+
+#[test]
+fn items_are_handed_on() {
+    play(
+        "a: BLMOVE one two LEFT RIGHT 0 &
+         b: BLMOVE two three RIGHT LEFT 0 &
+         c: BRPOPLPUSH three four 0 &
+         d: BLPOP four 0 &
+         p: RPUSH one x
+         a? => $x
+         b? => $x
+         c? => $x
+         d? => *2($four $x )
+         p: DBSIZE => :0
+         -- To itself, and to somebody who waits for the same.
+         a: BRPOPLPUSH one one 0 &
+         b: BRPOPLPUSH one one 0 &
+         p: RPUSH one x
+         a?
+         b?
+         p: LRANGE one 0 -1
+         -- What it would go to is no list.
+         p: DEL one
+         p: SET target x
+         a: BLMOVE one target LEFT LEFT 0 &
+         b: BLMOVE one other LEFT LEFT 0 &
+         p: RPUSH one 1
+         a?
+         b?
+         p: LRANGE other 0 -1
+         p: DEL other
+         -- By twos.
+         a: BLMPOP 0 2 x y LEFT COUNT 2 &
+         b: BZMPOP 0 2 x y MAX COUNT 2 &
+         p: RPUSH y 1 2 3
+         a?
+         p: DEL y
+         p: ZADD y 1 a 2 b 3 c
+         b?
+         p: ZRANGE y 0 -1",
+    );
+}
+
+#[test]
+fn a_list_is_noticed_however_it_comes() {
+    play(
+        "a: BLPOP k 0 &
+         p: RPUSH other 1
+         p: RENAME other k
+         a?
+         a: BLPOP k 0 &
+         p: RPUSH other 2
+         p: COPY other k
+         a?
+         a: BLPOP k 0 &
+         p: LMOVE other k LEFT LEFT
+         a?
+         a: BLPOP k 0 &
+         p: SELECT 3
+         p: RPUSH k 3
+         a.
+         p: MOVE k 0
+         a?
+         a: BLPOP k 0 &
+         p: RPUSH k 4
+         p: SWAPDB 0 3 => +OK
+         a?
+         p: SWAPDB 0 3
+         p: SWAPDB 0 99
+         p: SWAPDB x 0
+         p: SWAPDB 0 x
+         p: SWAPDB 1 1
+         p: SELECT 0
+         a: BZPOPMAX z 0 &
+         p: ZADD y 1 m
+         p: ZUNIONSTORE z 1 y
+         a?
+         a: BZPOPMAX z 0 &
+         p: ZRANGESTORE z y 0 -1
+         a?
+         -- Watched keys change with their database.
+         w: WATCH k
+         w: MULTI
+         w: PING
+         p: SELECT 5
+         p: SET k x
+         p: SWAPDB 0 5
+         w: EXEC
+         w: WATCH none
+         w: MULTI
+         w: PING
+         p: SWAPDB 0 5
+         w: EXEC",
+    );
+}
+
+#[test]
+fn transactions_do_not_wait() {
+    play(
+        "a: MULTI
+         a: BLPOP k 0
+         a: BLMOVE k l LEFT LEFT 0
+         a: BRPOPLPUSH k l 0
+         a: BLMPOP 0 1 k LEFT
+         a: BZPOPMIN k 0
+         a: BZMPOP 0 1 k MIN
+         a: WAIT 1 0
+         a: RPUSH k x
+         a: BLPOP k 0
+         a: EXEC
+         -- What is pushed and taken by the same transaction is not for others.
+         b: BLPOP k 0 &
+         a: MULTI
+         a: RPUSH k 1
+         a: LPOP k
+         a: EXEC
+         b.
+         a: MULTI
+         a: RPUSH k 1
+         a: RPUSH k 2
+         a: BLPOP k 0
+         a: EXEC
+         b?
+         p: EXISTS k",
+    );
+}
+
+#[test]
+fn requests_behind_one_that_waits_wait() {
+    play(
+        "a: BLPOP k 0 &
+         a: SET after 1 ~
+         a: BLPOP k 0 ~
+         a: GET after ~
+         p: GET after => $-1
+         p: RPUSH k 1
+         a?
+         a?
+         p: GET after => $1
+         p: RPUSH k 2
+         a?
+         a? => $1
+         -- And messages do not.
+         a: BLPOP k 0.05 ~
+         a: ECHO x ~
+         a?
+         a? => $x",
+    );
+}
+
+#[test]
+fn waits_are_ended_by_others() {
+    play(
+        "a: BLPOP k 0 &
+         p: CLIENT UNBLOCK #a => :1
+         a? => *-1
+         p: CLIENT UNBLOCK #a => :0
+         a: BLMOVE k l LEFT LEFT 0 &
+         p: CLIENT UNBLOCK #a TIMEOUT
+         a?
+         a: BZPOPMIN k 0 &
+         p: CLIENT UNBLOCK #a ERROR
+         a? => -UNBLOCKED client unblocked via CLIENT UNBLOCK
+         a: WAIT 3 0 &
+         p: CLIENT UNBLOCK #a
+         a? => :0
+         p: CLIENT UNBLOCK #a SOON
+         p: CLIENT UNBLOCK x
+         p: CLIENT UNBLOCK
+         p: CLIENT UNBLOCK 1 TIMEOUT x
+         a: WAIT 0 0
+         a: WAIT 1 20
+         a: WAIT x 0
+         a: WAIT 1 -1
+         a: WAIT 1 x
+         -- Who is closed waits no more, and takes nothing along.
+         a: BLPOP k 0 &
+         b: BLPOP k 0 &
+         p: CLIENT KILL ID #a => :1
+         a? => closed
+         p: RPUSH k 1
+         b?
+         p: CLIENT KILL 1.2.3.4:5
+         p: CLIENT KILL ID x
+         p: CLIENT KILL ID 0
+         p: CLIENT KILL ID 999999
+         p: CLIENT KILL TYPE x
+         p: CLIENT KILL TYPE replica
+         p: CLIENT KILL SKIPME x
+         p: CLIENT KILL ID
+         p: CLIENT KILL USER nobody
+         p: CLIENT KILL
+         s: SUBSCRIBE x
+         p: CLIENT KILL TYPE pubsub
+         s?
+         p: CLIENT KILL ID #p SKIPME yes
+         p: CLIENT KILL ID #p SKIPME no
+         p?",
+    );
+}
+
+#[test]
+fn messages_reach_those_who_listen() {
+    play(
+        "a: SUBSCRIBE x y
+         a?
+         b: PSUBSCRIBE x* *
+         b?
+         p: PUBLISH x hello => :3
+         a? => *3($message $x $hello )
+         p: PUBSUB NUMSUB x y z
+         p: PUBSUB NUMPAT
+         p: PUBSUB CHANNELS x
+         p: PUBSUB CHANNELS q*
+         p: PUBSUB CHANNELS a b
+         p: PUBSUB NUMPAT x
+         p: PUBSUB NOSUCH
+         p: PUBSUB
+         p: PUBSUB SHARDCHANNELS
+         a: SUBSCRIBE x
+         a: UNSUBSCRIBE none
+         a: UNSUBSCRIBE x
+         p: PUBLISH x again
+         a.
+         a: UNSUBSCRIBE
+         a: UNSUBSCRIBE
+         a: PUNSUBSCRIBE
+         a: SUNSUBSCRIBE
+         a: PUNSUBSCRIBE q
+         a: SUNSUBSCRIBE q
+         a: SET k v => +OK
+         b: PUNSUBSCRIBE x* ~
+         p: PING
+         b: PUNSUBSCRIBE * ~
+         p: PUBLISH x nobody
+         s: SSUBSCRIBE x y
+         s?
+         p: SPUBLISH x hello
+         s?
+         p: PUBLISH x hello
+         s.
+         p: PUBSUB SHARDCHANNELS x
+         p: PUBSUB SHARDNUMSUB x y z
+         p: PUBSUB NUMSUB x
+         s: SUBSCRIBE x
+         s: SUNSUBSCRIBE x
+         s: SUNSUBSCRIBE
+         s: UNSUBSCRIBE",
+    );
+}
+
+#[test]
+fn who_listens_in_resp2_may_do_little_else() {
+    play(
+        "a: SUBSCRIBE x
+         a: PING
+         a: PING text
+         a: PING a b
+         a: GET k
+         a: CLIENT ID ~
+         a: CLIENT NOSUCH ~
+         p: PUBLISH x 1
+         a.
+         p: CLIENT KILL ID #a
+         b: SUBSCRIBE x
+         b: RESET
+         b: PING
+         b: GET k
+         p: PUBLISH x 1
+         c: MULTI
+         c: SUBSCRIBE x
+         c: SSUBSCRIBE x
+         c: PING
+         c: MONITOR
+         c: EXEC
+         c: UNSUBSCRIBE
+         c: PING
+         d: CLIENT REPLY OFF ~
+         d: PING ~
+         d: SUBSCRIBE x
+         d: PING ~
+         p: PUBLISH x silent
+         d?
+         e: PSUBSCRIBE *
+         e: QUIT
+         e?",
+    );
+}
+
+#[test]
+fn who_sends_to_himself_gets_the_message_first() {
+    play_in(
+        &["3"],
+        "a: SUBSCRIBE x
+         a: PSUBSCRIBE x
+         a: PUBLISH x hello
+         a?
+         a?
+         a: PING
+         a: MULTI
+         a: PUBLISH x in
+         a: EXEC
+         a: UNSUBSCRIBE
+         a: PUNSUBSCRIBE",
+    );
+}
+
+#[test]
+fn requests_wait_while_there_is_a_pause() {
+    play(
+        "a: SET k 1
+         c: MULTI
+         c: SET k 3
+         p: CLIENT PAUSE 100000 WRITE
+         a: GET k => $1
+         a: SET k 2 &
+         b: PUBLISH x y &
+         c: EXEC &
+         d: MULTI
+         d: GET k
+         d: EXEC
+         p: GET k => $1
+         p: CLIENT UNPAUSE => +OK
+         a?
+         b?
+         c?
+         p: CLIENT PAUSE 60 ALL
+         a: GET k
+         p: CLIENT PAUSE x
+         p: CLIENT PAUSE -1
+         p: CLIENT PAUSE 10 SOME
+         p: CLIENT PAUSE 10 ALL x
+         p: CLIENT PAUSE
+         p: CLIENT PAUSE 0
+         p: CLIENT UNPAUSE x",
+    );
+}
+
+#[test]
+fn what_clients_may_ask_about_themselves() {
+    play(
+        "a: CLIENT GETREDIR
+         a: CLIENT TRACKINGINFO
+         a: CLIENT CACHING YES
+         a: CLIENT TRACKING OFF
+         a: CLIENT TRACKING x
+         a: CLIENT NO-EVICT ON
+         a: CLIENT NO-EVICT x
+         a: CLIENT NO-EVICT
+         a: CLIENT REPLY x
+         a: CLIENT SETNAME a\tb
+         a: CLIENT SETNAME me
+         a: CLIENT GETNAME
+         a: CLIENT LIST TYPE x
+         a: CLIENT LIST TYPE master
+         a: CLIENT LIST ID
+         a: CLIENT LIST ID x
+         a: CLIENT LIST ID 9999999
+         a: CLIENT LIST x
+         a: CLIENT NOSUCH
+         a: CLIENT
+         a: CLIENT ID x
+         a: RESET
+         a: CLIENT GETNAME",
+    );
+}
+
+#[test]
+fn changes_of_keys_are_told_by_name() {
+    play(
+        "p: CONFIG SET notify-keyspace-events KEAn
+         p: CONFIG SET notify-keyspace-events y
+         p: CONFIG GET notify-keyspace-events
+         l: PSUBSCRIBE *
+         p: SET s 1 EX 100
+         p: SET s 2 KEEPTTL
+         p: GETEX s PERSIST
+         p: GETEX s EX 100
+         p: GETDEL s
+         p: MSET a 1 b 2
+         p: RENAME a b
+         p: RENAME b a
+         p: MOVE a 1
+         p: MOVE a 1
+         p: COPY b c
+         p: COPY b c REPLACE
+         p: LPUSH l 1 2 3
+         p: LMOVE l l LEFT RIGHT
+         p: LMOVE l m LEFT RIGHT
+         p: RPOPLPUSH m l
+         p: LMPOP 1 l LEFT COUNT 2
+         p: BLPOP l 0
+         w: BLPOP l 0 &
+         p: RPUSH l x
+         w?
+         w: BLMOVE l m LEFT LEFT 0 &
+         p: RPUSH l x
+         w?
+         p: SADD set a b
+         p: SMOVE set other a
+         p: SMOVE set other b
+         p: SINTERSTORE result other none
+         p: SUNIONSTORE result other
+         p: SINTERSTORE result other none
+         p: ZADD z 1 a 2 b
+         p: ZADD z INCR 1 a
+         p: ZINCRBY z 1 a
+         p: BZPOPMIN z 0
+         p: BZMPOP 0 1 z MAX
+         p: HSET h f 1
+         p: HINCRBY h f 1
+         p: HDEL h f
+         p: EXPIRE other -1
+         p: DEL b
+         p: UNLINK m
+         p: SWAPDB 0 1
+         p: FLUSHALL
+         p: PUBLISH end END
+         l!",
+    );
+}
+
+#[test]
+fn what_is_missed_is_told_of() {
+    play(
+        "p: CONFIG SET notify-keyspace-events Km
+         l: PSUBSCRIBE *
+         p: GET s
+         p: EXISTS s t s
+         p: MGET a a b
+         p: GETDEL s
+         p: GETEX s EX 10
+         p: GETSET s 1
+         p: LRANGE l 0 -1
+         p: HGET h f
+         p: SMEMBERS m
+         p: ZSCORE z m
+         p: TTL none
+         p: TYPE none
+         p: OBJECT ENCODING none
+         p: LPOP none
+         p: DEL none
+         p: COPY none other
+         p: PUBLISH end END
+         l!",
+    );
+}
+
+#[test]
+fn keys_that_end_are_told_of() {
+    play(
+        "p: CONFIG SET notify-keyspace-events Ex
+         l: SUBSCRIBE __keyevent@0__:expired
+         p: SET k v PX 1
+         l? => *3($message $__keyevent@0__:expired $k )",
+    );
+}
