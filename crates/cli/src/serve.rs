@@ -29,8 +29,20 @@ pub struct ServeFlags {
     words: Vec<String>,
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> Ended {
+pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
     Ended::Failed(error.into())
+}
+
+/// Settings of an engine that may take so much memory.
+pub fn settings(memory: Option<u64>) -> Result<Settings, Ended> {
+    let settings = Settings::new(Budgets { memory, ..Budgets::default() });
+    settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
+    Ok(settings)
+}
+
+/// What the order of keys in a new directory starts from.
+pub fn seed() -> io::Result<u64> {
+    Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
 /// `--name value ..` as lines of a file.
@@ -139,16 +151,13 @@ impl Drop for PidFile {
 /// network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let configuration = configure(&flags.words)?;
-    let budgets = Budgets { memory: Some(configuration.memory).filter(|bytes| *bytes > 0), ..Budgets::default() };
-    let settings = Settings::new(budgets);
-    settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
+    let settings = settings(Some(configuration.memory).filter(|bytes| *bytes > 0))?;
     let directory = PathBuf::from(&configuration.directory);
     let binds = addresses(&configuration.bind).map_err(Ended::usage)?;
     let binds: Vec<_> = binds.iter().map(|(ip, may_miss)| (SocketAddr::new(*ip, configuration.port), *may_miss)).collect();
     let log = open_log(&configuration)?;
     let store = DirStore::open(&directory, true).map_err(|error| Ended::usage(format!("{}: {error}", directory.display())))?;
-    let seed = random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte));
-    let keyspace = Keyspace::open(Arc::new(store), &settings, seed).map_err(failed)?;
+    let keyspace = Keyspace::open(Arc::new(store), &settings, seed()?).map_err(failed)?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
     let server = Server { configuration, run_id, log: log.clone(), ..Server::default() };
@@ -188,7 +197,10 @@ mod tests {
         for (words, complaint) in [
             (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
             (&["--port"], "--port: port takes a value"),
-            (&["--daemonize", "yes"], "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd"),
+            (
+                &["--daemonize", "yes"],
+                "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",
+            ),
             (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
             (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),
         ] {

@@ -174,7 +174,11 @@ fn a_file_with_users_metrics_and_a_log_is_served_and_rewritten() {
     assert_eq!(get(metrics, "/health"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
     let (status, page) = get(metrics, "/metrics?x=1");
     assert_eq!(status, "HTTP/1.1 200 OK");
-    for line in ["sinterdb_keys{db=\"0\"} 1", "sinterdb_command_calls_total{command=\"set\"} 1", "sinterdb_refused_requests_total{reason=\"key\"} 1"] {
+    for line in [
+        "sinterdb_keys{db=\"0\"} 1",
+        "sinterdb_command_calls_total{command=\"set\"} 1",
+        "sinterdb_refused_requests_total{reason=\"key\"} 1",
+    ] {
         assert!(page.lines().any(|known| known == line), "{line}\n{page}");
     }
     assert_eq!(get(metrics, "/").0, "HTTP/1.1 404 Not Found");

@@ -117,8 +117,13 @@ mod tests {
     #[test]
     fn an_event_is_a_line() {
         let text = line(1_709_251_199_123, Level::Notice, "started", &[("address", &"127.0.0.1:1"), ("name", &"a \"b\"\n"), ("none", &"")]);
-        assert_eq!(text, "time=2024-02-29T23:59:59.123Z level=notice event=started address=127.0.0.1:1 name=\"a \\\"b\\\"\\n\" none=\"\"\n");
-        for (ms, day) in [(0, "1970-01-01"), (951_782_400_000, "2000-02-29"), (4_107_542_400_000, "2100-03-01"), (1_798_761_600_000, "2027-01-01")] {
+        assert_eq!(
+            text,
+            "time=2024-02-29T23:59:59.123Z level=notice event=started address=127.0.0.1:1 name=\"a \\\"b\\\"\\n\" none=\"\"\n"
+        );
+        for (ms, day) in
+            [(0, "1970-01-01"), (951_782_400_000, "2000-02-29"), (4_107_542_400_000, "2100-03-01"), (1_798_761_600_000, "2027-01-01")]
+        {
             assert_eq!(Time(ms).to_string(), format!("{day}T00:00:00.000Z"));
         }
     }

@@ -1,7 +1,7 @@
 //! What other servers do and this one does not, so that whoever asks for it gets a reason: replication, clusters, scripts, modules.
 
 use super::arguments::is;
-use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
+use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, READ, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, help};
 
 const NO_CLUSTER: Failure = Failure::fixed("ERR This instance has cluster support disabled");
@@ -17,8 +17,8 @@ const fn cluster(name: &'static str, arity: i32, flags: u32) -> Command {
     command(Group::Cluster, name, arity, flags, |_, _| Err(NO_CLUSTER)).since("3.0.0").says("Refused: there is no cluster", "O(1)")
 }
 
-const fn script(name: &'static str, arity: i32, since: &'static str) -> Command {
-    let command = command(Group::Scripting, name, arity, NOSCRIPT, |_, _| Err(NO_SCRIPTS));
+const fn script(name: &'static str, arity: i32, flags: u32, since: &'static str) -> Command {
+    let command = command(Group::Scripting, name, arity, NOSCRIPT | flags, |_, _| Err(NO_SCRIPTS));
     command.since(since).says("Refused: there are no scripts", "O(1)")
 }
 
@@ -38,21 +38,24 @@ pub(super) const COMMANDS: &[Command] = &[
     command(Group::Server, "replicaof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
         .since("5.0.0")
         .says("Refused but for NO ONE: there is no replication", "O(1)"),
-    command(Group::Server, "role", 1, FAST | LOADING | NOSCRIPT | STALE, role).since("2.8.12").says("That of a master without replicas", "O(1)"),
+    command(Group::Server, "role", 1, FAST | LOADING | NOSCRIPT | STALE, role)
+        .since("2.8.12")
+        .says("That of a master without replicas", "O(1)"),
     command(Group::Server, "slaveof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
         .says("Refused but for NO ONE: there is no replication", "O(1)"),
     command(Group::Server, "psync", -3, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
         .since("2.8.0")
         .says("Refused: there is no replication", "O(1)"),
-    command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION)).says("Refused: there is no replication", "O(1)"),
-    script("eval", -3, "2.6.0"),
-    script("eval_ro", -3, "7.0.0"),
-    script("evalsha", -3, "2.6.0"),
-    script("evalsha_ro", -3, "7.0.0"),
-    script("fcall", -3, "7.0.0"),
-    script("fcall_ro", -3, "7.0.0"),
-    script("function", -2, "7.0.0"),
-    script("script", -2, "2.6.0"),
+    command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
+        .says("Refused: there is no replication", "O(1)"),
+    script("eval", -3, STALE, "2.6.0"),
+    script("eval_ro", -3, READ | STALE, "7.0.0"),
+    script("evalsha", -3, STALE, "2.6.0"),
+    script("evalsha_ro", -3, READ | STALE, "7.0.0"),
+    script("fcall", -3, STALE, "7.0.0"),
+    script("fcall_ro", -3, READ | STALE, "7.0.0"),
+    script("function", -2, 0, "7.0.0"),
+    script("script", -2, 0, "2.6.0"),
 ];
 
 fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {

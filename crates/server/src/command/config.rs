@@ -39,7 +39,7 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         () if is(sub, "resetstat") => {
             context.server.statistics = Statistics::default();
-            context.server.usage = Default::default();
+            context.server.records.usage = Default::default();
             context.reply.ok();
         }
         () if is(sub, "rewrite") => {

@@ -19,7 +19,7 @@ const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
     connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
-    connection("echo", 2, echo).flags(FAST).says("The argument", "O(1)"),
+    connection("echo", 2, echo).flags(FAST | LOADING | STALE).says("The argument", "O(1)"),
     connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
     connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
     connection("quit", -1, quit).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE).says("Close the connection", "O(1)"),

@@ -165,7 +165,7 @@ fn cpu(_: &Context, out: &mut String) -> std::fmt::Result {
 }
 
 fn commandstats(context: &Context, out: &mut String) -> std::fmt::Result {
-    for (name, used) in context.server.usage.used() {
+    for (name, used) in context.server.records.usage.used() {
         let micros = used.ns / 1000;
         let each = if used.calls == 0 { 0.0 } else { used.ns as f64 / 1000.0 / used.calls as f64 };
         write!(out, "cmdstat_{name}:calls={},usec={micros},usec_per_call={each:.2}", used.calls)?;
@@ -177,11 +177,11 @@ fn commandstats(context: &Context, out: &mut String) -> std::fmt::Result {
 fn errorstats(context: &Context, out: &mut String) -> std::fmt::Result {
     // What a line is split at must not stand in a name that came from outside.
     let safe = |kind: &str| kind.replace(['#', ':', '\n', '\r', '='], "_");
-    context.server.usage.errors().try_for_each(|(kind, count)| write!(out, "errorstat_{}:count={count}\r\n", safe(kind)))
+    context.server.records.usage.errors().try_for_each(|(kind, count)| write!(out, "errorstat_{}:count={count}\r\n", safe(kind)))
 }
 
 fn latencystats(context: &Context, out: &mut String) -> std::fmt::Result {
-    for (name, used) in context.server.usage.used() {
+    for (name, used) in context.server.records.usage.used() {
         let Some(histogram) = &used.histogram else { continue };
         let micros = |thousandths| histogram.percentile(thousandths) as f64 / 1000.0;
         write!(out, "latency_percentiles_usec_{name}:p50={:.3},p99={:.3},p99.9={:.3}\r\n", micros(500), micros(990), micros(999))?;

@@ -191,19 +191,10 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[pairs(REPLACE)], "mset"),
     (&[pairs(OW | INSERT)], "msetnx"),
     (&[key(RW | ACCESS | UPDATE | VARIABLE, 1)], "bitfield set"),
-    (
-        &[key(RW | ACCESS | UPDATE, 1)],
-        "decr decrby getex getset hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby",
-    ),
-    (
-        &[key(RW | UPDATE, 1)],
-        "expire expireat geoadd hmset hset lset persist pexpire pexpireat setrange xack xadd xclaim xsetid zadd",
-    ),
+    (&[key(RW | ACCESS | UPDATE, 1)], "decr decrby getex getset hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby"),
+    (&[key(RW | UPDATE, 1)], "expire expireat geoadd hmset hset lset persist pexpire pexpireat setrange xack xadd xclaim xsetid zadd"),
     (&[key(RW | INSERT, 1)], "append hsetnx linsert lpush lpushx pfadd rpush rpushx sadd"),
-    (
-        &[key(RW | DELETE, 1)],
-        "hdel lrem ltrim srem xautoclaim xdel xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
-    ),
+    (&[key(RW | DELETE, 1)], "hdel lrem ltrim srem xautoclaim xdel xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore"),
     (&[key(TAKE, 1)], "getdel lpop rpop spop zpopmax zpopmin"),
     (&[before_timeout(TAKE)], "blpop brpop bzpopmax bzpopmin"),
     (&[counted(TAKE, 1)], "lmpop zmpop"),
@@ -353,8 +344,8 @@ pub(super) fn range(specs: &[KeySpec]) -> (i32, i32, i32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::units;
     use super::super::TABLE;
+    use super::super::units;
     use super::*;
 
     fn flags(line: &str) -> Option<String> {
@@ -383,7 +374,8 @@ mod tests {
         ] {
             assert_eq!(flags(line).as_deref(), Some(expected), "{line}");
         }
-        for line in ["zunionstore d 3 a b", "zunionstore d x a b", "lmpop 0 a left", "lmpop -1 a left", "sintercard 9223372036854775807 a"] {
+        for line in ["zunionstore d 3 a b", "zunionstore d x a b", "lmpop 0 a left", "lmpop -1 a left", "sintercard 9223372036854775807 a"]
+        {
             assert_eq!(flags(line), None, "{line}");
         }
     }

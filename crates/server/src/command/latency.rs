@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::usage::Histogram;
-use super::{Command, Context, Failure, Group, Outcome, help, unknown_subcommand, units};
+use super::{Command, Context, Failure, Group, Outcome, help, units, unknown_subcommand};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
@@ -88,9 +88,9 @@ fn latency(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         (_, []) if is(sub, "latest") => latest(context),
         (_, events) if is(sub, "reset") => {
-            let before = context.server.latency.events.len();
-            context.server.latency.events.retain(|name, _| !events.is_empty() && !events.contains(&name.as_bytes()));
-            context.reply.count(before - context.server.latency.events.len());
+            let before = context.server.records.latency.events.len();
+            context.server.records.latency.events.retain(|name, _| !events.is_empty() && !events.contains(&name.as_bytes()));
+            context.reply.count(before - context.server.records.latency.events.len());
         }
         (_, names) if is(sub, "histogram") => histograms(context, names),
         _ => return Err(unknown_subcommand(arguments)),
@@ -103,12 +103,12 @@ fn numbers(context: &mut Context, numbers: &[u64]) {
 }
 
 fn find<'c>(context: &'c Context, event: &[u8]) -> Option<(&'static str, &'c Series)> {
-    context.server.latency.events.iter().find(|(name, _)| name.as_bytes() == event).map(|(name, series)| (*name, series))
+    context.server.records.latency.events.iter().find(|(name, _)| name.as_bytes() == event).map(|(name, series)| (*name, series))
 }
 
 fn latest(context: &mut Context) {
     let each = |(name, series): (&&'static str, &Series)| series.samples.back().map(|last| (*name, *last, series.worst));
-    let all: Vec<(&str, Sample, u64)> = context.server.latency.events.iter().filter_map(each).collect();
+    let all: Vec<(&str, Sample, u64)> = context.server.records.latency.events.iter().filter_map(each).collect();
     context.reply.array(all.len());
     for (name, (at, ms), worst) in all {
         context.reply.array(4);
@@ -125,7 +125,7 @@ fn histograms(context: &mut Context, names: &[&[u8]]) {
         let with_subs = |number: usize| std::iter::once(number).chain(units::get(number).subcommands.clone());
         names.iter().filter_map(|name| units::find(name)).flat_map(with_subs).collect()
     };
-    let with_histogram = |number: usize| context.server.usage.of(number).histogram.as_deref().map(|histogram| (number, histogram));
+    let with_histogram = |number: usize| context.server.records.usage.of(number).histogram.as_deref().map(|histogram| (number, histogram));
     let all: Vec<(usize, &Histogram)> = wanted.into_iter().filter_map(with_histogram).collect();
     context.reply.map(all.len());
     for (number, histogram) in all {
@@ -146,7 +146,7 @@ fn histograms(context: &mut Context, names: &[&[u8]]) {
 
 fn doctor(context: &Context) -> String {
     let threshold = context.server.configuration.latency_threshold;
-    let events = &context.server.latency.events;
+    let events = &context.server.records.latency.events;
     let mut report = String::new();
     if threshold == 0 {
         report.push_str("Moments are not noted: latency-monitor-threshold is 0. Set it to the milliseconds from which on they matter.\n");
@@ -160,7 +160,9 @@ fn doctor(context: &Context) -> String {
         let _ = writeln!(report, "{number}. {name}: {count} moments, {mean} ms on average, the worst ever {worst} ms.");
     }
     if events.contains_key("command") {
-        report.push_str("SLOWLOG GET says which commands took long. They keep all other clients waiting; LATENCY HISTOGRAM says how often.\n");
+        report.push_str(
+            "SLOWLOG GET says which commands took long. They keep all other clients waiting; LATENCY HISTOGRAM says how often.\n",
+        );
     }
     if events.contains_key("commit") {
         report.push_str("Commits took long: the medium is slow or busy. With appendfsync always each of them waits for the medium.\n");
@@ -189,7 +191,15 @@ fn graph(name: &str, series: &Series, now: u64) -> String {
     let mut picture = format!("{name} - high {high} ms, low {low} ms (all time high {} ms)\n{}\n", series.worst, "-".repeat(COLUMNS));
     let height = |ms: u64| (ms.saturating_sub(low) * (ROWS - 1)).checked_div(high - low).unwrap_or(0);
     for row in (0..ROWS).rev() {
-        let column = |(_, ms): &Sample| if height(*ms) == row { '#' } else if height(*ms) > row { '|' } else { ' ' };
+        let column = |(_, ms): &Sample| {
+            if height(*ms) == row {
+                '#'
+            } else if height(*ms) > row {
+                '|'
+            } else {
+                ' '
+            }
+        };
         picture.push_str(shown.iter().map(column).collect::<String>().trim_end());
         picture.push('\n');
     }

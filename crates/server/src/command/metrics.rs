@@ -31,11 +31,11 @@ pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
         let _ = writeln!(out, "sinterdb_refused_requests_total{{reason=\"{reason}\"}} {count}");
     }
     write_head(&mut out, "errors_total", true, "Error replies, by their first word.");
-    for (kind, count) in server.usage.errors() {
+    for (kind, count) in server.records.usage.errors() {
         let kind: String = kind.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect();
         let _ = writeln!(out, "sinterdb_errors_total{{kind=\"{kind}\"}} {count}");
     }
-    commands(&mut out, &server.usage);
+    commands(&mut out, &server.records.usage);
     out
 }
 
@@ -55,7 +55,7 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("expired_keys_total", true, "Keys removed because their time had come.", statistics.expired as f64),
         ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
         ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),
-        ("slow_commands", false, "Commands that SLOWLOG remembers.", server.slowlog.len() as f64),
+        ("slow_commands", false, "Commands that SLOWLOG remembers.", server.records.slowlog.len() as f64),
         ("memtable_bytes", false, "Bytes of memtables.", stats.memtable_bytes as f64),
         ("cache_bytes", false, "Bytes of the block cache.", stats.cache_bytes as f64),
         ("table_bytes", false, "Bytes of live tables.", stats.live_table_bytes as f64),

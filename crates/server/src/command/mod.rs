@@ -50,7 +50,7 @@ pub use configuration::{Configuration, Fsync};
 pub use events::{Events, tell_expired};
 pub use hub::{Hub, Post, Topic};
 pub use metrics::metrics;
-pub use server::{Rates, Server, Statistics};
+pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
 

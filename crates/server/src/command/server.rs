@@ -90,6 +90,13 @@ pub struct Server {
     pub log: Log,
     /// It was told to end, and does when the turn has ended.
     pub is_ending: bool,
+    /// What was done, and how long it took.
+    pub records: Records,
+}
+
+/// What was done, and how long it took.
+#[derive(Debug, Default)]
+pub struct Records {
     pub(super) usage: Usage,
     pub(super) slowlog: Slowlog,
     pub(super) latency: Monitor,
@@ -158,19 +165,19 @@ impl Server {
 
     /// Nanoseconds since some fixed point.
     pub fn monotonic_ns(&self) -> u64 {
-        self.stopwatch.now()
+        self.records.stopwatch.now()
     }
 
     /// What runs next begins now: nothing of the same client ran just before.
     pub fn start_stopwatch(&mut self) {
-        self.stopwatch.start();
+        self.records.stopwatch.start();
     }
 
     /// Notes that something took so long, if that is worth it; `event` says what.
     pub fn took(&mut self, event: &'static str, now: u64, ns: u64) {
         let (threshold, ms) = (self.configuration.latency_threshold, ns / 1_000_000);
         if threshold > 0 && ms >= threshold {
-            self.latency.add(event, now / 1000, ms);
+            self.records.latency.add(event, now / 1000, ms);
         }
     }
 

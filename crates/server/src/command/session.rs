@@ -201,9 +201,9 @@ fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, fai
     let text = failure.text();
     Writer::new(out, session.protocol).error(&text);
     server.statistics.errors += 1;
-    server.usage.error(&text);
+    server.records.usage.error(&text);
     if let Some(number) = number {
-        server.usage.rejected(number);
+        server.records.usage.rejected(number);
     }
     Ended::Open
 }
@@ -266,7 +266,7 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
 
 /// Runs a command. An error takes the place of what it had written.
 pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
-    let begun = context.server.stopwatch.begun();
+    let begun = context.server.records.stopwatch.begun();
     let start = context.reply.position();
     let lookups = context.keyspace.lookups();
     let mut ended = Ended::Open;
@@ -307,22 +307,22 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
     let text = failure.text();
     context.reply.error(&text);
     context.server.statistics.errors += 1;
-    context.server.usage.error(&text);
+    context.server.records.usage.error(&text);
 }
 
 /// Counts a command that has run, and remembers it if it took long.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], begun: u64, failed: bool) {
     let server = &mut *context.server;
-    let ns = server.stopwatch.since(begun);
+    let ns = server.records.stopwatch.since(begun);
     let now = context.keyspace.now();
     let unit = units::get(number);
-    server.usage.called(number, ns, failed, server.configuration.latency_tracking);
+    server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, ns);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
     // What `EXEC` runs is noted one by one.
     if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
         let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
         let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);
-        server.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);
+        server.records.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);
     }
 }

@@ -100,9 +100,9 @@ fn slowlog(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1];
     match (sub, &arguments[2..]) {
         (_, []) if is(sub, "help") => help(context, "SLOWLOG", HELP),
-        (_, []) if is(sub, "len") => context.reply.count(context.server.slowlog.len()),
+        (_, []) if is(sub, "len") => context.reply.count(context.server.records.slowlog.len()),
         (_, []) if is(sub, "reset") => {
-            context.server.slowlog.clear();
+            context.server.records.slowlog.clear();
             context.reply.ok();
         }
         (_, [] | [_]) if is(sub, "get") => get(context, arguments.get(2).copied())?,
@@ -120,7 +120,7 @@ fn get(context: &mut Context, count: Option<&[u8]>) -> Outcome {
             count => usize::try_from(count).map_err(|_| RANGE)?,
         },
     };
-    let entries = &context.server.slowlog.entries;
+    let entries = &context.server.records.slowlog.entries;
     context.reply.array(entries.len().min(count));
     for entry in entries.iter().take(count) {
         context.reply.array(6);
@@ -146,7 +146,10 @@ mod tests {
         };
         assert_eq!(text("auth", &[b"AUTH", b"u", b"secret"]), "AUTH (redacted) (redacted)");
         assert_eq!(text("hello", &[b"HELLO", b"3", b"AUTH", b"u", b"p", b"SETNAME", b"n"]), "HELLO 3 AUTH (redacted) (redacted) SETNAME n");
-        assert_eq!(text("config|set", &[b"config", b"set", b"timeout", b"1", b"RequirePass", b"x"]), "config set timeout 1 RequirePass (redacted)");
+        assert_eq!(
+            text("config|set", &[b"config", b"set", b"timeout", b"1", b"RequirePass", b"x"]),
+            "config set timeout 1 RequirePass (redacted)"
+        );
         assert_eq!(text("acl|setuser", &[b"acl", b"setuser", b"u", b">p"]), "acl setuser (redacted) (redacted)");
         let long = vec![b'x'; 130];
         assert_eq!(text("get", &[b"get", &long]), format!("get {}... (2 more bytes)", "x".repeat(128)));

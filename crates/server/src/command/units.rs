@@ -51,11 +51,7 @@ const EXCEPTIONS: &[(&str, &str, bool)] = &[
     // What only holds subcommands is in no group.
     ("client function object pubsub script xgroup xinfo", "", false),
     ("pubsub|help", "", false),
-    (
-        "command|count command|docs command|getkeys command|getkeysandflags command|help command|info command|list",
-        "connection",
-        false,
-    ),
+    ("command|count command|docs command|getkeys command|getkeysandflags command|help command|info command|list", "connection", false),
 ];
 
 /// A subcommand: its name, the arguments it takes (the command's name included, negative: at least), its flags, and the version that had it
@@ -203,15 +199,7 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
             ("setid", -5, WRITE, "5.0.0"),
         ],
     ),
-    (
-        "xinfo",
-        &[
-            ("consumers", 4, READ, "5.0.0"),
-            ("groups", 3, READ, "5.0.0"),
-            ("help", 2, HELP, "5.0.0"),
-            ("stream", -3, READ, "5.0.0"),
-        ],
-    ),
+    ("xinfo", &[("consumers", 4, READ, "5.0.0"), ("groups", 3, READ, "5.0.0"), ("help", 2, HELP, "5.0.0"), ("stream", -3, READ, "5.0.0")]),
 ];
 
 /// A command or a subcommand.
@@ -259,6 +247,8 @@ fn categories(name: &str, group: Group, flags: u32) -> u32 {
         (BLOCKING, &["blocking"]),
         (FAST, &["fast"]),
     ];
+    // What a script reads is said by the commands in it.
+    let flags = if group == Group::Scripting { flags & !READ } else { flags };
     let flagged = by_flag.iter().filter(|(flag, _)| flags & flag != 0).flat_map(|(_, names)| names.iter().copied());
     let pace = (flags & FAST == 0).then_some("slow");
     let of_group = group.category().filter(|_| has_group);
@@ -282,12 +272,8 @@ fn add(units: &mut Vec<Unit>, command: &'static Command) {
     units.push(unit(command, command.name.to_owned(), (command.arity, 0, command.since)));
     for word in command.subcommands {
         // One that nothing is known of has what its command has.
-        let (_, arity, flags, since) = known.iter().find(|(name, ..)| name == word).copied().unwrap_or((
-            *word,
-            command.arity,
-            command.all_flags(),
-            command.since,
-        ));
+        let (_, arity, flags, since) =
+            known.iter().find(|(name, ..)| name == word).copied().unwrap_or((*word, command.arity, command.all_flags(), command.since));
         let mut sub = unit(command, format!("{}|{word}", command.name), (arity, flags, since));
         sub.parent = Some(at);
         units.push(sub);

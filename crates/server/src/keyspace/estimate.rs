@@ -1,10 +1,10 @@
 //! How many bytes a key takes.
 
+use super::Keyspace;
 use super::entry::Kind;
 use super::error::Result;
 use super::layout::{self, Room};
 use super::turn::Direction;
-use super::Keyspace;
 use std::ops::ControlFlow;
 
 impl Keyspace {

@@ -49,7 +49,8 @@ impl Metrics {
         let invalid = |error: std::net::AddrParseError| io::Error::new(io::ErrorKind::InvalidInput, error);
         let bind = configuration.metrics_bind.parse::<IpAddr>().map_err(invalid)?;
         let address = SocketAddr::new(bind, configuration.metrics_port);
-        let listener = TcpListener::bind(address).map_err(|error| io::Error::new(error.kind(), format!("metrics at {address}: {error}")))?;
+        let listener =
+            TcpListener::bind(address).map_err(|error| io::Error::new(error.kind(), format!("metrics at {address}: {error}")))?;
         Self::with(listener, waker).map(Some)
     }
 

@@ -102,7 +102,9 @@ mod tests {
             8 => format!("+{}|argument", units[random.below(units.len())].name),
             9 => ["~a*", "%R~b", "%W~b", "~*", "resetkeys"][random.below(5)].into(),
             10 => ["&x*", "&y", "&*", "resetchannels"][random.below(4)].into(),
-            _ => ["on", "off", "nopass", ">secret", "resetpass", "clearselectors", "(+get ~s)", "(-@all +@read &z)"][random.below(8)].into(),
+            _ => {
+                ["on", "off", "nopass", ">secret", "resetpass", "clearselectors", "(+get ~s)", "(-@all +@read &z)"][random.below(8)].into()
+            }
         }
     }
 

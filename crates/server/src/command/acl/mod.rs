@@ -38,9 +38,7 @@ const REPEATED: usize = 128;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "acl", -2, acl)
-    .subcommands(&[
-        "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users", "whoami",
-    ])
+    .subcommands(&["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users", "whoami"])
     .flags(ADMIN | LOADING | NOSCRIPT | STALE)
     .since("6.0.0")
     .says("Who may do what", "O(n), n being the number of users and rules")];
@@ -168,9 +166,7 @@ impl Users {
             .map_err(|piece| [b"Unmatched parenthesis in acl selector starting at '", &piece[..], b"'."].concat())?;
         let mut changed = self.by_name(name).cloned().unwrap_or_default();
         for rule in &rules {
-            let failed = |wrong: selector::Wrong| {
-                [b"Error in ACL SETUSER modifier '", &rule[..], b"': ", wrong.text().as_bytes()].concat()
-            };
+            let failed = |wrong: selector::Wrong| [b"Error in ACL SETUSER modifier '", &rule[..], b"': ", wrong.text().as_bytes()].concat();
             changed.apply(rule).map_err(failed)?;
         }
         self.insert(name, changed);
@@ -415,11 +411,9 @@ fn get_user(context: &mut Context, name: &[u8]) {
 }
 
 fn describe_selector(reply: &mut Writer, selector: &Selector) {
-    for (key, value) in [
-        ("commands", describe::commands(selector)),
-        ("keys", describe::keys(selector)),
-        ("channels", describe::channels(selector)),
-    ] {
+    for (key, value) in
+        [("commands", describe::commands(selector)), ("keys", describe::keys(selector)), ("channels", describe::channels(selector))]
+    {
         reply.bulk(key.as_bytes());
         reply.bulk(&value);
     }

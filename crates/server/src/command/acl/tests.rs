@@ -24,15 +24,20 @@ fn what_a_user_may_not_do_is_refused_and_noted() {
         ("MGET a:1 b", "-NOPERM this user has no permissions to access one of the keys used as arguments|"),
         ("DEL a:1", "-NOPERM this user has no permissions to run the 'del' command|"),
         ("ACL LIST", "-NOPERM this user has no permissions to run the 'acl|list' command|"),
-        ("AUTH alice", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is \
-                        correct?|"),
+        (
+            "AUTH alice",
+            "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is \
+                        correct?|",
+        ),
         ("GET", "-ERR wrong number of arguments for 'get' command|"),
         ("ACL LIST x", "-ERR wrong number of arguments for 'acl|list' command|"),
     ] {
         assert_eq!(talk.say(&mut alice, line), reply, "{line}");
     }
     let log = talk.say(&mut admin, "ACL LOG");
-    let part = |reason: &str, object: &str| format!("$6|reason|${}|{reason}|$7|context|$8|toplevel|$6|object|${}|{object}|", reason.len(), object.len());
+    let part = |reason: &str, object: &str| {
+        format!("$6|reason|${}|{reason}|$7|context|$8|toplevel|$6|object|${}|{object}|", reason.len(), object.len())
+    };
     for (reason, object) in [("auth", "AUTH"), ("key", "b"), ("command", "del"), ("command", "acl|list")] {
         assert!(log.contains(&part(reason, object)), "{log}");
     }
@@ -120,9 +125,12 @@ fn users_are_changed_whole_or_not_at_all() {
         ("ACL DRYRUN alice nosuch", "-ERR Command 'nosuch' not found|"),
         ("ACL DRYRUN alice get a", "$58|This user has no permissions to access the 'a' key|"),
         ("ACL DRYRUN alice set a 1", "$58|This user has no permissions to run the 'set' command|"),
-        ("ACL LOAD", "-ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and \
+        (
+            "ACL LOAD",
+            "-ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and \
                       then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis \
-                      configuration.|"),
+                      configuration.|",
+        ),
     ] {
         let said = talk.say(&mut admin, line);
         // Lengths are the writer's affair.

@@ -33,7 +33,8 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
 const LOGGED: &str = "every write is logged as it comes, and the log is compacted in the background; nothing is rewritten or forked";
 const ENCODING: &str = "what a key is kept in does not depend on its size; `OBJECT ENCODING` answers as Redis does with this value";
 const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
-const MEMORY: &str = "data are on the medium and may be larger than memory, so nothing is ever evicted; `memory` bounds memtables and cache";
+const MEMORY: &str =
+    "data are on the medium and may be larger than memory, so nothing is ever evicted; `memory` bounds memtables and cache";
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "data are not kept in snapshots";
@@ -57,7 +58,11 @@ pub const FIXED: &[Fixed] = &[
         "a client that does not read is not read from, so what it can make the server hold is bounded",
     ),
     fixed("cluster-enabled", "no", CLUSTER),
-    fixed("crash-log-enabled crash-memcheck-enabled", "no|yes", "the server does not catch its own crashes; there is no report to be left out"),
+    fixed(
+        "crash-log-enabled crash-memcheck-enabled",
+        "no|yes",
+        "the server does not catch its own crashes; there is no report to be left out",
+    ),
     fixed("daemonize syslog-enabled", "no", PROCESS),
     fixed("databases", "16", "the format of the data knows 16 databases"),
     fixed("disable-thp", "yes|no", "nothing forks, so large pages do no harm"),
@@ -100,7 +105,11 @@ pub const FIXED: &[Fixed] = &[
     fixed("sanitize-dump-payload", "yes", "whatever comes from outside is always checked"),
     fixed("save", "", SNAPSHOT),
     fixed("set-max-intset-entries", "512", ENCODING),
-    fixed("shutdown-on-sigint shutdown-on-sigterm", "default", "the server ends the turn, closes its clients and the data, in milliseconds"),
+    fixed(
+        "shutdown-on-sigint shutdown-on-sigterm",
+        "default",
+        "the server ends the turn, closes its clients and the data, in milliseconds",
+    ),
     fixed("supervised", "no", "the server needs to tell no supervisor: it serves as soon as it says so in its log"),
     fixed("tcp-backlog", "1024|511|128", "the backlog is 1024, as far as the system's somaxconn allows it"),
     fixed("tcp-keepalive", "0", "connections to machines that are gone are closed by `timeout`"),

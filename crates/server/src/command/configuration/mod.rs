@@ -6,8 +6,8 @@
 mod file;
 mod fixed;
 
-pub use file::{Complaint, Directive, read, read_text};
 pub(super) use file::rewrite;
+pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
 
 use super::Events;
