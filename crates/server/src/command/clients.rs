@@ -89,6 +89,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// One that has just come.
+    pub fn new(id: u64, address: String, local_address: String, descriptor: i32, now: u64) -> Self {
+        Client { id, address, local_address, descriptor, since: now, active: now, ..Client::default() }
+    }
+
     /// Notes what can be asked about a session.
     pub(super) fn update(&mut self, session: &Session, active: u64) {
         self.id = session.id;

@@ -397,8 +397,7 @@ impl Net {
             return;
         }
         self.server.statistics.connections += 1;
-        let descriptor = stream.as_raw_fd();
-        let client = Client { id, address: address.to_string(), local_address, descriptor, since: now, active: now, ..Client::default() };
+        let client = Client::new(id, address.to_string(), local_address, stream.as_raw_fd(), now);
         self.server.clients.insert(id, client);
         let session = Session::new(id, &self.server);
         self.server.update(&session, now);
