@@ -46,7 +46,7 @@ const EXCEPTIONS: &[(&str, &str, bool)] = &[
     ("info keys restore migrate", "dangerous", true),
     ("lastsave role", "admin dangerous", true),
     ("sort sort_ro", "set sortedset list dangerous", false),
-    ("wait", "connection", false),
+    ("wait waitaof", "connection", false),
     ("asking readonly readwrite command", "connection", false),
     // What only holds subcommands is in no group.
     ("client function object pubsub script xgroup xinfo", "", false),
