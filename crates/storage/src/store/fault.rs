@@ -1,7 +1,7 @@
 //! A wrapper that counts calls and makes chosen ones fail, and that calls back before every mutating call so that a test can take a
 //! crash image there.
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock};
+use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Unit};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
@@ -254,6 +254,10 @@ impl Store for FaultStore {
 
     fn directory(&self) -> Option<&Path> {
         self.below.directory()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -1,6 +1,6 @@
 //! A wrapper that counts what a store is asked to write and read: the outside view that the engine's write ledger is checked against.
 
-use super::{Appender, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock};
+use super::{Appender, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, Unit};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -142,6 +142,10 @@ impl Store for Meter {
 
     fn directory(&self) -> Option<&Path> {
         self.below.directory()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -1,6 +1,6 @@
 //! A wrapper that makes any store as slow as a given medium, to see what an engine does on one.
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock};
+use super::{Appender, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, Unit};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
@@ -114,6 +114,10 @@ impl Store for Throttle {
 
     fn directory(&self) -> Option<&Path> {
         self.below.directory()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.

@@ -1,9 +1,12 @@
 //! The bytes of one zone in memory, cheap to copy: chunks are shared until one side writes on.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes in a chunk.
 const CHUNK: usize = 16 << 10;
+
+/// A chunk of zeros, which all zones share: files that are only about lengths take no memory.
+static ZEROS: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(vec![0; CHUNK]));
 
 /// Bytes from the start of a zone. What was never written is not kept; who reads knows how far the data goes.
 #[derive(Clone, Default)]
@@ -17,10 +20,15 @@ impl Content {
         let mut at = at as usize;
         while !bytes.is_empty() {
             let (index, inside) = (at / CHUNK, at % CHUNK);
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - inside));
             if index == self.chunks.len() {
+                if now == ZEROS.as_slice() {
+                    self.chunks.push(Arc::clone(&ZEROS));
+                    (at, bytes) = (at + CHUNK, later);
+                    continue;
+                }
                 self.chunks.push(Arc::new(Vec::with_capacity(CHUNK)));
             }
-            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - inside));
             let chunk = Arc::make_mut(&mut self.chunks[index]);
             // What a torn write left behind the pointer is written over.
             chunk.truncate(inside);
