@@ -15,9 +15,9 @@ pub(crate) use options::without_lines;
 pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION, TierSpec,
-    ValueSize, Workload, Writer,
+    ValueSize, Workload, Writer, ZonesSpec,
 };
-pub use validate::OPERATIONS;
+pub use validate::{OPERATIONS, ZONE_BLOCK};
 pub use verdict::{Answer, Verdict};
 
 #[cfg(test)]

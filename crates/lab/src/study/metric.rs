@@ -54,6 +54,27 @@ pub enum Metric {
     /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known where
     /// all of the run is measured.
     AgeShare,
+    /// The share of the phases that were finished: of a load in equal parts, how much of it found room. Known of runs that failed, too,
+    /// where their cell bears that ([`crate::study::plan::Cell::bears_failure`]).
+    FinishedShare,
+    /// Of a store on zones: bytes that its collector wrote again.
+    ZoneMoved,
+    /// Resets of zones of files.
+    ZoneResets,
+    /// Those of zones that were begun with a log.
+    LogZoneResets,
+    /// Resets over the least that what the host wrote can cost: what does not lie below a write pointer in the end, in full zones.
+    ZoneResetsOverLeast,
+    /// Zones finished before they were full.
+    ZoneFinishes,
+    /// Capacity that the drive filled for that, bytes.
+    ZonePadding,
+    /// Zones of files in which anything is written, in the end.
+    ZonesUsed,
+    /// These over the least number that what lives has room in.
+    ZonesUsedOverLeast,
+    /// Bytes of living files over the capacity for files, in the end.
+    ZoneUtilisation,
 }
 
 /// What the fast tier may hold, as a share of the bytes of tables.
@@ -88,6 +109,16 @@ impl Metric {
             Metric::FastBytes => "bytes above the last level",
             Metric::FastReadsInBudget => "reads answered above the last level, 0 if that holds more than a quarter",
             Metric::AgeShare => "age limit, as a share of run time",
+            Metric::FinishedShare => "share of the load that was done",
+            Metric::ZoneMoved => "bytes moved by the collector",
+            Metric::ZoneResets => "resets of zones",
+            Metric::LogZoneResets => "resets of zones of logs",
+            Metric::ZoneResetsOverLeast => "resets of zones over the least possible",
+            Metric::ZoneFinishes => "zones finished early",
+            Metric::ZonePadding => "bytes that finishing filled",
+            Metric::ZonesUsed => "zones in use",
+            Metric::ZonesUsedOverLeast => "zones in use over the least possible",
+            Metric::ZoneUtilisation => "share of the zones' capacity that lives",
         }
     }
 
@@ -98,20 +129,41 @@ impl Metric {
             | Metric::SpaceAmplification
             | Metric::OperationsPerSecond
             | Metric::OperationsPerSecondOfAll
-            | Metric::LastLevelTables => ("", 1.0),
+            | Metric::LastLevelTables
+            | Metric::ZoneResets
+            | Metric::LogZoneResets
+            | Metric::ZoneResetsOverLeast
+            | Metric::ZoneFinishes
+            | Metric::ZonesUsed
+            | Metric::ZonesUsedOverLeast => ("", 1.0),
             Metric::RunTime => ("s", 1.0),
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
-            Metric::PeakMemory | Metric::StoreBytes => ("MiB", 1_048_576.0),
+            Metric::PeakMemory | Metric::StoreBytes | Metric::ZoneMoved | Metric::ZonePadding => ("MiB", 1_048_576.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
             Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
+            Metric::FinishedShare | Metric::ZoneUtilisation => ("%", 0.01),
         }
     }
 
     /// The figure of the named phases together; `None` where a phase is missing or the figure has no meaning.
     pub fn of(self, record: &RunRecord, phases: &[String]) -> Option<f64> {
+        if self == Metric::FinishedShare {
+            let done = phases.iter().filter(|name| record.phases.iter().any(|phase| phase.name == **name)).count();
+            return per(done as f64, phases.len() as f64);
+        }
         let found = find(record, phases)?;
         match self {
+            Metric::FinishedShare => None,
+            Metric::ZoneMoved => on_zones(&found)?.grown(record, phases, "moved.bytes"),
+            Metric::ZoneResets => on_zones(&found)?.grown(record, phases, "resets"),
+            Metric::LogZoneResets => on_zones(&found)?.grown(record, phases, "log.resets"),
+            Metric::ZoneFinishes => on_zones(&found)?.grown(record, phases, "finishes"),
+            Metric::ZonePadding => on_zones(&found)?.grown(record, phases, "finish.padding.bytes"),
+            Metric::ZoneResetsOverLeast => on_zones(&found)?.resets_over_least(),
+            Metric::ZonesUsed => Some(on_zones(&found)?.now("used")),
+            Metric::ZonesUsedOverLeast => per(on_zones(&found)?.now("used"), on_zones(&found)?.now("least")),
+            Metric::ZoneUtilisation => per(on_zones(&found)?.now("live.bytes"), on_zones(&found)?.now("capacity.bytes")),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -150,6 +202,34 @@ impl Metric {
             }
             Metric::AgeShare => age_share(record, &found),
         }
+    }
+}
+
+/// The counters of a store on zones where the last of some phases ended.
+struct OnZones<'a>(&'a BTreeMap<String, u64>);
+
+/// `None`: the store does not lie on zones.
+fn on_zones<'a>(phases: &[&'a PhaseRecord]) -> Option<OnZones<'a>> {
+    let counters = &phases.last()?.tickers;
+    counters.contains_key("zones.zone.bytes").then_some(OnZones(counters))
+}
+
+impl OnZones<'_> {
+    fn now(&self, name: &str) -> f64 {
+        self.0.get(&format!("zones.{name}")).copied().unwrap_or(0) as f64
+    }
+
+    /// By how much a count grew in the phases.
+    fn grown(&self, record: &RunRecord, phases: &[String], name: &str) -> Option<f64> {
+        let name = format!("zones.{name}");
+        self.0.contains_key(&name).then(|| counted(record, phases, &name))
+    }
+
+    /// Since the drive was new: what lies below write pointers was not reset yet.
+    fn resets_over_least(&self) -> Option<f64> {
+        let least = (self.now("host.bytes") - self.now("lying.bytes")) / self.now("zone.bytes");
+        // Of a drive that was hardly written no ratio makes sense.
+        (least >= 1.0).then(|| self.now("resets") / least)
     }
 }
 

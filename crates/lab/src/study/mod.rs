@@ -15,6 +15,7 @@ pub mod plan;
 pub mod settings;
 mod side_by_side;
 mod time_aware_tiering;
+mod zone_allocation;
 
 #[cfg(test)]
 mod testing;

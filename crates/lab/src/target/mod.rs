@@ -7,7 +7,7 @@ pub mod model;
 mod sinter;
 
 pub use clock::OperationClock;
-pub use sinter::{SinterOpener, SinterTarget, cause_name};
+pub use sinter::{SinterOpener, SinterTarget, ZonedOpener, cause_name};
 
 use serde::{Deserialize, Serialize};
 use sinterdb::ledger::HistogramSummary;

@@ -1,6 +1,11 @@
 //! SinterDB as a target.
 
+mod zones;
+
+pub use zones::ZonedOpener;
+
 use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
+use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{Cause, DirStore, Medium, Store, Temperature, Throttle};
 use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
 use sinterdb::manifest;
@@ -50,7 +55,7 @@ impl Opener for SinterOpener {
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open(&self.path)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
-        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone() })
+        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone(), zones: None })
     }
 }
 
@@ -60,6 +65,8 @@ pub struct SinterTarget {
     families: Vec<Family>,
     disable_wal: bool,
     clock: Option<Arc<OperationClock>>,
+    /// The store, if it lies on zones.
+    zones: Option<Arc<ZonedStore>>,
 }
 
 impl SinterTarget {
@@ -132,7 +139,10 @@ impl Target for SinterTarget {
 
     fn counters(&self) -> Outcome<Counters> {
         let stats = self.db.stats();
-        let tickers = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        let mut tickers: BTreeMap<String, u64> = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        if let Some(store) = &self.zones {
+            tickers.extend(zones::tickers(store)?);
+        }
         Ok(Counters { tickers, histograms: stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect() })
     }
 

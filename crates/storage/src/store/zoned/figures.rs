@@ -39,6 +39,8 @@ pub struct Figures {
     pub collected: u64,
     /// Resets of zones of files.
     pub resets: u64,
+    /// Those of them that were begun with a log.
+    pub log_resets: u64,
     /// Capacity that had not been written when its zone was reset, bytes.
     pub reset_unwritten: u64,
     /// Zones finished early.
