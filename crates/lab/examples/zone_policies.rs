@@ -77,6 +77,7 @@ fn line(name: &str, outcome: &Outcome, puts: u64, seconds: f64) {
     );
 }
 
+#[expect(clippy::disallowed_methods, reason = "an example that measures how long it takes itself")]
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let divisor: u64 = arguments.first().map_or(Ok(64), |text| text.parse())?;

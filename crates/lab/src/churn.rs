@@ -157,7 +157,7 @@ impl Keys {
         }
     }
 
-    fn next(&mut self) -> u64 {
+    fn draw(&mut self) -> u64 {
         match self {
             Keys::One(stream) => stream.next_key(),
             Keys::Mixed { hot, all, which } => {
@@ -220,7 +220,7 @@ fn fill(churn: &Churn, store: &ZonedStore, tree: &mut Tree, puts: &mut u64) -> R
     while *puts < churn.puts {
         let mut memtable = BTreeSet::new();
         for _ in 0..most.min(churn.puts - *puts) {
-            memtable.insert(keys.next());
+            memtable.insert(keys.draw());
             log.file.append(&entry).map_err(text)?;
             *puts += 1;
         }
