@@ -336,7 +336,7 @@ fn pick_units(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run))
     }
     let least = windows.iter().map(|(cost, ..)| *cost).min_by(f64::total_cmp)?;
     windows.retain(|(cost, ..)| *cost <= least * MOST_FOR_UNITS);
-    windows.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.start.cmp(&b.2.start)).then(a.2.end.cmp(&b.2.end)));
+    windows.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.start.cmp(&b.2.start)).then(b.2.end.cmp(&a.2.end)));
     windows.into_iter().find_map(|(_, _, window)| {
         let input = Input { level, run: run.number, tables: run.tables[window].to_vec() };
         push_tables(version, env, input, Reason::LevelSize)

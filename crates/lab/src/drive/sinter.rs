@@ -166,7 +166,13 @@ mod tests {
             tells: true,
         };
         let families = vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }];
-        let spec = |name| EngineSpec { name: "sinter".into(), families: families.clone(), wal: true, zones: Some(zones(name)), ..EngineSpec::default() };
+        let spec = |name| EngineSpec {
+            name: "sinter".into(),
+            families: families.clone(),
+            wal: true,
+            zones: Some(zones(name)),
+            ..EngineSpec::default()
+        };
         let opened = SinterEngine.open(&spec("sinter"), directory.path()).unwrap();
         opened.target.db().put(b"a", b"b").unwrap();
         opened.target.flush().unwrap();

@@ -33,7 +33,7 @@ const fn policy(name: &'static str, allocation: &'static str, reset: &'static st
 }
 
 /// The original's, and with them what it was measured against; others by level, by keys, and by the kernel's rules; and our own.
-const POLICIES: [Policy; 10] = [
+static POLICIES: [Policy; 10] = [
     Policy { fallback: false, ..policy("zenfs", "zenfs", "eager") },
     policy("wla", "wla", "eager"),
     policy("wla lzr", "wla", "lzr"),

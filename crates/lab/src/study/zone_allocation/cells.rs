@@ -1,6 +1,9 @@
 //! What is run: drives, policies, workloads.
 
-use super::{BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, VALUE, ZONE, ZONES};
+use super::{
+    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, VALUE, ZONE,
+    ZONES,
+};
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZONE_BLOCK, ZonesSpec};
 use crate::study::plan::Cell;
 use crate::study::settings::{Shape, database, family, puts, putter};

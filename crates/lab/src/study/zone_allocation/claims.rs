@@ -132,7 +132,12 @@ fn ours() -> [Hypothesis; 7] {
             each([versus("E", tight, SINTER, SLA, Bound::Below(0.5))].into_iter()),
         ),
         claim("C: its resets are within 2 % of the least possible", None, Metric::ZoneResetsOverLeast, everywhere(Bound::Below(RESETS))),
-        claim("C: its zones in use are within 15 % of the least possible", None, Metric::ZonesUsedOverLeast, everywhere(Bound::Below(ZONES))),
+        claim(
+            "C: its zones in use are within 15 % of the least possible",
+            None,
+            Metric::ZonesUsedOverLeast,
+            everywhere(Bound::Below(ZONES)),
+        ),
         claim("C: it has fewer zones in use than SLA with LZR", None, Metric::ZonesUsed, against(SLA, Bound::Below(1.0))),
         claim("C: it finishes no zone early", None, Metric::ZoneFinishes, everywhere(Bound::Below(NOTHING))),
         claim(
