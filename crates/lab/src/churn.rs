@@ -70,6 +70,9 @@ pub struct Outcome {
     pub map: ZoneMap,
     /// Bytes written to tables and logs, over those of all puts.
     pub write_amplification: f64,
+    /// Zones in use over the least that what lives has room in, on average over the second half of the puts: what one moment shows is
+    /// partly luck.
+    pub mean_use: f64,
     /// Bytes of the largest zone.
     capacity: u64,
 }
@@ -135,38 +138,28 @@ impl Files for Zones {
 }
 
 /// Key numbers by a law.
-enum Keys {
-    One(KeyStream),
-    Mixed { hot: KeyStream, all: KeyStream, which: Xoshiro256PlusPlus },
+struct Keys {
+    all: KeyStream,
+    /// Of the keys that three of four puts go to, if there are any.
+    hot: Option<KeyStream>,
+    which: Xoshiro256PlusPlus,
 }
 
 impl Keys {
     fn new(churn: &Churn) -> Keys {
         let stream = |keys, distribution, number| KeyStream::new(keys, distribution, churn.seed, number);
-        match churn.law {
-            Law::Uniform => Keys::One(stream(churn.keys, Distribution::Uniform, 0)),
-            Law::Zipf(exponent) => {
-                let zipf = Distribution::Zipf(Zipf::new(churn.keys, exponent), Permutation::new(churn.keys, churn.seed));
-                Keys::One(stream(churn.keys, zipf, 0))
-            }
-            Law::Mixed => Keys::Mixed {
-                hot: stream(churn.keys / 8, Distribution::Uniform, 0),
-                all: stream(churn.keys, Distribution::Uniform, 1),
-                which: Xoshiro256PlusPlus::stream(churn.seed, 2),
-            },
-        }
+        let all = match churn.law {
+            Law::Zipf(exponent) => Distribution::Zipf(Zipf::new(churn.keys, exponent), Permutation::new(churn.keys, churn.seed)),
+            Law::Uniform | Law::Mixed => Distribution::Uniform,
+        };
+        let hot = (churn.law == Law::Mixed).then(|| stream(churn.keys / 8, Distribution::Uniform, 1));
+        Keys { all: stream(churn.keys, all, 0), hot, which: Xoshiro256PlusPlus::stream(churn.seed, 2) }
     }
 
     fn draw(&mut self) -> u64 {
-        match self {
-            Keys::One(stream) => stream.next_key(),
-            Keys::Mixed { hot, all, which } => {
-                if which.below(4) > 0 {
-                    hot.next_key()
-                } else {
-                    all.next_key()
-                }
-            }
+        match &mut self.hot {
+            Some(hot) if self.which.below(4) > 0 => hot.next_key(),
+            _ => self.all.next_key(),
         }
     }
 }
@@ -196,8 +189,9 @@ pub fn run(churn: &Churn, options: Options) -> Result<Outcome, String> {
     let manifest = store.create(FileId::manifest(1), &Hint::new(Cause::Manifest)).map_err(text)?;
     let files = Zones { store: Arc::clone(&store), manifest };
     let mut tree = Tree::over(Box::new(files), churn.settings.clone());
-    let mut puts = 0;
-    let failure = fill(churn, &store, &mut tree, &mut puts).err();
+    let mut course = Course::default();
+    let failure = fill(churn, &store, &mut tree, &mut course).err();
+    let Course { puts, uses } = course;
     let written: u64 = tree.written.values().sum();
     let user = (puts * u64::from(churn.entry)).max(1);
     Ok(Outcome {
@@ -206,23 +200,32 @@ pub fn run(churn: &Churn, options: Options) -> Result<Outcome, String> {
         figures: store.figures(),
         map: store.map().map_err(text)?,
         write_amplification: (written + user) as f64 / user as f64,
+        mean_use: uses.iter().sum::<f64>() / uses.len().max(1) as f64,
         capacity: churn.geometry.zone_size,
     })
 }
 
-fn fill(churn: &Churn, store: &ZonedStore, tree: &mut Tree, puts: &mut u64) -> Result<(), String> {
+/// How far it came.
+#[derive(Default)]
+struct Course {
+    puts: u64,
+    /// Zones in use over the least, after each memtable of the second half.
+    uses: Vec<f64>,
+}
+
+fn fill(churn: &Churn, store: &ZonedStore, tree: &mut Tree, course: &mut Course) -> Result<(), String> {
     let mut keys = Keys::new(churn);
     let spread = u128::MAX / u128::from(churn.keys.max(1));
     let entry = vec![0; churn.entry as usize];
     let most = (churn.settings.write_buffer_size / u64::from(churn.entry.max(1))).max(1);
     let mut logs = 1;
     let mut log = Log::new(store, logs)?;
-    while *puts < churn.puts {
+    while course.puts < churn.puts {
         let mut memtable = BTreeSet::new();
-        for _ in 0..most.min(churn.puts - *puts) {
+        for _ in 0..most.min(churn.puts - course.puts) {
             memtable.insert(keys.draw());
             log.file.append(&entry).map_err(text)?;
-            *puts += 1;
+            course.puts += 1;
         }
         logs += 1;
         let full = std::mem::replace(&mut log, Log::new(store, logs)?);
@@ -232,6 +235,10 @@ fn fill(churn: &Churn, store: &ZonedStore, tree: &mut Tree, puts: &mut u64) -> R
         store.delete(full.id).map_err(text)?;
         store.sync_names().map_err(text)?;
         tree.settle()?;
+        if course.puts * 2 > churn.puts {
+            let map = store.map().map_err(text)?;
+            course.uses.push(f64::from(map.used()) / f64::from(map.least().max(1)));
+        }
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ fn it_repeats_exactly_and_its_books_balance() {
     let churn = small(256, Law::Mixed);
     let options = policy(Allocation::Sinter, Reset::Sinter, true);
     let (one, other) = (run(&churn, options).unwrap(), run(&churn, options).unwrap());
-    assert_eq!((&one.figures, &one.map, one.failure), (&other.figures, &other.map, None));
+    assert_eq!((&one.figures, &one.map, &one.failure), (&other.figures, &other.map, &None));
     assert_eq!(one.puts, churn.puts);
     let resets = one.figures.resets as f64 - one.figures.reset_unwritten as f64 / one.capacity as f64;
     let moved = one.figures.moved.total() as f64 / one.capacity as f64;

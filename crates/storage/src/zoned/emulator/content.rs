@@ -50,3 +50,25 @@ impl Content {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_take_no_memory_and_can_be_written_over() {
+        let mut content = Content::default();
+        content.write(0, &vec![0; 2 * CHUNK + 5]);
+        assert!(Arc::ptr_eq(&content.chunks[0], &ZEROS) && Arc::ptr_eq(&content.chunks[1], &ZEROS));
+        assert_eq!(content.chunks.len(), 3, "what does not fill a chunk has one of its own");
+        let copy = content.clone();
+        // As after a power cut that took the rest.
+        content.write(CHUNK as u64 + 3, &[7; 4]);
+        let mut found = vec![1; 2 * CHUNK + 5];
+        copy.read(0, &mut found);
+        assert!(found.iter().all(|byte| *byte == 0));
+        content.read(0, &mut found[..CHUNK + 7]);
+        assert_eq!(found[CHUNK - 1..CHUNK + 7], [0, 0, 0, 0, 7, 7, 7, 7]);
+        assert!(Arc::ptr_eq(&content.chunks[0], &ZEROS));
+    }
+}
