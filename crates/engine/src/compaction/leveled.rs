@@ -20,7 +20,7 @@ const MIN_INTRA_L0: usize = 4;
 const MOST_MOVED: usize = 4;
 
 /// For the sake of units a merge may cost this much more than the cheapest, by the bytes that it moves down.
-const MOST_FOR_UNITS: f64 = 1.125;
+const MOST_FOR_UNITS: f64 = 1.5;
 
 /// What a byte that nobody can use counts against a byte to be rewritten.
 const DEAD_COUNTS: f64 = 1.0;
@@ -310,9 +310,9 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
     order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
 }
 
-/// Where the medium frees space in units: neighbours of a level, of one unit's size at most, that go down together. Of those that rewrite
-/// hardly more below them than the best for their size, the ones that also leave the fewest bytes dead in units that go on living: a byte
-/// there counts as one rewritten.
+/// Where the medium frees space in units: neighbours of a level, of one unit's size at most, that go down together. Of those that cost at
+/// most so much more than the cheapest, by the bytes that they move down, the ones that also leave the fewest bytes dead in units that go on
+/// living: a byte there counts as one rewritten.
 fn pick_units(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
     let mut windows: Vec<(f64, f64, std::ops::Range<usize>)> = Vec::new();
     for start in 0..run.tables.len() {
