@@ -76,8 +76,8 @@ const FULL: u64 = 270;
 const COUNTED: u64 = 210;
 const USED: u64 = 224;
 
-/// Zones of smaller drives for the same data: about 60 and about 85 % of their capacity live.
-const TIGHT: [(&str, u32); 2] = [("60 %", 232), ("85 %", 164)];
+/// Zones of other drives for the same data: about 60 and about 85 % of their capacity live.
+const TIGHT: [(&str, u32); 2] = [("60 %", 288), ("85 %", 204)];
 
 /// How large experiments are.
 struct Sizes {
