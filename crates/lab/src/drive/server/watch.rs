@@ -54,12 +54,14 @@ impl Watch<'_> {
     pub fn during<R>(&self, work: impl FnOnce() -> Outcome<R>) -> Outcome<(R, Vec<Second>)> {
         let (longest, pinged, ended) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let mut line = Line::connect(self.address, self.stop)?;
+        // Here, for the thread that goes on with it may come to run when much of the work is done.
+        let first = self.read();
         thread::scope(|scope| {
             // Raised in this order also while a panic passes: the scope waits for both threads.
             let _all = Raised(&ended);
             let no_more_pings = Raised(&pinged);
             let start = |error: std::io::Error| format!("a thread cannot be started: {error}");
-            let watching = Builder::new().spawn_scoped(scope, || self.watch(&longest, &ended)).map_err(start)?;
+            let watching = Builder::new().spawn_scoped(scope, || self.watch(first, &longest, &ended)).map_err(start)?;
             let pinging = Builder::new().spawn_scoped(scope, || self.ping(&mut line, &longest, &pinged)).map_err(start)?;
             let done = work();
             drop(no_more_pings);
@@ -84,8 +86,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    fn watch(&self, longest: &AtomicU64, ended: &AtomicBool) -> Vec<Second> {
-        let mut before = self.read();
+    fn watch(&self, first: Reading, longest: &AtomicU64, ended: &AtomicBool) -> Vec<Second> {
+        let mut before = first;
         let (start_ns, mut series) = (before.at_ns, Vec::new());
         loop {
             let wake_ns = start_ns + (series.len() as u64 + 1) * SAMPLE_NS;
