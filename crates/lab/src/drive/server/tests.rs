@@ -227,6 +227,18 @@ fn redis_benchmark_can_ask_instead() {
 }
 
 #[test]
+fn a_benchmark_that_fails_says_why() {
+    if !redis_is_here() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    // It takes the address for the name of a script.
+    let server = ServerSpec { benchmark: Some("/bin/sh".into()), ..ServerSpec::new(1, 1) };
+    let failure = go(&spec(directory.path(), &[("appendonly", "yes")], server, vec![phase("sets", "put", 1)])).failure.unwrap();
+    assert!(failure.contains("/bin/sh: ended with ") && failure.contains("the last that it said: ") && failure.contains("127.0.0.1"), "{failure}");
+}
+
+#[test]
 fn a_stopped_run_ends_its_server() {
     if !redis_is_here() {
         return;
@@ -244,7 +256,7 @@ fn a_stopped_run_ends_its_server() {
             let own = std::fs::read_dir(directory.path()).ok()?.next()?.ok()?;
             std::fs::read_to_string(own.path().join("server.group")).ok()?.parse::<u32>().ok()
         };
-        while noted().is_none_or(|process| Process::of(process).cpu_seconds < 0.1) {
+        while !run.is_finished() && noted().is_none_or(|process| Process::of(process).cpu_seconds < 0.1) {
             thread::sleep(POLL);
         }
         let process = noted().unwrap();
