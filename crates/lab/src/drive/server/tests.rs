@@ -235,7 +235,10 @@ fn a_benchmark_that_fails_says_why() {
     // It takes the address for the name of a script.
     let server = ServerSpec { benchmark: Some("/bin/sh".into()), ..ServerSpec::new(1, 1) };
     let failure = go(&spec(directory.path(), &[("appendonly", "yes")], server, vec![phase("sets", "put", 1)])).failure.unwrap();
-    assert!(failure.contains("/bin/sh: ended with ") && failure.contains("the last that it said: ") && failure.contains("127.0.0.1"), "{failure}");
+    assert!(
+        failure.contains("/bin/sh: ended with ") && failure.contains("the last that it said: ") && failure.contains("127.0.0.1"),
+        "{failure}"
+    );
 }
 
 #[test]
