@@ -115,6 +115,10 @@ fn a_volume_is_shown_in_all_its_parts() {
     assert!(page.contains("<svg ") && page.contains("<td>L1 medium</td>") && page.ends_with("</html>\n"));
     assert_eq!(page.matches("http").count(), 1, "a name space, and nothing that is loaded");
     assert_eq!(json(at, &["zones", "map", "zones.img", "--format=json"])["zones"].as_array().unwrap().len(), 64);
+    for part in ["--output=zones.img", "--output=./zones.img.zones"] {
+        refused(at, &["zones", "map", "zones.img", part], 2, "that is the drive");
+    }
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
 /// The ledger of a bench goes on to the last byte that the drive was written, and other commands open the same volume.
