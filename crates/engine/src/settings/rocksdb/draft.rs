@@ -186,27 +186,26 @@ impl FamilyDraft {
 
     /// Members of the codec options that somebody set and without which all levels would be compressed in the same way, with the reason.
     pub(super) fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
-        let after = |change: fn(&mut Self)| {
+        let now = self.clone().finish().compression;
+        let changes_nothing = |change: fn(&mut Self)| {
             let mut draft = self.clone();
             change(&mut draft);
-            draft.finish().compression
+            draft.finish().compression == now
         };
-        let now = after(|_| {});
         let (upper, last) = (&self.effort, &self.last_effort);
         let of_last = |why: &'static str| if last.enabled { why } else { "it counts with enabled=true only" };
-        let members: [(&str, bool, fn(&mut Self), &str); 4] = [
-            ("compression_opts.level", upper.level.is_some(), |draft| draft.effort.level = None, NO_LEVELS),
-            ("compression_opts.max_dict_bytes", upper.dictionary_bytes > 0, |draft| draft.effort.dictionary_bytes = 0, NO_DICTIONARIES),
-            ("bottommost_compression_opts.level", last.level.is_some(), |draft| draft.last_effort.level = None, of_last(NO_LEVELS)),
-            (
-                "bottommost_compression_opts.max_dict_bytes",
-                last.dictionary_bytes > 0,
-                |draft| draft.last_effort.dictionary_bytes = 0,
-                of_last(NO_DICTIONARIES),
-            ),
-        ];
-        let idle = members.into_iter().filter(|(_, is_set, without, _)| *is_set && after(*without) == now);
-        idle.map(|(key, _, _, why)| (key, why)).collect()
+        let mut found = Vec::new();
+        let mut note = |is_set: bool, key: &'static str, without: fn(&mut Self), why: &'static str| {
+            if is_set && changes_nothing(without) {
+                found.push((key, why));
+            }
+        };
+        note(upper.level.is_some(), "compression_opts.level", |d| d.effort.level = None, NO_LEVELS);
+        note(upper.dictionary_bytes > 0, "compression_opts.max_dict_bytes", |d| d.effort.dictionary_bytes = 0, NO_DICTIONARIES);
+        let (level, dictionary) = ("bottommost_compression_opts.level", "bottommost_compression_opts.max_dict_bytes");
+        note(last.level.is_some(), level, |d| d.last_effort.level = None, of_last(NO_LEVELS));
+        note(last.dictionary_bytes > 0, dictionary, |d| d.last_effort.dictionary_bytes = 0, of_last(NO_DICTIONARIES));
+        found
     }
 
     /// What is asked for and cannot be had together.
