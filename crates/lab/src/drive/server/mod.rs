@@ -26,7 +26,7 @@ use crate::workload::ValuePool;
 use benchmark::Said;
 use child::Server;
 use client::{Client, Ran};
-use line::Line;
+use line::{LOOKS, Line};
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -226,6 +226,7 @@ impl Run<'_> {
             count: count.unwrap_or(u64::MAX),
             seconds: seconds.unwrap_or(f64::INFINITY),
             warm_up,
+            looks: LOOKS,
         };
         client.run().map(Done::Asked)
     }
