@@ -41,7 +41,7 @@ pub struct ServeFlags {
     /// Memory for memtables and cache together, such as 512MB.
     #[arg(long, value_parser = memory)]
     memory: Option<u64>,
-    /// Name of the file, in the directory of the data, that SAVE and BGSAVE write.
+    /// Name of the file that SAVE and BGSAVE write: in the directory of the data; where the server was started, if these lie on a drive.
     #[arg(long, default_value = "dump.rdb", value_parser = dump_name)]
     dbfilename: String,
 }
@@ -96,6 +96,14 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
+/// The directory of saved files: a drive has none.
+fn saves(data: &Path) -> Result<PathBuf, Ended> {
+    Ok(match place(data)? {
+        Place::Directory(path) => path,
+        Place::Zoned(_) => std::env::current_dir()?,
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -109,7 +117,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
         configuration: Configuration {
             bind: flags.bind.to_string(),
             port: flags.port,
-            directory: flags.dir.display().to_string(),
+            directory: saves(&flags.dir)?.display().to_string(),
             dump_name: flags.dbfilename.clone(),
             password: flags.requirepass.clone(),
             fsync: flags.appendfsync,

@@ -361,6 +361,11 @@ impl Cache {
         }
     }
 
+    /// A block is there, packed.
+    pub fn holds_packed(&self, table: &dyn Slots, slot: u32) -> bool {
+        self.packs() && self.below.lock().packed.holds((table.number(), slot))
+    }
+
     /// Takes a packed block out: whoever asks for it unpacks it and keeps it ([`Cache::keep`]).
     pub fn take_packed(&self, table: &dyn Slots, slot: u32) -> Option<Packed> {
         if self.packed_capacity() == 0 {
