@@ -4,7 +4,8 @@
 //! The case of the original study is a drive of 32 GB in 256 zones, memtables and tables of half a zone, levels from 256 MB by a factor of
 //! 2, and 22.4 GB of puts. All lengths are divided by `divisor` (64), which keeps the shape. `case` and `policy` are parts of the names
 //! of those that are run. Columns: living share of the capacity and write amplification in the end; bytes that the collector moved; resets,
-//! and over the least possible; zones in use, and over the least possible in the end and on average; zones finished; fallbacks.
+//! and over the least possible; zones in use, and over the least possible in the end and on average; what of them does not live,
+//! in zones (not written yet, dead beside what lives, dead alone); zones finished; fallbacks.
 
 use sinter_lab::churn::{Churn, Law, Outcome, run};
 use sinter_storage::store::zoned::{Allocation, Options, Reset};
@@ -62,8 +63,9 @@ fn cases(divisor: u64) -> Vec<Case> {
 fn line(name: &str, outcome: &Outcome, puts: u64, seconds: f64) {
     let figures = &outcome.figures;
     let least = outcome.least_resets();
+    let [unwritten, beside, dead] = outcome.waste();
     println!(
-        "{name:>22} | {:5.1} % | {:6.2} | {:8.1} | {:5} | {:5.3} | {:3} / {:3} | {:5.3} | {:5.3} | {:4} | {:4} | {:5.1} s{}",
+        "{name:>22} | {:5.1} % | {:6.2} | {:8.1} | {:5} | {:5.3} | {:3} / {:3} | {:5.3} | {:5.3} | {:4.1} {:4.1} {:4.1} | {:4} | {:4} | {:5.1} s{}",
         outcome.utilisation() * 100.0,
         outcome.write_amplification,
         figures.moved.total() as f64 / (1 << 20) as f64,
@@ -73,6 +75,9 @@ fn line(name: &str, outcome: &Outcome, puts: u64, seconds: f64) {
         outcome.map.least(),
         f64::from(outcome.map.used()) / f64::from(outcome.map.least().max(1)),
         outcome.mean_use,
+        unwritten,
+        beside,
+        dead,
         figures.finishes,
         figures.fallbacks,
         seconds,
@@ -99,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("sinter", options(Allocation::Sinter, Reset::Sinter, true, true)),
     ];
     for Case { name, churn } in cases(divisor).into_iter().filter(|case| case.name.contains(&wanted)) {
-        println!("\n{name}\n{:>22} | live | write | moved MB | reset | /least | used      | /least | mean  | fin. | fallb.", "policy");
+        println!("\n{name}\n{:>22} | live | write | moved MB | reset | /least | used      | /least | mean  | open, dead, all | fin. | fallb.", "policy");
         for (policy, options) in policies.into_iter().filter(|(policy, _)| policy.contains(&chosen)) {
             let begun = Instant::now();
             let outcome = run(&churn, options)?;

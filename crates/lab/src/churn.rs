@@ -7,7 +7,7 @@
 
 use crate::advise::tree::{Entry, Files, Tree};
 use crate::workload::{Distribution, KeyStream, Permutation, Xoshiro256PlusPlus, Zipf};
-use sinter_storage::store::zoned::{Figures, Options, VolumeId, ZoneMap, ZonedStore};
+use sinter_storage::store::zoned::{Condition, Figures, Options, VolumeId, ZoneMap, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Unit};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::compaction::job::lifetime;
@@ -81,6 +81,18 @@ impl Outcome {
     /// The share of the capacity that lives in the end.
     pub fn utilisation(&self) -> f64 {
         self.map.live() as f64 / self.map.capacity().max(1) as f64
+    }
+
+    /// What is in use in the end and does not live, in zones: not written yet; dead beside what lives; dead, with nothing that lives beside.
+    pub fn waste(&self) -> [f64; 3] {
+        let files = self.map.zones.iter().skip(self.map.metadata.end as usize).filter(|zone| zone.condition != Condition::Empty);
+        let mut waste = [0; 3];
+        for zone in files {
+            let written = if zone.condition == Condition::Open { zone.written } else { zone.capacity };
+            waste[0] += zone.capacity - written;
+            waste[if zone.live > 0 { 1 } else { 2 }] += written.saturating_sub(zone.live);
+        }
+        waste.map(|bytes| bytes as f64 / self.capacity as f64)
     }
 
     /// The least resets that what the host wrote could have cost: all of it but what still lies below a write pointer, in zones written
