@@ -1,9 +1,9 @@
 //! What the policies of the store on zones cost under the files of a leveled or universal tree; a table for each case:
-//! `cargo run --release -p sinter-lab --example zone_policies [divisor [case [policy]]]`.
+//! `cargo run --release -p sinter-lab --example zone_policies [divisor [case [policy [seed]]]]`.
 //!
 //! The case of the original study is a drive of 32 GB in 256 zones, memtables and tables of half a zone, levels from 256 MB by a factor of
 //! 2, and 22.4 GB of puts. All lengths are divided by `divisor` (64), which keeps the shape. `case` and `policy` are parts of the names
-//! of those that are run. Columns: living share of the capacity and write amplification in the end; bytes that the collector moved; resets,
+//! of those that are run; keys are drawn by `seed` (1). Columns: living share of the capacity and write amplification in the end; bytes that the collector moved; resets,
 //! and over the least possible; zones in use, and over the least possible in the end and on average; what of them does not live,
 //! in zones (not written yet, dead beside what lives, dead alone); zones finished; fallbacks.
 
@@ -100,10 +100,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, false)),
         ("caza eager", options(Allocation::Caza, Reset::Eager, true, false)),
         ("xfs lazy", options(Allocation::Xfs, Reset::Lazy, true, false)),
-        ("sinter, untold", options(Allocation::Sinter, Reset::Sinter, true, false)),
+        ("untold", options(Allocation::Sinter, Reset::Sinter, true, false)),
         ("sinter", options(Allocation::Sinter, Reset::Sinter, true, true)),
     ];
+    let seed: u64 = arguments.get(3).map_or(Ok(1), |text| text.parse())?;
     for Case { name, churn } in cases(divisor).into_iter().filter(|case| case.name.contains(&wanted)) {
+        let churn = Churn { seed, ..churn };
         println!("\n{name}\n{:>22} | live | write | moved MB | reset | /least | used      | /least | mean  | open, dead, all | fin. | fallb.", "policy");
         for (policy, options) in policies.into_iter().filter(|(policy, _)| policy.contains(&chosen)) {
             let begun = Instant::now();
