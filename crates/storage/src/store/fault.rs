@@ -1,7 +1,7 @@
 //! A wrapper that counts calls and makes chosen ones fail, and that calls back before every mutating call so that a test can take a
 //! crash image there.
 
-use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, SyncBeside};
+use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, SyncBeside, Unit};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
@@ -258,6 +258,10 @@ impl Store for FaultStore {
 
     fn beneath(&self) -> Option<Beneath> {
         self.below.beneath()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

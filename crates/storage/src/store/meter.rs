@@ -1,6 +1,6 @@
 //! A wrapper that counts what a store is asked to write and read: the outside view that the engine's write ledger is checked against.
 
-use super::{Appender, Beneath, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
+use super::{Appender, Beneath, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside, Unit};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -146,6 +146,10 @@ impl Store for Meter {
 
     fn beneath(&self) -> Option<Beneath> {
         self.below.beneath()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

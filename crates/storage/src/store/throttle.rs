@@ -1,6 +1,6 @@
 //! A wrapper that makes any store as slow as a given medium, to see what an engine does on one.
 
-use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
+use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside, Unit};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
@@ -118,6 +118,10 @@ impl Store for Throttle {
 
     fn beneath(&self) -> Option<Beneath> {
         self.below.beneath()
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.below.units()
     }
 
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.

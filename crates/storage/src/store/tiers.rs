@@ -10,7 +10,7 @@
 //!
 //! Files of a tier that are not tables are not the database's and are not listed here.
 
-use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
+use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature, Unit};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::io;
@@ -229,6 +229,10 @@ impl Store for Tiers {
     /// Of the primary store, without which nothing can be written.
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.free_bytes_of(Temperature::Unknown)
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        self.members().flat_map(|member| member.store.units()).collect()
     }
 
     /// All of them, or none.

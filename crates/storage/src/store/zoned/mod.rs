@@ -31,7 +31,7 @@ pub use journal::JournalFigures;
 pub use reset::{Dead, Reset, Space};
 pub use volume::Condition;
 
-use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
+use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock, Unit};
 use crate::zoned::{Geometry, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
@@ -58,6 +58,8 @@ pub struct Options {
     pub pace: f64,
     /// A file that its policy finds no zone for takes another one, or waits for the collector. False: it fails, as with ZenFS.
     pub fallback: bool,
+    /// The engine is told what lies together ([`Store::units`]), so that compactions empty zones.
+    pub tells: bool,
     /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
     pub background: bool,
 }
@@ -87,6 +89,7 @@ impl Default for Options {
             reserve: 2,
             pace: 1.0,
             fallback: true,
+            tells: true,
             background: true,
         }
     }
@@ -335,6 +338,10 @@ impl Store for ZonedStore {
 
     fn beneath(&self) -> Option<Beneath> {
         Some(self.volume.beneath())
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        if self.volume.options.tells { self.volume.state.lock().units() } else { Vec::new() }
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
