@@ -83,8 +83,11 @@ fn streams_with_anything_in_them() {
     assert!((100..2900).contains(&loaded), "{loaded} were loaded");
 }
 
-/// A stream without entries and one group after the other, each with its pending entries and, by consumer, those that it has.
-fn groups(groups: &[(&str, &[u64], &[(&str, &[u64])])]) -> Vec<u8> {
+/// A group: its name, its pending entries, and by consumer those that it has.
+type Parts<'a> = (&'a str, &'a [u64], &'a [(&'a str, &'a [u64])]);
+
+/// A stream without entries and one group after the other.
+fn groups(groups: &[Parts]) -> Vec<u8> {
     let id = |ms: u64| StreamId { ms, seq: 0 };
     let mut out = Output::new(Vec::new());
     out.kind(kind::STREAM).unwrap();
@@ -108,7 +111,7 @@ fn groups(groups: &[(&str, &[u64], &[(&str, &[u64])])]) -> Vec<u8> {
 #[test]
 fn groups_that_contradict_themselves() {
     let mut keyspace = fresh();
-    let mut restored = |value: &[(&str, &[u64], &[(&str, &[u64])])]| restore(&mut keyspace, &groups(value));
+    let mut restored = |value: &[Parts]| restore(&mut keyspace, &groups(value));
     assert!(restored(&[("g", &[1, 2], &[("a", &[2]), ("b", &[1])]), ("h", &[], &[("a", &[])])]).unwrap());
     for (wrong, is_twice) in [
         (restored(&[("g", &[], &[]), ("g", &[], &[])]), true),
