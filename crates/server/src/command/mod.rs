@@ -14,6 +14,7 @@ mod dumps;
 mod durability;
 mod encoding;
 mod events;
+mod functions;
 mod geo;
 mod hashes;
 mod hub;

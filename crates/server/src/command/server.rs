@@ -197,6 +197,11 @@ impl Configuration {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
+            // What cannot be otherwise may be set to what it is.
+            "appendonly" if value == "yes" => {}
+            "appendonly" => return Err("every write is logged"),
+            "save" if value.is_empty() => {}
+            "save" => return Err("all keys are saved in a file when a client asks for it"),
             // Clients do not say which files are written.
             "dbfilename" => return Err("can't set protected config"),
             "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,

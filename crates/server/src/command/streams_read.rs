@@ -122,8 +122,9 @@ impl<'r, 'a> Request<'r, 'a> {
     }
 
     /// A group of a stream, for changes.
-    fn open_group<'n>(&self, context: &Context, key: &[u8], head: Option<&Head>, name: &'n [u8]) -> Result<GroupEdit<'n>, Failure> {
-        let found = head.map(|head| context.keyspace.edit_group(head, name)).transpose()?.flatten();
+    fn open_group<'n>(&self, context: &Context, key: &'n [u8], head: Option<&Head>, name: &'n [u8]) -> Result<GroupEdit<'n>, Failure> {
+        let of = (context.session.db, key);
+        let found = head.map(|head| context.keyspace.edit_group(of, head, name)).transpose()?.flatten();
         if self.woken.is_some() {
             return found.ok_or(Failure::fixed("NOGROUP the consumer group this client was blocked on no longer exists"));
         }

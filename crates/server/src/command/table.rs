@@ -4,7 +4,7 @@ use super::{Context, Outcome};
 use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
-use super::{dumps, saving};
+use super::{dumps, functions, saving};
 use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -40,6 +40,8 @@ pub enum Group {
     Server,
     /// Transactions.
     Transactions,
+    /// Code that the server runs.
+    Scripting,
 }
 
 impl Group {
@@ -60,6 +62,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
         }
     }
 
@@ -79,6 +82,7 @@ impl Group {
             Group::PubSub => "@pubsub",
             Group::Connection => "@connection",
             Group::Transactions => "@transaction",
+            Group::Scripting => "@scripting",
             Group::Server => return None,
         })
     }
@@ -328,6 +332,7 @@ pub const TABLE: &[&[Command]] = &[
     durability::COMMANDS,
     dumps::COMMANDS,
     saving::COMMANDS,
+    functions::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =

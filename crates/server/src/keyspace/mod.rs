@@ -36,7 +36,7 @@ pub use changes::{Change, Noted};
 pub use entry::{Head, Kind, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
-pub use groups::{Consumer, Group, GroupEdit, Pending};
+pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use image::Image;
 pub use keys::StringEdit;
 pub use layout::{DATABASES, check_key, check_member};

@@ -2,7 +2,7 @@
 //! `tests/rdb.rs`.
 
 use super::{Error, Found, Report, Result, export_log, export_rdb};
-use crate::keyspace::{Keyspace, Kind, Side};
+use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
 use crate::rdb::{Output, Version, kind};
 use crate::testing::fresh;
 use sinter_storage::store::MemoryStore;
@@ -179,8 +179,8 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     stream.key(kind::STRING, b"a", None).unwrap();
     stream.string(b"1").unwrap();
     stream.key(kind::STREAM, b"s", None).unwrap();
-    // No nodes; length, last id; no groups.
-    for n in [0, 0, 1, 1, 0] {
+    // No nodes; a length of 1, last id; no groups.
+    for n in [0, 1, 1, 1, 0] {
         stream.length(n).unwrap();
     }
     let mut far = Output::new(Vec::new());
@@ -196,7 +196,7 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     let cases: [(Vec<u8>, &str); 11] = [
         (rdb[..rdb.len() - 1].to_vec(), "it ends in the middle of the checksum"),
         (flipped, "at byte"),
-        (stream.end().unwrap(), "key s of database 0: not supported: stream"),
+        (stream.end().unwrap(), "a stream that has not as many entries as it says"),
         (long.end().unwrap(), "key s of database 0: ERR a member of a collection is longer"),
         (far.end().unwrap(), "database 16, and there are 16"),
         ([&good[..], &log(&["NOSUCH x"])].concat(), "at byte 27: the command 'NOSUCH' is not supported"),
@@ -241,8 +241,32 @@ fn fill(keyspace: &mut Keyspace) {
         keyspace.finish(&edit);
         keyspace.commit(&WriteOptions::default()).unwrap();
     }
+    fill_stream(keyspace, &long);
     keyspace.set_string(15, b"text", b"value", None).unwrap();
     keyspace.set_string(15, b"over", b"value", Some(5)).unwrap();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+}
+
+/// A stream of which everything is too large to be committed at once: entries, and what two groups have pending.
+fn fill_stream(keyspace: &mut Keyspace, long: &str) {
+    let mut edit = keyspace.edit(7, b"stream", Kind::Stream).unwrap();
+    for n in 0..35_000 {
+        keyspace.append(&mut edit, EntryId::new(5, n), encode_fields(&[b"field", long.as_bytes()]));
+    }
+    keyspace.finish(&edit);
+    for name in [&b"one"[..], b"two"] {
+        keyspace.create_group(&edit.head, name, EntryId::new(5, 34_000), Some(34_001));
+        let mut group = keyspace.edit_group((7, b"stream"), &edit.head, name).unwrap().unwrap();
+        let consumers = [&b"alice"[..], b"bob"].map(|name| keyspace.see_consumer(&mut group, name).unwrap());
+        for n in 0..60_000 {
+            // Some of them are gone.
+            let pending = Pending { consumer: consumers[n as usize % 2], delivered: n, deliveries: n / 7 };
+            keyspace.set_pending(&mut group, EntryId::new(4, n), None, pending).unwrap();
+        }
+        keyspace.finish_group(group);
+    }
+    keyspace.remove_entries(&mut edit, &[EntryId::new(5, 0), EntryId::new(5, 77)]).unwrap();
+    keyspace.finish(&edit);
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
@@ -274,15 +298,15 @@ fn what_is_exported_is_imported_again() {
     let directory = tempfile::tempdir().unwrap();
     let never = AtomicBool::new(false);
     let (file, folder) = (directory.path().join("dump.rdb"), directory.path().join("new/appendonlydir"));
-    assert_eq!(export_rdb(&keyspace, &file, Version::Eleven, &never).unwrap(), 5);
-    assert_eq!(export_log(&keyspace, &folder, Version::Nine, &never).unwrap(), 5);
+    assert_eq!(export_rdb(&keyspace, &file, Version::Eleven, &never).unwrap(), 6);
+    assert_eq!(export_log(&keyspace, &folder, Version::Ten, &never).unwrap(), 6);
     assert!(matches!(export_rdb(&keyspace, &file, Version::Nine, &never), Err(Error::Request(_))), "it is there already");
     assert!(matches!(export_log(&keyspace, &folder, Version::Nine, &never), Err(Error::Request(_))), "it is there already");
     for path in [file, folder] {
         // Members come in the order of their hashes, whose seed is that of the same test.
         let mut other = roomy();
         let report = import(&path, &mut other).unwrap();
-        assert_eq!(report, Report { keys: 5, ..Report::default() });
+        assert_eq!(report, Report { keys: 6, ..Report::default() });
         assert!(everything(&other) == expected, "{}", path.display());
     }
     // Told to stop, it leaves nothing.
