@@ -267,7 +267,7 @@ fn after_a_failed_sync_nobody_is_told_that_all_is_well() {
     second.send(&encode(&["RPUSH", "list", "x"]));
     reader.send(&encode(&["GET", "k"]));
     assert!(writer.is_silent(WHILE) && second.is_silent(WHILE) && reader.is_silent(WHILE));
-    // The one that waits was counted before the fault was planned, and the log that it is of would not be used again.
+    // The call that waits is the last one counted: it and all later ones fail.
     let count = always.faults.count(Operation::Sync);
     always.faults.inject(Fault::from(Calls::Only(Operation::Sync), count - 1, EIO));
     always.open();

@@ -38,7 +38,7 @@ const MESSAGES_LONG_MAX: usize = 8 << 20;
 const MESSAGES_MS: u64 = 60_000;
 
 /// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
-struct Held {
+struct Awaiting {
     /// Where they begin in the output.
     start: usize,
     /// How many they are.
@@ -64,9 +64,9 @@ pub(super) struct Connection {
     /// The commit that has to be synced before what comes next may leave. Replies keep their order, so it never falls.
     pub needs: u64,
     /// What waits for a sync, in order.
-    held: VecDeque<Held>,
+    awaiting: VecDeque<Awaiting>,
     /// The network knows that something waits for a sync.
-    pub is_held: bool,
+    pub is_awaiting: bool,
     /// There may be more to read than was read.
     pub is_readable: bool,
     /// Requests that are complete were left for later.
@@ -115,8 +115,8 @@ impl Connection {
             turn_start: 0,
             turn_replies: 0,
             needs: 0,
-            held: VecDeque::new(),
-            is_held: false,
+            awaiting: VecDeque::new(),
+            is_awaiting: false,
             is_readable: true,
             has_waiting: false,
             takes_more: false,
@@ -356,38 +356,38 @@ impl Connection {
     fn end_turn(&mut self, needs: u64) {
         let (start, replies) = (self.turn_start, std::mem::take(&mut self.turn_replies));
         self.turn_start = self.output.len();
-        match self.held.back_mut() {
+        match self.awaiting.back_mut() {
             Some(last) if needs <= last.needs => last.replies += replies,
-            _ if needs > 0 && start < self.turn_start => self.held.push_back(Held { start, replies, needs }),
+            _ if needs > 0 && start < self.turn_start => self.awaiting.push_back(Awaiting { start, replies, needs }),
             _ => {}
         }
     }
 
     /// Something waits for a sync.
     pub fn waits_for_sync(&self) -> bool {
-        !self.held.is_empty()
+        !self.awaiting.is_empty()
     }
 
     /// All commits up to this one are synced.
     pub fn release(&mut self, synced: u64) {
-        while self.held.front().is_some_and(|first| first.needs <= synced) {
-            self.held.pop_front();
+        while self.awaiting.front().is_some_and(|first| first.needs <= synced) {
+            self.awaiting.pop_front();
         }
     }
 
     /// A sync has failed: an error takes the place of each reply that has waited for one. The turn has not begun.
-    pub fn refuse_held(&mut self, text: &[u8]) {
-        if let Some(first) = self.held.front() {
+    pub fn refuse_awaiting(&mut self, text: &[u8]) {
+        if let Some(first) = self.awaiting.front() {
             self.turn_start = first.start;
-            self.turn_replies = self.held.iter().map(|held| held.replies).sum();
-            self.held.clear();
+            self.turn_replies = self.awaiting.iter().map(|awaiting| awaiting.replies).sum();
+            self.awaiting.clear();
             self.refuse(text);
         }
     }
 
     /// Where that begins in the output which may not leave yet.
-    fn held_from(&self) -> usize {
-        self.held.front().map_or(self.turn_start, |first| first.start)
+    fn awaiting_from(&self) -> usize {
+        self.awaiting.front().map_or(self.turn_start, |first| first.start)
     }
 
     /// The turn's writes are lost: an error takes the place of each of its replies.
@@ -403,7 +403,7 @@ impl Connection {
     pub fn write(&mut self, server: &mut Server) {
         let mut share = WRITE_SHARE;
         self.takes_more = false;
-        let until = self.held_from();
+        let until = self.awaiting_from();
         while self.sent < until && !self.is_dead {
             if share == 0 {
                 self.takes_more = true;
@@ -447,7 +447,7 @@ impl Connection {
         if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
             self.turn_start -= self.sent;
-            self.held.iter_mut().for_each(|held| held.start -= self.sent);
+            self.awaiting.iter_mut().for_each(|awaiting| awaiting.start -= self.sent);
             self.sent = 0;
         }
     }

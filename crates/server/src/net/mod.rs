@@ -95,7 +95,7 @@ pub struct Net {
     /// Clients whose requests wait until a pause is over.
     postponed: Vec<u64>,
     /// Clients with something that waits for a sync.
-    held_up: Vec<u64>,
+    awaiting: Vec<u64>,
     /// The last commit for which a sync was asked.
     asked: u64,
     /// The commit that has to be synced before a message of the request that was run last may leave.
@@ -147,7 +147,7 @@ impl Net {
             active: Vec::new(),
             touched: Vec::new(),
             postponed: Vec::new(),
-            held_up: Vec::new(),
+            awaiting: Vec::new(),
             asked: 0,
             cause: 0,
             held: 0,
@@ -193,7 +193,7 @@ impl Net {
         }
         self.saves.stop();
         self.syncs.stop();
-        if !self.held_up.is_empty() {
+        if !self.awaiting.is_empty() {
             // Whose reply waits gets it, whatever it will be; the keyspace knows.
             let _ = self.keyspace.syncer().sync();
             self.end_syncs();
@@ -310,9 +310,9 @@ impl Net {
         for id in &self.touched {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.settle(committed, synced);
-            if connection.waits_for_sync() && !connection.is_held {
-                connection.is_held = true;
-                self.held_up.push(*id);
+            if connection.waits_for_sync() && !connection.is_awaiting {
+                connection.is_awaiting = true;
+                self.awaiting.push(*id);
             }
         }
         if committed > self.asked && synced.is_some_and(|synced| synced < committed) {

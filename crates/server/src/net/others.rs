@@ -27,7 +27,7 @@ impl Net {
     }
 
     /// Puts messages into the outputs of those whom they are for.
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         if !self.server.hub.has_posts() {
             return;
         }
@@ -97,16 +97,16 @@ impl Net {
         self.synced = synced;
         self.keyspace.forget_synced();
         let text = failure.map(|why| format!("MISCONF It is not known what would survive a power cut: {why}"));
-        for id in std::mem::take(&mut self.held_up) {
+        for id in std::mem::take(&mut self.awaiting) {
             self.touch(id);
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             connection.release(synced);
             if let Some(text) = &text {
-                connection.refuse_held(text.as_bytes());
+                connection.refuse_awaiting(text.as_bytes());
             }
-            connection.is_held = connection.waits_for_sync();
-            if connection.is_held {
-                self.held_up.push(id);
+            connection.is_awaiting = connection.waits_for_sync();
+            if connection.is_awaiting {
+                self.awaiting.push(id);
             }
         }
         for id in self.keyspace.sync_waiters() {
