@@ -45,13 +45,11 @@ impl Keyspace {
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
         layout::check_key(key)?;
         self.need(db, key);
-        let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
-        if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+        self.look_up(db, key)?;
+        let Some(head) = self.known.head else {
             self.note(db, key, Change::Missed);
             return Ok(None);
-        }
-        let (head, string_at) = Head::decode(&self.entry)?;
-        self.string_at = string_at;
+        };
         if self.has_ended(&head) {
             self.delete_collection(head.id);
             self.forget(db, key, &head, Change::Expired);
@@ -59,6 +57,25 @@ impl Keyspace {
             return Ok(None);
         }
         Ok(Some(head))
+    }
+
+    /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.
+    fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
+        self.place.clear();
+        layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
+        if self.known.version == Some(self.turn.version()) && self.known.place == self.place {
+            return Ok(());
+        }
+        self.known.version = None;
+        self.known.head = None;
+        if self.turn.get(Room::Keys, &self.place, &mut self.entry)? {
+            let (head, string_at) = Head::decode(&self.entry)?;
+            self.string_at = string_at;
+            self.known.head = Some(head);
+        }
+        std::mem::swap(&mut self.known.place, &mut self.place);
+        self.known.version = Some(self.turn.version());
+        Ok(())
     }
 
     /// What is known of a key, which must hold this type.
@@ -104,6 +121,7 @@ impl Keyspace {
             self.string_at = self.entry.len();
         }
         // What was read becomes what is written: a bit of a long string costs no further copy.
+        self.known.version = None;
         let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
         if change(&mut string) {
             self.counters.keys[db] += u64::from(is_new);

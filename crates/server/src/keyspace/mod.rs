@@ -120,9 +120,12 @@ pub struct Keyspace {
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
-    /// The entry that was read last, and where a string starts in it.
+    /// The entry that was read last, where a string starts in it, and whose it is.
     entry: Vec<u8>,
     string_at: usize,
+    known: Known,
+    /// Where the entry lies that is looked for; kept for its memory.
+    place: Vec<u8>,
     watches: Watches,
     waits: Waits,
     /// What became of keys, if that is wanted.
@@ -132,6 +135,15 @@ pub struct Keyspace {
     random: u64,
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
+}
+
+/// The key whose entry was read last.
+#[derive(Debug, Default)]
+struct Known {
+    /// [`Turn::version`] when that was so; `None`: it is not known.
+    version: Option<u64>,
+    place: Vec<u8>,
+    head: Option<Head>,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -199,6 +211,8 @@ impl Keyspace {
             all_deleted: false,
             entry: Vec::new(),
             string_at: 0,
+            known: Known::default(),
+            place: Vec::new(),
             watches: Watches::default(),
             waits: Waits::default(),
             changes: None,

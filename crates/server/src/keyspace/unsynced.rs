@@ -8,6 +8,9 @@ use super::{Keyspace, layout};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+/// Changed keys that need no new memory.
+const KEPT: usize = 1 << 14;
+
 /// What has changed since the last sync, while anybody wants to know.
 #[derive(Debug, Default)]
 pub(super) struct Unsynced {
@@ -42,6 +45,7 @@ impl Keyspace {
     pub fn forget_synced(&mut self) {
         let synced = self.synced();
         self.unsynced.changed.retain(|_, commit| *commit > synced);
+        self.unsynced.changed.shrink_to(KEPT);
     }
 
     /// The commit that has to be synced before what the requests since the last call have to say is durable; 0: none.
