@@ -66,7 +66,7 @@ impl Always {
         let server = Server { configuration: Configuration { fsync, ..Configuration::default() }, ..Server::default() };
         let net = Net::bind("127.0.0.1:0".parse().unwrap(), keyspace, server).unwrap();
         let (address, stopper) = (net.address().unwrap(), net.stopper());
-        let thread = Some(std::thread::spawn(move || net.run()));
+        let thread = Some(std::thread::Builder::new().spawn(move || net.run()).unwrap());
         let always = Always { address, stopper, thread, gate, memory, faults };
         // From now on a write costs one sync, of the log.
         assert_eq!(always.client().ask(&[b"SET", b"old", b"1"]), one("+OK"));
