@@ -292,6 +292,7 @@ impl Server {
 }
 
 fn dbsize(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.keyspace.need_all();
     let size = context.keyspace.size(context.session.db);
     context.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
     Ok(())

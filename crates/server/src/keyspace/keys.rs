@@ -44,13 +44,12 @@ impl Keyspace {
     /// What is known of a key that has not ended.
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
         layout::check_key(key)?;
-        let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
-        if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+        self.need(db, key);
+        self.look_up(db, key)?;
+        let Some(head) = self.known.head else {
             self.note(db, key, Change::Missed);
             return Ok(None);
-        }
-        let (head, string_at) = Head::decode(&self.entry)?;
-        self.string_at = string_at;
+        };
         if self.has_ended(&head) {
             self.delete_collection(head.id);
             self.forget(db, key, &head, Change::Expired);
@@ -58,6 +57,25 @@ impl Keyspace {
             return Ok(None);
         }
         Ok(Some(head))
+    }
+
+    /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.
+    fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
+        self.place.clear();
+        layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
+        if self.known.version == Some(self.turn.version()) && self.known.place == self.place {
+            return Ok(());
+        }
+        self.known.version = None;
+        self.known.head = None;
+        if self.turn.get(Room::Keys, &self.place, &mut self.entry)? {
+            let (head, string_at) = Head::decode(&self.entry)?;
+            self.string_at = string_at;
+            self.known.head = Some(head);
+        }
+        std::mem::swap(&mut self.known.place, &mut self.place);
+        self.known.version = Some(self.turn.version());
+        Ok(())
     }
 
     /// What is known of a key, which must hold this type.
@@ -103,6 +121,7 @@ impl Keyspace {
             self.string_at = self.entry.len();
         }
         // What was read becomes what is written: a bit of a long string costs no further copy.
+        self.known.version = None;
         let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
         if change(&mut string) {
             self.counters.keys[db] += u64::from(is_new);
@@ -239,7 +258,8 @@ impl Keyspace {
 
     /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
     /// A key that is there from the first call to the last is shown once.
-    pub fn scan(&self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+    pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+        self.need_all();
         let (mut seen, mut last, mut next) = (0, None, 0);
         let mut damage = Ok(());
         self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), cursor), Direction::Forward, &mut |place, value| {
@@ -301,6 +321,7 @@ impl Keyspace {
 
     /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.
     pub fn clear(&mut self, db: usize) -> Result<()> {
+        self.note_change_of_all();
         self.disturb(|place| place == db)?;
         let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
         if is_alone {
@@ -318,6 +339,7 @@ impl Keyspace {
 
     /// Removes all keys of all databases.
     pub fn clear_all(&mut self) -> Result<()> {
+        self.note_change_of_all();
         self.disturb(|_| true)?;
         for db in 0..DATABASES {
             self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
@@ -373,6 +395,7 @@ impl Keyspace {
 
     /// Those are told who watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.note_change(db, key);
         self.watches.touch(db, key);
         self.waits.touch(db, key);
     }
@@ -429,6 +452,7 @@ impl Keyspace {
         if a == b {
             return Ok(());
         }
+        self.note_change_of_all();
         for (db, key) in self.looked_at(|db| db == a || db == b) {
             // It goes, or comes, or both.
             if self.exists(a, &key)? || self.exists(b, &key)? {

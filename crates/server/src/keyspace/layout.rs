@@ -177,10 +177,15 @@ fn below(prefix: Vec<u8>) -> Bounds {
 /// Where a key's entry lies.
 pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + HASH + key.len());
-    out.push(place.0);
-    put_hash(&mut out, hash(seed, key));
-    out.extend_from_slice(key);
+    put_entry_key(&mut out, seed, place, key);
     out
+}
+
+/// An [`entry_key`] behind what is in `out`.
+pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: Place, key: &[u8]) {
+    out.push(place.0);
+    put_hash(out, hash(seed, key));
+    out.extend_from_slice(key);
 }
 
 /// The hash and the key of an [`entry_key`].

@@ -6,10 +6,14 @@
 //! 2. Read once from each client that has sent something, and run its requests. Replies are kept back. After each request, before the
 //!    next one, its messages are delivered and those are served who waited for what it has changed (`others`).
 //! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies.
-//! 4. Send all replies.
+//! 4. Send all replies, but those that have to wait for a sync.
 //!
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
 //! one read per turn: none can keep the others waiting.
+//!
+//! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output says which of
+//! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
+//! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
 
 mod connection;
 mod others;
@@ -90,6 +94,12 @@ pub struct Net {
     touched: Vec<u64>,
     /// Clients whose requests wait until a pause is over.
     postponed: Vec<u64>,
+    /// Clients with something that waits for a sync.
+    awaiting: Vec<u64>,
+    /// The last commit for which a sync was asked.
+    asked: u64,
+    /// The commit that has to be synced before a message of the request that was run last may leave.
+    cause: u64,
     /// Memory of all clients' buffers, bytes.
     held: usize,
     /// The last commit that was known to be synced.
@@ -137,6 +147,9 @@ impl Net {
             active: Vec::new(),
             touched: Vec::new(),
             postponed: Vec::new(),
+            awaiting: Vec::new(),
+            asked: 0,
+            cause: 0,
             held: 0,
             synced: 0,
             looked_at: 0,
@@ -178,9 +191,16 @@ impl Net {
             self.note(&events);
             self.turn(unix_ms());
         }
-        self.connections.clear();
         self.saves.stop();
         self.syncs.stop();
+        if !self.awaiting.is_empty() {
+            // Whose reply waits gets it, whatever it will be; the keyspace knows.
+            let _ = self.keyspace.syncer().sync();
+            self.end_syncs();
+            self.commit();
+            self.send();
+        }
+        self.connections.clear();
         Ok(self.keyspace.close()?)
     }
 
@@ -215,6 +235,7 @@ impl Net {
 
     fn turn(&mut self, now: u64) {
         self.keyspace.set_now(now);
+        self.end_syncs();
         self.accept(now);
         self.end_pause(now);
         self.active.sort_unstable();
@@ -249,11 +270,12 @@ impl Net {
             connection.read(&mut self.buffer, &mut self.server, now);
         }
         connection.check_shut();
-        if connection.is_dead {
+        if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
         }
         while let Some(connection) = self.connections.get_mut(&id) {
             let handled = connection.handle(&mut self.keyspace, &mut self.server);
+            self.cause = connection.needs;
             if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);
             }
@@ -274,19 +296,28 @@ impl Net {
     }
 
     fn commit_all(&mut self) {
-        let fsync = self.server.configuration.fsync;
-        let durability = if fsync == Fsync::Always { Durability::Sync } else { Durability::Buffered };
-        match self.keyspace.commit(&WriteOptions { durability }) {
+        match self.keyspace.commit(&WriteOptions { durability: Durability::Buffered }) {
             Ok(()) => self.settle(),
             Err(error) => self.refuse(&error.to_string()),
         }
     }
 
+    /// The turn's writes are in the engine, and are to be synced if a reply waits for that.
     fn settle(&mut self) {
+        let is_always = self.server.configuration.fsync == Fsync::Always;
+        let committed = self.keyspace.committed();
+        let synced = is_always.then(|| self.keyspace.synced());
         for id in &self.touched {
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.settle();
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.settle(committed, synced);
+            if connection.waits_for_sync() && !connection.is_awaiting {
+                connection.is_awaiting = true;
+                self.awaiting.push(*id);
             }
+        }
+        if committed > self.asked && synced.is_some_and(|synced| synced < committed) {
+            self.asked = committed;
+            self.syncs.ask();
         }
     }
 
@@ -389,15 +420,22 @@ impl Net {
             return;
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
-        self.syncs.set(self.server.configuration.fsync);
+        let fsync = self.server.configuration.fsync;
+        self.syncs.set(fsync);
+        if fsync == Fsync::Always && self.keyspace.synced() < self.keyspace.committed() {
+            // One has failed, perhaps because the medium was full; or this was not asked for when it was written.
+            self.syncs.ask();
+        }
         let most = if self.server.keeps_expired { 0 } else { ticking::EXPIRED_AT_ONCE };
         let notifies = self.server.configuration.events.is_on();
         if notifies {
             self.keyspace.note_changes();
         }
         let removed = self.keyspace.remove_expired(most);
+        self.cause = self.keyspace.take_needs();
         if notifies {
             tell_expired(&mut self.keyspace, &mut self.server);
+            self.deliver();
         }
         match removed {
             Ok(removed) => self.server.statistics.expired += removed as u64,
