@@ -12,6 +12,7 @@
 //! one read per turn: none can keep the others waiting.
 
 mod connection;
+mod descriptors;
 mod others;
 mod saving;
 mod ticking;
@@ -42,8 +43,6 @@ const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
 /// Bytes that are read at once: one client's share of a turn.
 const READ: usize = 64 << 10;
-/// Bytes of writes at which a turn is committed before it ends.
-const TURN_BYTES: usize = 8 << 20;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
 
@@ -84,6 +83,8 @@ pub struct Net {
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
+    /// Clients that there are descriptors for.
+    room: usize,
     /// Clients that have something to be handled or sent in the next turn.
     active: Vec<u64>,
     /// Clients that take part in this turn.
@@ -134,6 +135,7 @@ impl Net {
             listener,
             accepts: true,
             connections: HashMap::new(),
+            room: descriptors::clients_max(),
             active: Vec::new(),
             touched: Vec::new(),
             postponed: Vec::new(),
@@ -253,18 +255,22 @@ impl Net {
             self.keyspace.unwait(id);
         }
         while let Some(connection) = self.connections.get_mut(&id) {
+            let was_postponed = connection.is_postponed;
             let handled = connection.handle(&mut self.keyspace, &mut self.server);
-            if connection.is_postponed && !self.postponed.contains(&id) {
+            if connection.is_postponed && !was_postponed {
                 self.postponed.push(id);
             }
             match handled {
-                Handled::All => break,
-                Handled::Others => self.serve_others(),
+                Handled::All => return,
+                Handled::Others => {
+                    self.serve_others();
+                    // Between two requests of one client, too: a few bytes can ask for long values.
+                    if self.keyspace.uncommitted() > connection::TURN_BYTES {
+                        self.commit_all();
+                    }
+                }
                 Handled::EngineFailed => return self.drop_turn(),
             }
-        }
-        if self.keyspace.uncommitted() > TURN_BYTES {
-            self.commit_all();
         }
     }
 
@@ -348,7 +354,7 @@ impl Net {
     }
 
     fn welcome(&mut self, mut stream: mio::net::TcpStream, address: SocketAddr, now: u64) {
-        if self.connections.len() >= self.server.configuration.clients_max {
+        if self.connections.len() >= self.server.configuration.clients_max.min(self.room) {
             self.server.statistics.refused_connections += 1;
             // It is told if it listens.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
@@ -420,7 +426,8 @@ impl Net {
             if idle >= ticking::IDLE_MS {
                 connection.rest();
             }
-            let is_silent_for_a_reason = connection.session.is_waiting() || self.server.hub.is_listening(id);
+            let is_held_up = connection.session.is_waiting() || connection.is_postponed;
+            let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
             let limit = match self.server.configuration.timeout {
                 _ if !connection.session.is_authenticated => ticking::GREETING_SECONDS,
                 _ if is_silent_for_a_reason => 0,

@@ -51,7 +51,7 @@ impl Ticks {
 pub(super) struct SyncThread {
     /// Milliseconds between two syncs.
     interval: Arc<AtomicU64>,
-    /// Dropped: it ends.
+    /// Sent to: the interval has changed. Dropped: it ends.
     ends: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -73,6 +73,8 @@ impl SyncThread {
             loop {
                 let wait = Duration::from_millis(theirs.load(Ordering::Relaxed));
                 match ended.recv_timeout(wait) {
+                    // The interval is another.
+                    Ok(()) => {}
                     Err(RecvTimeoutError::Timeout) => {
                         // A failed sync ends the engine's handle: every later write gets the reason. After a good one somebody may have
                         // waited for it, whom else the next tick would serve.
@@ -80,7 +82,7 @@ impl SyncThread {
                             let _ = waker.wake();
                         }
                     }
-                    _ => return,
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
@@ -88,9 +90,15 @@ impl SyncThread {
         Ok(SyncThread { interval: shared, ends: Some(ends), thread: Some(thread) })
     }
 
-    /// The configuration has changed, perhaps. A wait that has begun goes on.
+    /// The configuration has changed, perhaps. Nobody waits for the end of a longer interval then.
     pub fn set(&self, fsync: Fsync) {
-        self.interval.store(interval(fsync), Ordering::Relaxed);
+        let interval = interval(fsync);
+        if self.interval.swap(interval, Ordering::Relaxed) != interval
+            && let Some(thread) = &self.ends
+        {
+            // It is there until the sender is dropped.
+            let _ = thread.send(());
+        }
     }
 
     pub fn stop(&mut self) {
