@@ -74,6 +74,8 @@ pub(super) struct Connection {
     pub is_dead: bool,
     /// When it last said something, unix milliseconds.
     pub active: u64,
+    /// When it was last seen to be authenticated, or else when it came, unix milliseconds.
+    pub known: u64,
 }
 
 /// What came of handling a client's requests.
@@ -110,6 +112,7 @@ impl Connection {
             is_ending: false,
             is_dead: false,
             active: now,
+            known: now,
         }
     }
 

@@ -255,9 +255,8 @@ impl Net {
             self.keyspace.unwait(id);
         }
         while let Some(connection) = self.connections.get_mut(&id) {
-            let was_postponed = connection.is_postponed;
             let handled = connection.handle(&mut self.keyspace, &mut self.server);
-            if connection.is_postponed && !was_postponed {
+            if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);
             }
             match handled {
@@ -428,12 +427,16 @@ impl Net {
             }
             let is_held_up = connection.session.is_waiting() || connection.is_postponed;
             let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
-            let limit = match self.server.configuration.timeout {
-                _ if !connection.session.is_authenticated => ticking::GREETING_SECONDS,
-                _ if is_silent_for_a_reason => 0,
-                timeout => timeout,
+            if connection.session.is_authenticated {
+                connection.known = now;
+            }
+            let (passed, limit) = match self.server.configuration.timeout {
+                // Whatever it says meanwhile.
+                _ if !connection.session.is_authenticated => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
+                _ if is_silent_for_a_reason => (idle, 0),
+                timeout => (idle, timeout),
             };
-            connection.is_dead |= limit > 0 && idle / 1000 >= limit;
+            connection.is_dead |= limit > 0 && passed / 1000 >= limit;
             if connection.is_behind() {
                 connection.check_messages(now);
             }
