@@ -228,14 +228,14 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// It is about the server, not about data: no log of commands has it, and one that has is not to be obeyed.
-    pub fn is_for_admins(&self) -> bool {
-        self.has(ADMIN) && !self.has(WRITE)
-    }
-
     /// So many arguments, the name included, are right.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
+    }
+
+    /// It is about the server, not about data: no log of commands has it, and one that has is not to be obeyed.
+    pub fn is_for_admins(&self) -> bool {
+        self.has(ADMIN) && !self.has(WRITE)
     }
 
     /// The second word of a request, if it is a part of the command's name.
