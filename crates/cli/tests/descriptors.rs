@@ -44,7 +44,7 @@ fn clients_leave_descriptors_for_files() {
             other
         })
         .collect();
-    assert!(refused >= LIMIT / 4 && refused < LIMIT, "{refused} were refused");
+    assert!((LIMIT / 4..LIMIT).contains(&refused), "{refused} were refused");
     // A table is written, and a file of all keys.
     for request in ["SET b 2\r\n", "DEBUG RELOAD\r\n", "SAVE\r\n"] {
         assert_eq!(ask(&mut client, request), "+OK", "{request}");
