@@ -93,6 +93,14 @@ fn file(bytes: &[u8]) -> usize {
     }
 }
 
+/// A value as `DUMP` gives it.
+fn wrapped(of: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut payload = [&[of][..], bytes, &[9, 0]].concat();
+    let crc = crc64(0, &payload).to_le_bytes();
+    payload.extend(crc);
+    payload
+}
+
 fn value(of: u8, bytes: &[u8]) -> usize {
     let mut elements = 0;
     let mut input = Input::new(bytes);
@@ -105,8 +113,11 @@ fn value(of: u8, bytes: &[u8]) -> usize {
     });
     assert!(input.position() <= bytes.len() as u64, "more than there was");
     if read.is_ok() {
-        assert!(open_value(bytes).is_none_or(|inside| inside.len() < bytes.len()));
+        let payload = wrapped(of, bytes);
+        assert_eq!(open_value(&payload), payload.get(..=bytes.len()), "what is inside is another");
     }
+    // Whatever it is.
+    let _ = open_value(bytes);
     elements
 }
 

@@ -82,6 +82,24 @@ fn strangers_get_little() {
     assert_eq!(client.ask(&[b"SET", b"a", &vec![b'x'; 20_000]]), Reply::One(b"+OK".to_vec()));
 }
 
+/// A stranger who goes on talking is one, too.
+#[test]
+fn who_does_not_authenticate_is_closed() {
+    let served = with(Configuration { password: "secret".into(), ..Configuration::default() });
+    let (mut stranger, mut known) = (served.client(), served.client());
+    assert_eq!(known.ask(&[b"AUTH", b"secret"]), Reply::One(b"+OK".to_vec()));
+    for _ in 0..100 {
+        // It may be closed while this is under way.
+        let _ = stranger.sender().write_all(b"PING\r\n");
+        if stranger.reply().is_none() {
+            assert_eq!(known.ask(&[b"PING"]), Reply::One(b"+PONG".to_vec()));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    panic!("it is still there");
+}
+
 #[test]
 fn who_does_not_read_waits_alone() {
     let served = Served::start();

@@ -9,7 +9,7 @@ use super::server::Allowed;
 use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
 use super::thresholds::parse_memory;
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
-use crate::keyspace::{Error, Head, Kind};
+use crate::keyspace::{EntryId, Error, Head, Kind};
 use crate::number::parse_double;
 use crate::resp::{Protocol, Writer};
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ fn reload(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Bytes of what a key holds: names and values of elements, or a string.
+/// Bytes of what a key holds: names and values of elements, entries of a stream, or a string.
 fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failure> {
     let mut bytes = 0;
     match head.kind {
@@ -144,7 +144,11 @@ fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failur
             bytes += item.len();
             ControlFlow::Continue(())
         })?,
-        _ => context.keyspace.walk_members(head, &mut |name, value| {
+        Kind::Stream => context.keyspace.walk_entries(head, (EntryId::MIN, EntryId::MAX), false, &mut |_, entry| {
+            bytes += entry.len();
+            ControlFlow::Continue(())
+        })?,
+        Kind::Set | Kind::SortedSet | Kind::Hash => context.keyspace.walk_members(head, &mut |name, value| {
             bytes += name.len() + value.len();
             ControlFlow::Continue(())
         })?,

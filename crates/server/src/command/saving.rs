@@ -92,7 +92,7 @@ fn bgsave(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(IN_PROGRESS);
     }
     saving.is_wanted = true;
-    context.reply.simple("Background saving started");
+    context.reply.simple(if context.session.is_in_exec { "Background saving scheduled" } else { "Background saving started" });
     Ok(())
 }
 

@@ -233,21 +233,27 @@ fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
         Some(head) if !matches!(head.kind, Kind::List | Kind::Set | Kind::SortedSet) => return Err(Error::WrongType.into()),
         Some(head) => wanted(context, &head, &mut request)?,
     };
+    if request.get.is_empty() {
+        request.get.push(Pattern::Element);
+    }
+    let Some(target) = request.store else {
+        // One value after the other: they may be as large as they like, and the same again and again.
+        context.reply.array(elements.len() * request.get.len());
+        for element in elements {
+            for pattern in &request.get {
+                let value = pattern.value(context, &element)?;
+                context.reply.bulk_or_null(value.as_deref());
+            }
+        }
+        return Ok(());
+    };
+    check_key(target)?;
     let mut values: Vec<Option<Vec<u8>>> = Vec::with_capacity(elements.len());
     for element in elements {
         for pattern in &request.get {
             values.push(pattern.value(context, &element)?);
         }
-        if request.get.is_empty() {
-            values.push(Some(element));
-        }
     }
-    let Some(target) = request.store else {
-        context.reply.array(values.len());
-        values.iter().for_each(|value| context.reply.bulk_or_null(value.as_deref()));
-        return Ok(());
-    };
-    check_key(target)?;
     context.keyspace.remove(context.session.db, target)?;
     let mut edit = context.keyspace.edit(context.session.db, target, Kind::List)?;
     for value in &values {

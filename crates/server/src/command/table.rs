@@ -237,6 +237,11 @@ impl Command {
         takes(self.arity, arguments)
     }
 
+    /// It is about the server, not about data: no log of commands has it, and one that has is not to be obeyed.
+    pub fn is_for_admins(&self) -> bool {
+        self.has(ADMIN) && !self.has(WRITE)
+    }
+
     /// The second word of a request, if it is a part of the command's name.
     pub fn subcommand(&self, arguments: &[&[u8]]) -> &'static str {
         let Some(word) = arguments.get(1).filter(|_| !self.subcommands.is_empty()) else { return "" };

@@ -185,6 +185,8 @@ fn debugging_is_allowed_by_the_configuration_alone() {
         ("DEBUG DIGEST-VALUE k none", "*2|+145cfd7f960b7f24d04b5c1c0bf94a85eab91d90|+0000000000000000000000000000000000000000|"),
         ("DEBUG OBJECT none", "-ERR no such key|"),
         ("DEBUG OBJECT k", "+Value at:0x0 refcount:1 encoding:embstr serializedlength:27|"),
+        ("XADD s 1-1 field value", "$3|1-1|"),
+        ("DEBUG OBJECT s", "+Value at:0x0 refcount:1 encoding:stream serializedlength:13|"),
         ("DEBUG RELOAD", "+OK|"),
         ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK|"),
         ("DEBUG POPULATE 99999999999", "-ERR that is more than 512 MiB|"),
@@ -255,6 +257,9 @@ fn transactions_are_whole_and_watch_keys() {
         ("EXEC", "-EXECABORT Transaction discarded because of previous errors.|"),
         ("GET a", "$1|2|"),
         ("EXEC", "-ERR EXEC without MULTI|"),
+        ("MULTI", "+OK|"),
+        ("BGSAVE", "+QUEUED|"),
+        ("EXEC", "*1|+Background saving scheduled|"),
         ("WATCH a", "+OK|"),
     ] {
         assert_eq!(talk.say(&mut one, line), expected, "{line}");

@@ -242,6 +242,7 @@ impl Keyspace {
         }
         if let Some(new) = new {
             self.counters.deadlines[db] += 1;
+            self.first_due = self.first_due.min(new);
             self.turn.put(Room::Keys, layout::expiry_key(new, place, key), Vec::new());
         }
     }
@@ -354,16 +355,25 @@ impl Keyspace {
 
     /// Removes what the keys of a database have outside their entries.
     fn delete_collections_of(&mut self, db: usize) -> Result<()> {
-        let (mut next, end) = layout::entries(self.counters.places.of(db), 0);
+        let place_of = self.counters.places.of(db);
+        let (mut next, end) = layout::entries(place_of, 0);
         loop {
-            let chunk = self.chunk(Room::Keys, &(next, end.clone()), Direction::Forward, CHUNK)?;
+            // Without their strings, which may be of any size.
+            let (mut chunk, mut damage) = (Vec::new(), Ok(()));
+            self.turn.walk(Room::Keys, &(next, end.clone()), Direction::Forward, &mut |place, value| {
+                match Head::decode(value) {
+                    Ok((head, _)) => chunk.push((place.to_vec(), head)),
+                    Err(error) => damage = Err(error),
+                }
+                if damage.is_err() || chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            damage?;
             let Some((last, _)) = chunk.last() else { return Ok(()) };
             next = [last, &b"\0"[..]].concat();
-            for (place, value) in &chunk {
-                let (head, _) = Head::decode(value)?;
+            for (place, head) in &chunk {
                 self.delete_collection(head.id);
                 if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
-                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, self.counters.places.of(db), key));
+                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, place_of, key));
                 }
             }
         }
@@ -371,11 +381,9 @@ impl Keyspace {
 
     /// Removes keys whose time has come, at most so many; says how many deadlines it has dealt with. Fewer than `most`: there are no more.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
-        // Most of the time nothing is due; without any deadline nothing has to be read to know it.
-        let Some(before) = self.now.checked_sub(1).filter(|_| self.counters.deadlines.iter().any(|count| *count > 0)) else {
-            return Ok(0);
-        };
-        let due = self.chunk(Room::Keys, &layout::deadlines(before), Direction::Forward, most)?;
+        // Most of the time nothing is due. A look costs what stands before the first deadline in a table, which may be a huge value.
+        let Some(before) = self.now.checked_sub(1).filter(|before| *before >= self.first_due) else { return Ok(0) };
+        let due = self.chunk(Room::Keys, &layout::deadlines(self.first_due, before), Direction::Forward, most)?;
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
             let db = self.counters.places.database(of);
@@ -385,7 +393,20 @@ impl Keyspace {
                 self.turn.delete(Room::Keys, place.clone());
             }
         }
+        if due.len() < most {
+            self.first_due = self.first_deadline(self.now)?;
+        }
         Ok(due.len())
+    }
+
+    /// The first deadline from a time on; the last time there is if there is none.
+    fn first_deadline(&self, from: u64) -> Result<u64> {
+        let mut first = None;
+        self.turn.walk(Room::Keys, &layout::deadlines(from, u64::MAX), Direction::Forward, &mut |place, _| {
+            first = layout::split_expiry_key(place).map(|(deadline, ..)| deadline);
+            ControlFlow::Break(())
+        })?;
+        Ok(first.unwrap_or(u64::MAX))
     }
 
     /// Whether a key that has not ended is there: reading needs no more.

@@ -117,6 +117,8 @@ pub struct Keyspace {
     /// As the engine has them.
     committed: Counters,
     last_id: u64,
+    /// No deadline is earlier than this, so there is nothing to look for before.
+    first_due: u64,
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
@@ -207,6 +209,7 @@ impl Keyspace {
             counters: Counters::NONE,
             committed: Counters::NONE,
             last_id: 0,
+            first_due: 0,
             deleted: Vec::new(),
             all_deleted: false,
             entry: Vec::new(),
@@ -318,6 +321,7 @@ impl Keyspace {
             }
         } else {
             self.counters = self.committed.clone();
+            self.first_due = 0;
         }
         result
     }
@@ -349,6 +353,8 @@ impl Keyspace {
         self.counters = self.committed.clone();
         self.deleted.clear();
         self.all_deleted = false;
+        // Deadlines that were removed are there again.
+        self.first_due = 0;
     }
 
     /// What makes commits durable, for another thread to use.

@@ -11,6 +11,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, ControlFlow};
 
+/// A range lies within another.
+fn covers(whole: &Bounds, part: &Bounds) -> bool {
+    whole.0 <= part.0 && part.1 <= whole.1
+}
+
 /// Keys that were written, and their values; `None`: removed.
 type Written = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -56,7 +61,7 @@ pub(super) struct Turn {
     keys: Side,
     elements: Side,
     batch: WriteBatch,
-    /// Bytes of keys and values that were written.
+    /// Bytes of keys, values and ranges that were written.
     bytes: usize,
     /// Counted up whenever anything is written or dropped.
     version: u64,
@@ -137,13 +142,19 @@ impl Turn {
         self.side_mut(room).written.insert(key, None);
     }
 
-    /// Removes a range of keys.
+    /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.bytes += bounds.0.len() + bounds.1.len();
         self.version += 1;
         let side = self.side_mut(room);
         side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
+        if side.cleared.iter().any(|other| covers(other, &bounds)) {
+            return;
+        }
+        side.cleared.retain(|other| !covers(&bounds, other));
+        let bytes = bounds.0.len() + bounds.1.len();
         side.cleared.push(bounds);
+        self.bytes += bytes;
     }
 
     /// Takes back all that this turn has written to a range in which there was nothing before.
@@ -198,7 +209,7 @@ impl Turn {
 
     /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
     fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction) -> Result<Option<DbIterator>> {
-        if side.cleared.iter().any(|cleared| cleared.0 <= bounds.0 && bounds.1 <= cleared.1) {
+        if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
         }
         let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };

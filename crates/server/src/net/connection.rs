@@ -7,11 +7,13 @@
 
 use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, find, give_up, resume};
 use crate::keyspace::Keyspace;
-use crate::resp::{Limits, Parser, Writer};
+use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 
+/// Bytes of writes at which a turn is committed before it ends.
+pub(super) const TURN_BYTES: usize = 8 << 20;
 /// Bytes to be sent at which a client's further requests wait.
 const OUTPUT_PAUSE: usize = 1 << 20;
 /// Bytes to be sent at which a client is closed: one reply larger than that.
@@ -36,6 +38,8 @@ const MESSAGES_MAX: usize = 32 << 20;
 /// The same if it stays above for [`MESSAGES_MS`].
 const MESSAGES_LONG_MAX: usize = 8 << 20;
 const MESSAGES_MS: u64 = 60_000;
+/// A reply that was cut is not sent: no more than this is in the buffer when one is begun, sent or not.
+const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + 2 * (MESSAGES_MAX + OUTPUT_PAUSE));
 
 /// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
 struct Awaiting {
@@ -89,6 +93,8 @@ pub(super) struct Connection {
     pub is_dead: bool,
     /// When it last said something, unix milliseconds.
     pub active: u64,
+    /// When it was last seen to be authenticated, or else when it came, unix milliseconds.
+    pub known: u64,
 }
 
 /// What came of handling a client's requests.
@@ -96,7 +102,7 @@ pub(super) struct Connection {
 pub(super) enum Handled {
     /// All that can be handled now.
     All,
-    /// Something has to be done for others before the next request.
+    /// Something has to be done for others, or the turn has grown long and is to be committed, before the next request.
     Others,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
@@ -128,6 +134,7 @@ impl Connection {
             is_ending: false,
             is_dead: false,
             active: now,
+            known: now,
         }
     }
 
@@ -215,7 +222,7 @@ impl Connection {
                     if ended == Ended::EngineFailed {
                         return Handled::EngineFailed;
                     }
-                    if server.has_orders() || keyspace.has_ready() {
+                    if server.has_orders() || keyspace.has_ready() || keyspace.uncommitted() > TURN_BYTES {
                         return Handled::Others;
                     }
                     self.has_waiting = false;
@@ -265,6 +272,7 @@ impl Connection {
         if !self.session.is_waiting() {
             self.has_waiting = true;
             self.turn_replies += usize::from(self.output.len() > before);
+            self.is_dead |= self.unsent() > OUTPUT_MAX;
         }
     }
 

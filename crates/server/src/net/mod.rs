@@ -16,6 +16,7 @@
 //! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
 
 mod connection;
+mod descriptors;
 mod others;
 mod saving;
 mod ticking;
@@ -46,8 +47,6 @@ const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
 /// Bytes that are read at once: one client's share of a turn.
 const READ: usize = 64 << 10;
-/// Bytes of writes at which a turn is committed before it ends.
-const TURN_BYTES: usize = 8 << 20;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
 
@@ -88,6 +87,8 @@ pub struct Net {
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
+    /// Clients that there are descriptors for.
+    room: usize,
     /// Clients that have something to be handled or sent in the next turn.
     active: Vec<u64>,
     /// Clients that take part in this turn.
@@ -144,6 +145,7 @@ impl Net {
             listener,
             accepts: true,
             connections: HashMap::new(),
+            room: descriptors::clients_max(),
             active: Vec::new(),
             touched: Vec::new(),
             postponed: Vec::new(),
@@ -280,13 +282,16 @@ impl Net {
                 self.postponed.push(id);
             }
             match handled {
-                Handled::All => break,
-                Handled::Others => self.serve_others(),
+                Handled::All => return,
+                Handled::Others => {
+                    self.serve_others();
+                    // Between two requests of one client, too: a few bytes can ask for long values.
+                    if self.keyspace.uncommitted() > connection::TURN_BYTES {
+                        self.commit_all();
+                    }
+                }
                 Handled::EngineFailed => return self.drop_turn(),
             }
-        }
-        if self.keyspace.uncommitted() > TURN_BYTES {
-            self.commit_all();
         }
     }
 
@@ -379,7 +384,7 @@ impl Net {
     }
 
     fn welcome(&mut self, mut stream: mio::net::TcpStream, address: SocketAddr, now: u64) {
-        if self.connections.len() >= self.server.configuration.clients_max {
+        if self.connections.len() >= self.server.configuration.clients_max.min(self.room) {
             self.server.statistics.refused_connections += 1;
             // It is told if it listens.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
@@ -458,13 +463,18 @@ impl Net {
             if idle >= ticking::IDLE_MS {
                 connection.rest();
             }
-            let is_silent_for_a_reason = connection.session.is_waiting() || self.server.hub.is_listening(id);
-            let limit = match self.server.configuration.timeout {
-                _ if !connection.session.is_authenticated => ticking::GREETING_SECONDS,
-                _ if is_silent_for_a_reason => 0,
-                timeout => timeout,
+            let is_held_up = connection.session.is_waiting() || connection.is_postponed;
+            let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
+            if connection.session.is_authenticated {
+                connection.known = now;
+            }
+            let (passed, limit) = match self.server.configuration.timeout {
+                // Whatever it says meanwhile.
+                _ if !connection.session.is_authenticated => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
+                _ if is_silent_for_a_reason => (idle, 0),
+                timeout => (idle, timeout),
             };
-            connection.is_dead |= limit > 0 && idle / 1000 >= limit;
+            connection.is_dead |= limit > 0 && passed / 1000 >= limit;
             if connection.is_behind() {
                 connection.check_messages(now);
             }

@@ -105,9 +105,12 @@ impl SyncThread {
         }
     }
 
-    /// The configuration has changed, perhaps. A wait that has begun goes on.
+    /// The configuration has changed, perhaps. Nobody waits for the end of a longer interval then.
     pub fn set(&self, fsync: Fsync) {
-        self.shared.interval.store(interval(fsync), Ordering::Relaxed);
+        let interval = interval(fsync);
+        if self.shared.interval.swap(interval, Ordering::Relaxed) != interval {
+            self.ask();
+        }
     }
 
     pub fn stop(&mut self) {

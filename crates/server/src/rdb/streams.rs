@@ -79,6 +79,8 @@ pub enum StreamElement<'a> {
 /// Calls for each part of a stream.
 type Visit<'v, E> = dyn FnMut(StreamElement<'_>) -> std::result::Result<(), E> + 'v;
 
+/// Fields of an entry: a request has no more arguments.
+pub(super) const FIELDS_MAX: u64 = 1 << 20;
 /// Flags of an entry inside a node.
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -204,7 +206,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
     let mut pack = Listpack::new(bytes)?;
     let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
     let mut names = Vec::new();
-    for _ in 0..count(&mut pack)? {
+    for _ in 0..field_count(&mut pack)? {
         names.push(next(&mut pack)?.text());
     }
     if next(&mut pack)? != Entry::Integer(0) {
@@ -223,7 +225,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
             }
             parts += fields.len();
         } else {
-            for _ in 0..count(&mut pack)? {
+            for _ in 0..field_count(&mut pack)? {
                 fields.push((next(&mut pack)?.text(), next(&mut pack)?.text()));
             }
             parts += 1 + 2 * fields.len();
@@ -248,6 +250,11 @@ fn next<'a>(pack: &mut Listpack<'a>) -> std::result::Result<Entry<'a>, Damage> {
 fn count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
     let number = next(pack)?.integer().ok_or(NODE)?;
     u64::try_from(number).map_err(|_| NODE)
+}
+
+/// How many fields come. They lie in memory together, and take far more of it than in a node of many small ones.
+fn field_count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
+    count(pack).and_then(|fields| if fields > FIELDS_MAX { Err("more fields than a request can have") } else { Ok(fields) })
 }
 
 fn delta(pack: &mut Listpack) -> std::result::Result<u64, Damage> {

@@ -10,5 +10,5 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use reply::{Protocol, Writer};
+pub use reply::{Protocol, REPLIES_MAX, Writer};
 pub use request::{Limits, Parser, ProtocolError};

@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
-use crate::command::{Ended, Server, Session, execute, find};
+use crate::command::{Command, Ended, Server, Session, execute, find};
 use crate::keyspace::{DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Key, Reader, Record};
@@ -190,8 +190,12 @@ fn look_at_log(path: &Path, source: Source, base: u64) -> Result<End> {
             Next::End => return Ok(multi.map_or(End::Whole, End::Cut)),
             Next::Command(at, arguments) => {
                 let name = arguments.first().copied().unwrap_or_default();
-                if find(name).is_none() && !is_skipped(name) {
+                let command = find(name);
+                if command.is_none() && !is_skipped(name) {
                     return Err(Error::log(path, at, format!("the command '{}' is not supported", printable(name))));
+                }
+                if command.is_some_and(Command::is_for_admins) {
+                    return Err(Error::log(path, at, format!("the command '{}' is none of a log", printable(name))));
                 }
                 if name.eq_ignore_ascii_case(b"multi") {
                     multi = Some(at);
