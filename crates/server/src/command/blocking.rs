@@ -6,8 +6,8 @@
 //! nothing waits: it is as if the time were over at once.
 
 use super::session::call;
-use super::table::Run;
-use super::{Context, Ended, Failure, Outcome, Server, Session, find};
+use super::table::{Run, find_numbered};
+use super::{Context, Ended, Failure, Outcome, Server, Session, units};
 use crate::keyspace::{Keyspace, Kind};
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Writer;
@@ -83,11 +83,13 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     let Some(waiting) = session.waiting.take() else { return Ended::Open };
     let start = out.len();
     let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
-    let Some(command) = arguments.first().and_then(|name| find(name)) else { return Ended::Open };
+    let Some((number, _)) = arguments.first().and_then(|name| find_numbered(name)) else { return Ended::Open };
+    let number = units::resolve(number, &arguments).unwrap_or(number);
+    server.start_stopwatch();
     session.woken = key.map(<[u8]>::to_vec);
     session.is_resumed = true;
     let reply = Writer::new(out, session.protocol);
-    let ended = call(&mut Context { keyspace, server, session, reply }, command, &arguments);
+    let ended = call(&mut Context { keyspace, server, session, reply }, number, &arguments);
     session.woken = None;
     session.is_resumed = false;
     if session.asks.take().is_some() {

@@ -11,12 +11,11 @@ use std::ops::ControlFlow;
 const fn sorting(name: &'static str, run: Run) -> Command {
     Command::new(Group::Generic, name, -2, run)
         .keys(1, 1, 1)
-        .topics(&["@set", "@sortedset", "@list"])
         .says("Elements of a list, set or sorted set in order", "O(n+m*log(m)), n being the elements and m those sorted")
 }
 
 /// The key that is sorted, and the last one that is stored to. The keys of values are known only from the elements.
-fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let (mut at, mut stored) = (2, None);
     while let Some(word) = arguments.get(at) {
         at += match () {
@@ -34,8 +33,8 @@ fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    sorting("sort", sort).finds_keys(keys).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
-    sorting("sort_ro", sort_ro).finds_keys(|_| Some(vec![1])).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
+    sorting("sort", sort).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
+    sorting("sort_ro", sort_ro).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
 ];
 
 /// Where a value is that belongs to an element.

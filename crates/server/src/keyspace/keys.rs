@@ -46,6 +46,7 @@ impl Keyspace {
         layout::check_key(key)?;
         let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
         if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
@@ -54,9 +55,11 @@ impl Keyspace {
         if self.has_ended(&head) {
             self.delete_collection(head.id);
             self.forget(db, key, &head, Change::Expired);
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
+        self.lookups.hits += 1;
         Ok(Some(head))
     }
 

@@ -20,6 +20,7 @@ mod entry_id;
 mod error;
 mod groups;
 mod image;
+mod estimate;
 mod keys;
 mod layout;
 mod lists;
@@ -128,6 +129,16 @@ pub struct Keyspace {
     random: u64,
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
+    lookups: Lookups,
+}
+
+/// Keys that were looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// They were there.
+    pub hits: u64,
+    /// They were not.
+    pub misses: u64,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -199,6 +210,7 @@ impl Keyspace {
             marks: Arc::default(),
             random: random | 1,
             keeps_ended: false,
+            lookups: Lookups::default(),
         }
     }
 
@@ -257,6 +269,11 @@ impl Keyspace {
     /// The time of the current command, unix milliseconds.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Keys that were looked for since the start, by whatever needed them.
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
     }
 
     /// Bytes that wait for [`Keyspace::commit`].
