@@ -191,7 +191,7 @@ fn a_file_with_users_metrics_and_a_log_is_served_and_rewritten() {
     assert!(!Path::new(&path("pid")).exists());
     let rewritten = std::fs::read_to_string(&file).unwrap();
     for line in ["# mine", "slowlog-max-len 7", "appendfsync always", "timeout 100", "user bob on resetchannels -@all"] {
-        assert!(rewritten.lines().any(|known| known == *line), "{line}\n{rewritten}");
+        assert!(rewritten.lines().any(|known| known == line), "{line}\n{rewritten}");
     }
     // What was rewritten is read again.
     let (mut child, mut stream) = start_with(&[&file]);

@@ -3,6 +3,7 @@
 //! What Linux tells in `/proc` is read as text. Where it cannot be read, a figure is 0: nothing depends on these but reports.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -94,7 +95,8 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     beside.push(format!(".tmp-{}", std::process::id()));
     let beside = Path::new(&beside);
     let write = || {
-        let mut file = std::fs::File::create(beside)?;
+        // It may hold passwords, or hashes of some: whoever wants others to read it says so to the file that is there.
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(beside)?;
         if let Ok(old) = std::fs::metadata(path) {
             file.set_permissions(old.permissions())?;
         }

@@ -6,8 +6,8 @@ use super::connection::check_name;
 use super::hub::Topic;
 use super::session::Replies;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::units::Unit;
 use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
+use super::units::Unit;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
 use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
@@ -192,7 +192,8 @@ impl Pause {
     /// This request of a client waits.
     pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
         let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
-        let in_transaction = || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
+        let in_transaction =
+            || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
         !self.is_over(now) && (self.all || writes(command) || command.name == "exec" && in_transaction())
     }
 

@@ -2,7 +2,7 @@
 //! `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
-use super::configuration::{Allowed, bytes};
+use super::configuration::{self, Allowed};
 use super::connection::REDIS_VERSION;
 use super::digest;
 use super::encoding::encoding;
@@ -242,7 +242,7 @@ fn protocol(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn packed_threshold(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     /// A little less than 4 GiB.
     const MOST: u64 = (1 << 32) - (1 << 20);
-    let size = std::str::from_utf8(arguments[0]).ok().and_then(|text| bytes(text).ok()).filter(|size| *size <= MOST);
+    let size = std::str::from_utf8(arguments[0]).ok().and_then(|text| configuration::bytes(text).ok()).filter(|size| *size <= MOST);
     size.ok_or(Failure::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     context.reply.ok();
     Ok(())

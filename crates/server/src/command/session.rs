@@ -1,6 +1,6 @@
 //! A client's state, and the way of a request through the checks to the command.
 
-use super::acl::{DEFAULT, Refused, Request};
+use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
 use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, find_numbered};
 use super::units::Unit;
@@ -176,19 +176,7 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     if session.multi.is_some() && unit.command.has(NO_MULTI) {
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
-    let refused = server.allow(keyspace, session, request).err();
-    match refused {
-        Some(Refused::Command) => {
-            return Err(Failure::new([b"NOPERM this user has no permissions to run the '", unit.name.as_bytes(), b"' command"].concat()));
-        }
-        Some(Refused::Key(_)) => {
-            return Err(Failure::fixed("NOPERM this user has no permissions to access one of the keys used as arguments"));
-        }
-        Some(Refused::Channel(_)) => {
-            return Err(Failure::fixed("NOPERM this user has no permissions to access one of the channels used as arguments"));
-        }
-        None => {}
-    }
+    server.allow(keyspace, session, request).map_err(|refused| refused.failure(unit))?;
     if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
         return Err(not_with_messages(unit));
     }

@@ -62,8 +62,9 @@ pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
         "auth" => all.skip(1).collect(),
         "acl|setuser" => all.skip(2).collect(),
         "hello" => {
+            // A name may be `auth`, too, so all that follows is hidden.
             let auth = arguments.iter().position(|word| is(word, "auth"));
-            auth.map(|at| all.skip(at + 1).take(2).collect()).unwrap_or_default()
+            auth.map(|at| all.skip(at + 1).collect()).unwrap_or_default()
         }
         "config|set" => all.skip(2).step_by(2).filter(|at| is(arguments[*at], "requirepass")).map(|at| at + 1).collect(),
         _ => Vec::new(),

@@ -1,8 +1,8 @@
 //! Commands as data: what a client may ask about them, and what the server checks before it runs one.
 
 use super::{Context, Outcome, keyspecs, units};
-use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
+use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
 use super::{dumps, saving};
@@ -172,18 +172,7 @@ pub struct Command {
 
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
-        Command {
-            name,
-            arity,
-            flags: 0,
-            keys: (0, 0, 0),
-            subcommands: &[],
-            group,
-            since: "1.0.0",
-            summary: "",
-            complexity: "O(1)",
-            run,
-        }
+        Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
     }
 
     pub(super) const fn flags(mut self, flags: u32) -> Self {

@@ -20,7 +20,7 @@ pub(super) use user::User;
 
 use super::arguments::{integer, is};
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
-use super::units::{self, CATEGORIES};
+use super::units::{self, CATEGORIES, Unit};
 use super::{Client, Command, Context, Failure, Group, Outcome, Server, Session, Topic, help, unknown_subcommand};
 use crate::keyspace::Keyspace;
 use crate::log::Level;
@@ -57,6 +57,15 @@ impl Refused {
             Refused::Command => "command",
             Refused::Key(_) => "key",
             Refused::Channel(_) => "channel",
+        }
+    }
+
+    /// What the client is told.
+    pub fn failure(self, unit: &Unit) -> Failure {
+        match self {
+            Refused::Command => Failure::new(format!("NOPERM this user has no permissions to run the '{}' command", unit.name)),
+            Refused::Key(_) => Failure::fixed("NOPERM this user has no permissions to access one of the keys used as arguments"),
+            Refused::Channel(_) => Failure::fixed("NOPERM this user has no permissions to access one of the channels used as arguments"),
         }
     }
 
@@ -231,6 +240,12 @@ impl Server {
         })
     }
 
+    /// Whether a client may run a request and read any key besides, which a request needs that finds keys by what it reads.
+    pub(super) fn may_read_all(&self, session: &Session, name: &str, arguments: &[&[u8]]) -> bool {
+        let Some(number) = units::find(name.as_bytes()) else { return false };
+        self.users.users.get(&session.user).is_some_and(|user| user.may_read_all(&Request::new(number, arguments)))
+    }
+
     fn note_refusal(&mut self, keyspace: &Keyspace, session: &Session, (reason, object): (&'static str, Vec<u8>), user: Vec<u8>) {
         let now = keyspace.now();
         self.update(session, now);
@@ -243,7 +258,6 @@ impl Server {
         self.statistics.refused_requests[at] += 1;
         self.users.log.add(Entry { count: 1, reason, context, object, user, at: now, client }, most);
     }
-
 }
 
 /// Closes clients. The one who asks gets its reply first.
@@ -506,6 +520,7 @@ fn load_file(context: &mut Context) -> Outcome {
     let loaded = load(&file).map_err(|errors| Failure::new(format!("ERR {errors}")))?;
     let gone = context.server.users.replace(loaded);
     close_clients_of(context, &gone);
+    close_listeners_of(context, DEFAULT);
     context.reply.ok();
     Ok(())
 }

@@ -234,6 +234,11 @@ impl Selector {
         self.all_commands && self.all_keys && self.all_channels
     }
 
+    /// Every key may be read.
+    pub fn reads_all_keys(&self) -> bool {
+        self.all_keys || self.keys.iter().any(|known| known.reads && known.pattern == b"*")
+    }
+
     /// Whether it allows a request as a whole.
     pub fn check(&self, request: &Request) -> Result<(), Refused> {
         if !self.allows_command(request) {

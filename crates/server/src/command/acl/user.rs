@@ -137,6 +137,11 @@ impl User {
         self.root.allows_everything()
     }
 
+    /// One selector allows a request, and every key to be read.
+    pub fn may_read_all(&self, request: &Request) -> bool {
+        std::iter::once(&self.root).chain(&self.selectors).any(|selector| selector.reads_all_keys() && selector.check(request).is_ok())
+    }
+
     /// Whether it may do what a request asks for. Of several reasons against it the one counts that got furthest.
     pub fn check(&self, request: &Request) -> Result<(), Refused> {
         let mut worst = Refused::Command;

@@ -10,8 +10,8 @@ mod parameters;
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
-pub(super) use parameters::bytes;
 pub use parameters::PARAMETERS;
+pub(super) use parameters::bytes;
 
 use super::{Events, Thresholds};
 use crate::log::Level;
