@@ -4,7 +4,7 @@ use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
-use sinter_server::command::configuration::{Complaint, Directive, Refusal, addresses, all_names, read};
+use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, addresses, all_names, read};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::log::{Level, Log};
@@ -24,10 +24,22 @@ use std::sync::Arc;
 /// sinter serve [FILE] [--name value ...]: names and files are those of Redis, as far as they mean something here (docs/serve.md);
 /// `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`, for instance.
 #[derive(Debug, Args)]
+#[command(after_help = names())]
 pub struct ServeFlags {
     /// A configuration file, and names with their values, which count more than the file.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --NAME VALUE")]
     words: Vec<String>,
+}
+
+/// All names that have effect, for `--help`.
+fn names() -> String {
+    let defaults = Configuration::default();
+    let each = |parameter: &Parameter| {
+        let value = parameter.value(&defaults);
+        let value = if value.is_empty() { "\"\"".into() } else { value };
+        format!("\n  --{} {value}\n          {}", parameter.name, parameter.about)
+    };
+    ["Names, with the values that they have unless others are given:".to_owned()].into_iter().chain(PARAMETERS.iter().map(each)).collect()
 }
 
 pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
@@ -192,6 +204,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sinter_server::command::Allowed;
 
     fn configured(words: &[&str]) -> Result<Configuration, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).into()).collect();
@@ -207,9 +220,14 @@ mod tests {
             configured(&["--port", "7", "--bind", "127.0.0.1", "-::1", "--slowlog_max_len=9", "--save", "", "--memory", "512MB"]).unwrap();
         assert_eq!((configuration.port, configuration.slowlog_max_len, configuration.memory), (7, 9, 512 << 20));
         assert_eq!(configuration.bind, "127.0.0.1 -::1");
+        let configuration = configured(&["--store=zoned:zones.img", "--memory=16MiB", "--enable_debug_command", "local"]).unwrap();
+        assert_eq!((configuration.directory.as_str(), configuration.memory), ("zoned:zones.img", 16 << 20));
+        assert_eq!(configuration.debug_command, Allowed::Local);
+        assert!(names().contains("\n  --appendfsync everysec\n"), "{}", names());
         for (words, complaint) in [
             (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
             (&["--port"], "--port: port takes a value"),
+            (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
             (
                 &["--daemonize", "yes"],
                 "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",

@@ -68,9 +68,12 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
     ]
 }
 
+/// A figure of what is known of a command.
+type Part = fn(&usage::Used) -> f64;
+
 /// What there is for each command; the names are the server's own.
 fn commands(out: &mut String, usage: &usage::Usage) {
-    let parts: [(&str, &str, fn(&usage::Used) -> f64); 4] = [
+    let parts: [(&str, &str, Part); 4] = [
         ("command_calls_total", "Calls of a command.", |used| used.calls as f64),
         ("command_seconds_total", "Seconds that they took.", |used| used.ns as f64 / 1e9),
         ("command_failures_total", "Calls that were answered with an error.", |used| used.failed as f64),

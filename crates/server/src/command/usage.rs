@@ -41,7 +41,7 @@ fn slot(ns: u64) -> usize {
 fn highest(slot: usize) -> u64 {
     let (power, part) = (slot / PARTS, (slot % PARTS) as u64);
     let whole = 1u64 << power;
-    whole + (whole * part >> PARTS_LOG2) + (whole >> PARTS_LOG2).max(1) - 1
+    whole + ((whole * part) >> PARTS_LOG2) + (whole >> PARTS_LOG2).max(1) - 1
 }
 
 impl Histogram {

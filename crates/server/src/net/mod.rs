@@ -49,6 +49,9 @@ const TURN_BYTES: usize = 8 << 20;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
 
+/// What others than those on this machine are told while there is no password.
+const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
+
 /// Why the server could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -392,6 +395,12 @@ impl Net {
             self.server.statistics.refused_connections += 1;
             // It is told if it listens.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // Checked at the start, too; but clients can take the password away.
+        if self.server.is_open() && !address.ip().to_canonical().is_loopback() {
+            self.server.statistics.refused_connections += 1;
+            let _ = stream.write(DENIED);
             return;
         }
         let id = self.next_session;

@@ -12,6 +12,8 @@ mod log;
 mod selector;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod touched;
 mod user;
 
 pub(super) use file::{load, save};

@@ -169,3 +169,144 @@ fn files_are_loaded_and_saved() {
     talk.server.configuration.users.push(vec![b"dave".to_vec()]);
     assert!(talk.server.take_users().is_err());
 }
+
+#[test]
+fn keys_that_are_found_by_what_is_read_need_all_keys_to_be_readable() {
+    let mut talk = talk(&["ACL SETUSER alice on nopass ~l ~out +sort +sort_ro", "SET w_1 5", "SET secret_1 x"]);
+    let (mut admin, mut alice) = (talk.client(1), talk.client(2));
+    talk.say(&mut admin, "RPUSH l 1");
+    talk.say(&mut alice, "AUTH alice x");
+    let by = "-ERR BY option of SORT denied due to insufficient ACL permissions.|";
+    let get = "-ERR GET option of SORT denied due to insufficient ACL permissions.|";
+    for (line, reply) in [
+        ("SORT l", "*1|$1|1|"),
+        ("SORT l BY nosort", "*1|$1|1|"),
+        ("SORT l BY w_*", by),
+        ("SORT l GET secret_*", get),
+        ("SORT_RO l BY w_*", by),
+        ("SORT_RO l GET secret_*", get),
+        ("SORT l STORE out", ":1|"),
+        ("SORT l STORE other", "-NOPERM this user has no permissions to access one of the keys used as arguments|"),
+        ("SORT l STORE out STORE other", "-NOPERM this user has no permissions to access one of the keys used as arguments|"),
+        ("SORT l GET # STORE out", get),
+    ] {
+        assert_eq!(talk.say(&mut alice, line), reply, "{line}");
+    }
+    // In a transaction, too.
+    for line in ["MULTI", "SORT l GET secret_*"] {
+        talk.say(&mut alice, line);
+    }
+    assert_eq!(talk.say(&mut alice, "EXEC"), format!("*1|{get}"));
+    // To write all keys is not enough, and one set of rules has to allow all of it.
+    for rules in ["%W~*", "(%R~* +get)", "(~* -sort)"] {
+        talk.say(&mut admin, &format!("ACL SETUSER alice resetkeys clearselectors ~l {rules}"));
+        assert_eq!(talk.say(&mut alice, "SORT l GET secret_*"), get, "{rules}");
+    }
+    for rules in ["%R~*", "allkeys"] {
+        talk.say(&mut admin, &format!("ACL SETUSER alice resetkeys clearselectors {rules}"));
+        assert_eq!(talk.say(&mut alice, "SORT l BY w_* GET secret_*"), "*1|$1|x|", "{rules}");
+    }
+}
+
+#[test]
+fn who_listens_to_what_it_may_not_hear_any_more_is_closed() {
+    let mut talk = talk(&["ACL SETUSER alice on nopass &news* &other +@all"]);
+    let mut admin = talk.client(1);
+    let refused = "-NOPERM this user has no permissions to access one of the channels used as arguments|";
+    for (id, line, rules, is_closed) in [
+        (2, "SUBSCRIBE news.a", "resetchannels &news.a", false),
+        (3, "SUBSCRIBE news.a other", "resetchannels &news*", true),
+        (4, "SSUBSCRIBE news.a", "resetchannels &other", true),
+        // A pattern is allowed by that very pattern, whatever others match.
+        (5, "PSUBSCRIBE news*", "resetchannels &news.a", true),
+        (6, "PSUBSCRIBE news*", "resetchannels &news* &more", false),
+        (7, "PSUBSCRIBE news*", "resetchannels allchannels", false),
+        (8, "SUBSCRIBE news.a", "reset", true),
+        (9, "SUBSCRIBE news.a", "(&news.a) resetchannels", false),
+    ] {
+        talk.say(&mut admin, "ACL SETUSER alice reset on nopass &news* &other +@all");
+        let mut alice = talk.client(id);
+        talk.say(&mut alice, "AUTH alice x");
+        let reply = talk.say(&mut alice, line);
+        assert!(!reply.starts_with('-') || reply == "", "{line}: {reply}");
+        talk.server.killed.clear();
+        talk.say(&mut admin, &format!("ACL SETUSER alice {rules}"));
+        assert_eq!(talk.server.killed, if is_closed { vec![id] } else { Vec::new() }, "{line} {rules}");
+        talk.server.kill(id);
+    }
+    talk.say(&mut admin, "ACL SETUSER alice reset on nopass &news* +@all");
+    let mut alice = talk.client(20);
+    talk.say(&mut alice, "AUTH alice x");
+    for line in ["SUBSCRIBE x", "SUBSCRIBE news.a x", "PSUBSCRIBE news.a*", "PSUBSCRIBE *", "SSUBSCRIBE x", "PUBLISH x y", "SPUBLISH x y"] {
+        assert_eq!(talk.say(&mut alice, line), refused, "{line}");
+    }
+    assert_eq!(talk.say(&mut alice, "PUBLISH news.b y"), ":0|");
+    // A message that was queued is sent by whoever may send it when the transaction is run.
+    talk.say(&mut alice, "MULTI");
+    assert_eq!(talk.say(&mut alice, "PUBLISH news.b y"), "+QUEUED|");
+    talk.say(&mut admin, "ACL SETUSER alice resetchannels");
+    assert!(talk.say(&mut alice, "EXEC").ends_with("no permission to access one of the channels used as arguments|"));
+}
+
+/// Requests whose keys stand where a simpler reading would not look for them.
+#[test]
+fn keys_behind_words_are_checked() {
+    let mut talk = talk(&["ACL SETUSER alice on nopass ~a ~streams ~store ~d1 +@all"]);
+    let (mut admin, mut alice) = (talk.client(1), talk.client(2));
+    for line in ["GEOADD a 1 2 x", "GEOADD b 1 2 x", "ZADD z 1 x", "XADD s 1-1 a b", "XGROUP CREATE s streams 0", "RPUSH secret x"] {
+        assert!(!talk.say(&mut admin, line).starts_with('-'), "{line}");
+    }
+    talk.say(&mut alice, "AUTH alice x");
+    let refused = "-NOPERM this user has no permissions to access one of the keys used as arguments|";
+    for line in [
+        "XREAD STREAMS s 0",
+        "XREAD COUNT 1 BLOCK 0 STREAMS a s 0 0",
+        "XREADGROUP GROUP streams streams STREAMS s >",
+        "XREADGROUP COUNT 1 GROUP streams streams STREAMS s >",
+        "XREADGROUP NOACK GROUP streams a STREAMS s >",
+        "GEORADIUS a 1 2 3 km STORE b",
+        "GEORADIUS a 1 2 3 km STORE a STORE b",
+        "GEORADIUS a 1 2 3 km STORE STORE STOREDIST b",
+        "GEORADIUS a 1 2 3 km STORE store STORE b",
+        "GEORADIUSBYMEMBER a x 3 km STORE b",
+        "GEORADIUSBYMEMBER a x 3 km COUNT 1 STORE store STOREDIST b",
+        "GEOSEARCHSTORE a b FROMLONLAT 1 2 BYRADIUS 3 km",
+        "GEOSEARCHSTORE b a FROMLONLAT 1 2 BYRADIUS 3 km",
+        "ZUNIONSTORE a 2 a z",
+        "ZUNIONSTORE z 1 a",
+        "ZINTERSTORE a 2 a z WEIGHTS 1 1",
+        "ZDIFFSTORE a 2 a z",
+        "ZUNION 2 a z",
+        "SINTERCARD 2 a secret",
+        "ZMPOP 2 a z MIN",
+        "LMPOP 2 a secret LEFT",
+        "BLMPOP 0 2 a secret LEFT",
+        "BZMPOP 0 2 a z MIN",
+        "BLPOP a secret 0",
+        "BZPOPMIN a z 0",
+        "BITOP AND a a secret",
+        "BITOP AND secret a",
+        "PFMERGE a secret",
+        "PFCOUNT a secret",
+        "LCS a secret",
+        "MSET a 1 secret 2",
+        "COPY secret a",
+        "COPY a secret",
+        "SMOVE secret a x",
+        "RENAME a secret",
+        "OBJECT ENCODING secret",
+        "MEMORY USAGE secret",
+        "XINFO STREAM s",
+        "XGROUP CREATE s other 0",
+        "RESTORE secret 0 x",
+        "WATCH a secret",
+        "EVAL x 1 secret",
+        "ZRANGESTORE a z 0 1",
+    ] {
+        assert_eq!(talk.say(&mut alice, line), refused, "{line}");
+    }
+    assert!(!alice.is_waiting());
+    for line in ["EVAL x 1 a", "FCALL f 0"] {
+        assert!(talk.say(&mut alice, line).starts_with("-ERR This server runs no scripts"), "{line}");
+    }
+}

@@ -342,7 +342,7 @@ mod tests {
         }
         assert_eq!(configuration.set("no-such", "1"), Err(Refusal::Unknown));
         assert_eq!(configuration, Configuration::default());
-        assert_eq!((bytes("2kb"), bytes("2k"), bytes("1GB")), (Ok(2048), Ok(2000), Ok(1 << 30)));
+        assert_eq!((bytes("2kb"), bytes("2k"), bytes("1GB"), bytes("16MiB")), (Ok(2048), Ok(2000), Ok(1 << 30), Ok(16 << 20)));
         assert_eq!(addresses("127.0.0.1 -::1").unwrap().len(), 2);
         assert_eq!(bytes("18446744073709551616"), Err("argument must be a memory value".into()));
         assert_eq!(configuration.change("DIR", "x"), Err(Refusal::Wrong("can't set protected config".into())));

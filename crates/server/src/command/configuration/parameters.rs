@@ -24,17 +24,17 @@ fn name_of(yes: bool) -> String {
     if yes { "yes" } else { "no" }.into()
 }
 
-/// Bytes, in Redis's units: `k` is 1000, `kb` is 1024.
+/// Bytes, in Redis's units, `k` being 1000 and `kb` 1024, and in those that leave no doubt: `KiB`.
 pub(in crate::command) fn bytes(value: &str) -> Result<u64, Why> {
     let digits = value.bytes().take_while(u8::is_ascii_digit).count();
     let factor = match value[digits..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" => 1000,
-        "kb" => 1 << 10,
+        "kb" | "kib" => 1 << 10,
         "m" => 1_000_000,
-        "mb" => 1 << 20,
+        "mb" | "mib" => 1 << 20,
         "g" => 1_000_000_000,
-        "gb" => 1 << 30,
+        "gb" | "gib" => 1 << 30,
         _ => 0,
     };
     let number: Option<u64> = value[..digits].parse().ok().filter(|_| factor > 0);
