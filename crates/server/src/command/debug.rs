@@ -2,12 +2,11 @@
 //! `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
+use super::configuration::{self, Allowed};
 use super::connection::REDIS_VERSION;
 use super::digest;
 use super::encoding::encoding;
-use super::server::Allowed;
 use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
-use super::thresholds::parse_memory;
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
 use crate::keyspace::{EntryId, Error, Head, Kind};
 use crate::number::parse_double;
@@ -247,7 +246,7 @@ fn protocol(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn packed_threshold(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     /// A little less than 4 GiB.
     const MOST: u64 = (1 << 32) - (1 << 20);
-    let size = std::str::from_utf8(arguments[0]).ok().and_then(parse_memory).filter(|size| *size <= MOST);
+    let size = std::str::from_utf8(arguments[0]).ok().and_then(|text| configuration::bytes(text).ok()).filter(|size| *size <= MOST);
     size.ok_or(Failure::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     context.reply.ok();
     Ok(())

@@ -17,17 +17,15 @@ pub(super) const COMMANDS: &[Command] = &[
     stream("xread", -4, xread)
         .keys(0, 0, 0)
         .flags(READ | MOVABLE | BLOCKING)
-        .finds_keys(keys)
         .says("The entries behind an id of each stream", "O(n), n being the entries that are returned"),
     stream("xreadgroup", -7, xreadgroup)
         .keys(0, 0, 0)
         .flags(WRITE | MOVABLE | BLOCKING)
-        .finds_keys(keys)
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];
 
 /// Where the keys are among the arguments; `None`: they do not stand where they should.
-fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let mut at = 1;
     while !is(arguments.get(at)?, "streams") {
         at += match arguments.get(at)? {

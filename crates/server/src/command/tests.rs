@@ -3,28 +3,28 @@
 
 mod streams;
 
-use super::{Ended, Server, Session, execute};
+use super::{Ended, Server, Session, execute, units};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
 use sinterdb::db::WriteOptions;
 
 /// A server with clients that take turns.
-struct Talk {
-    keyspace: Keyspace,
-    server: Server,
+pub(super) struct Talk {
+    pub keyspace: Keyspace,
+    pub server: Server,
 }
 
 impl Talk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Talk { keyspace: fresh(), server: Server::default() }
     }
 
-    fn client(&self, id: u64) -> Session {
+    pub fn client(&self, id: u64) -> Session {
         Session::new(id, &self.server)
     }
 
     /// Words are split at blanks.
-    fn say(&mut self, session: &mut Session, line: &str) -> String {
+    pub fn say(&mut self, session: &mut Session, line: &str) -> String {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut out = Vec::new();
         let ended = execute(&mut self.keyspace, &mut self.server, session, &words, &mut out);
@@ -279,15 +279,15 @@ fn transactions_are_whole_and_watch_keys() {
 fn nothing_but_greetings_before_authentication() {
     let mut talk = Talk::new();
     talk.server.configuration.password = "secret".into();
-    for command in super::TABLE.iter().flat_map(|family| family.iter()) {
+    talk.server.take_users().unwrap();
+    for unit in units::all().iter().filter(|unit| unit.subcommands.is_empty()) {
         let mut session = talk.client(1);
-        let mut words = vec![command.name; usize::try_from(command.arity.unsigned_abs()).unwrap()];
-        if let (Some(word), Some(known)) = (words.get_mut(1), command.subcommands.first()) {
-            *word = known;
-        }
+        let mut words: Vec<&str> = unit.name.split('|').collect();
+        words.extend(unit.command.subcommands.first().filter(|_| unit.parent.is_none()));
+        words.resize(words.len().max(usize::try_from(unit.arity.unsigned_abs()).unwrap()), "a");
         let reply = talk.say(&mut session, &words.join(" "));
-        let is_open = ["auth", "hello", "quit", "reset"].contains(&command.name);
-        assert_eq!(reply != "-NOAUTH Authentication required.|", is_open, "{}: {reply}", command.name);
+        let is_open = ["auth", "hello", "quit", "reset"].contains(&unit.command.name);
+        assert_eq!(reply != "-NOAUTH Authentication required.|", is_open, "{}: {reply}", unit.name);
     }
     let mut session = talk.client(2);
     assert_eq!(talk.say(&mut session, "AUTH wrong"), "-WRONGPASS invalid username-password pair or user is disabled.|");

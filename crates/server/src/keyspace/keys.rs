@@ -47,15 +47,18 @@ impl Keyspace {
         self.need(db, key);
         self.look_up(db, key)?;
         let Some(head) = self.known.head else {
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         };
         if self.has_ended(&head) {
             self.delete_collection(head.id);
             self.forget(db, key, &head, Change::Expired);
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
+        self.lookups.hits += 1;
         Ok(Some(head))
     }
 

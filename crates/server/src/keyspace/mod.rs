@@ -18,6 +18,7 @@ mod counting;
 mod entry;
 mod entry_id;
 mod error;
+mod estimate;
 mod groups;
 mod image;
 mod keys;
@@ -137,6 +138,16 @@ pub struct Keyspace {
     random: u64,
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
+    lookups: Lookups,
+}
+
+/// Keys that were looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// They were there.
+    pub hits: u64,
+    /// They were not.
+    pub misses: u64,
 }
 
 /// The key whose entry was read last.
@@ -223,6 +234,7 @@ impl Keyspace {
             unsynced: Unsynced::default(),
             random: random | 1,
             keeps_ended: false,
+            lookups: Lookups::default(),
         }
     }
 
@@ -281,6 +293,11 @@ impl Keyspace {
     /// The time of the current command, unix milliseconds.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Keys that were looked for since the start, by whatever needed them.
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
     }
 
     /// Bytes that wait for [`Keyspace::commit`].

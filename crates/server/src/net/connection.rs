@@ -199,6 +199,7 @@ impl Connection {
     /// Handles the requests that are complete.
     pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
         self.has_waiting = false;
+        server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
             if self.is_paused() {
                 self.has_waiting = true;

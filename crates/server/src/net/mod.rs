@@ -17,17 +17,20 @@
 
 mod connection;
 mod descriptors;
+mod listeners;
+mod metrics;
 mod others;
 mod saving;
 mod ticking;
-mod time;
 
-pub use time::unix_ms;
+pub use crate::system::unix_ms;
 
 use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
+use crate::log::Level;
 use connection::{Connection, Handled};
-use mio::net::TcpListener;
+use listeners::Listeners;
+use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
 use saving::SaveThread;
 use sinterdb::db::{Durability, WriteOptions};
@@ -40,7 +43,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use ticking::{SyncThread, Ticks};
 
-const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 /// Tokens of clients start behind these: session numbers do.
 const FIRST_SESSION: u64 = 2;
@@ -49,6 +51,9 @@ const EVENTS: usize = 1024;
 const READ: usize = 64 << 10;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
+
+/// What others than those on this machine are told while there is no password.
+const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
 
 /// Why the server could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +67,9 @@ pub enum Error {
     /// It would be open to everybody.
     #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass")]
     Open(SocketAddr),
+    /// The users cannot be had.
+    #[error("{0}")]
+    Users(String),
 }
 
 /// Stops a server from another thread.
@@ -83,7 +91,7 @@ impl Stopper {
 /// A server that listens.
 pub struct Net {
     poll: Poll,
-    listener: TcpListener,
+    listeners: Listeners,
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
@@ -116,33 +124,45 @@ pub struct Net {
     ticks: Ticks,
     syncs: SyncThread,
     saves: SaveThread,
+    metrics: Option<Metrics>,
 }
 
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Net({:?}, {} clients)", self.listener, self.connections.len())
+        write!(f, "Net({:?}, {} clients)", self.listeners, self.connections.len())
     }
 }
 
 impl Net {
-    /// Listens.
+    /// Listens at one address.
     ///
     /// # Errors
     /// The address cannot be had, or everybody could use the server.
-    pub fn bind(address: SocketAddr, keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
-        if !address.ip().is_loopback() && server.configuration.password.is_empty() {
-            return Err(Error::Open(address));
+    pub fn bind(address: SocketAddr, keyspace: Keyspace, server: Server) -> Result<Net, Error> {
+        Net::listen(&[(address, false)], keyspace, server)
+    }
+
+    /// Listens at all addresses but those that may be missing on the machine, and are. With them goes whether one may.
+    ///
+    /// # Errors
+    /// An address cannot be had, everybody could use the server, or there is something wrong with its users.
+    pub fn listen(addresses: &[(SocketAddr, bool)], keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
+        server.take_users().map_err(Error::Users)?;
+        if let Some((address, _)) = addresses.iter().find(|(address, _)| !address.ip().is_loopback())
+            && server.is_open()
+        {
+            return Err(Error::Open(*address));
         }
-        let mut listener = TcpListener::bind(address)?;
-        server.configuration.port = listener.local_addr()?.port();
-        server.started = unix_ms();
         let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let listeners = Listeners::bind(addresses, poll.registry())?;
+        server.configuration.port = listeners.address()?.port();
+        server.started = unix_ms();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
+        let metrics = Metrics::start(&server.configuration, waker.clone())?;
         Ok(Net {
             poll,
-            listener,
+            listeners,
             accepts: true,
             connections: HashMap::new(),
             room: descriptors::clients_max(),
@@ -163,7 +183,13 @@ impl Net {
             ticks: Ticks::default(),
             syncs,
             saves: SaveThread::default(),
+            metrics,
         })
+    }
+
+    /// Where metrics are; `None`: nowhere.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Metrics::address)
     }
 
     /// Where it listens.
@@ -171,7 +197,7 @@ impl Net {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listeners.address()
     }
 
     /// Stops it.
@@ -192,8 +218,16 @@ impl Net {
             }
             self.note(&events);
             self.turn(unix_ms());
+            if let Some(metrics) = &self.metrics {
+                metrics.answer(&self.server, &self.keyspace);
+            }
+            if self.server.is_ending {
+                self.stopper.stops.store(true, Ordering::Release);
+            }
         }
+        self.server.event(Level::Notice, "stopping", &[("clients", &self.connections.len())]);
         self.saves.stop();
+        drop(self.metrics.take());
         self.syncs.stop();
         if !self.awaiting.is_empty() {
             // Whose reply waits gets it, whatever it will be; the keyspace knows.
@@ -203,7 +237,12 @@ impl Net {
             self.send();
         }
         self.connections.clear();
-        Ok(self.keyspace.close()?)
+        let closed = self.keyspace.close();
+        match &closed {
+            Ok(()) => self.server.event(Level::Notice, "stopped", &[]),
+            Err(error) => self.server.event(Level::Warning, "not_closed", &[("error", error)]),
+        }
+        Ok(closed?)
     }
 
     /// How long nothing may be done if nobody sends anything.
@@ -221,8 +260,8 @@ impl Net {
     fn note(&mut self, events: &Events) {
         for event in events {
             match event.token() {
-                LISTENER => self.accepts = true,
                 WAKER => {}
+                token if Listeners::has(token) => self.accepts = true,
                 Token(token) => {
                     let id = token as u64;
                     if let Some(connection) = self.connections.get_mut(&id) {
@@ -301,7 +340,10 @@ impl Net {
     }
 
     fn commit_all(&mut self) {
-        match self.keyspace.commit(&WriteOptions { durability: Durability::Buffered }) {
+        let begun = self.server.monotonic_ns();
+        let result = self.keyspace.commit(&WriteOptions { durability: Durability::Buffered });
+        self.server.took("commit", self.keyspace.now(), self.server.monotonic_ns().saturating_sub(begun));
+        match result {
             Ok(()) => self.settle(),
             Err(error) => self.refuse(&error.to_string()),
         }
@@ -333,6 +375,7 @@ impl Net {
     }
 
     fn refuse(&mut self, why: &str) {
+        self.server.event(Level::Warning, "nothing_written", &[("why", &why)]);
         let text = format!("MISCONF Nothing was written: {why}");
         for id in &self.touched {
             if let Some(connection) = self.connections.get_mut(id) {
@@ -371,7 +414,7 @@ impl Net {
             if !self.accepts {
                 return;
             }
-            match self.listener.accept() {
+            match self.listeners.accept() {
                 Ok((stream, address)) => self.welcome(stream, address, now),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
                 // A client that went away again, or no more descriptors: the next tick tries again.
@@ -390,6 +433,12 @@ impl Net {
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
         }
+        // Checked at the start, too; but clients can take the password away.
+        if self.server.is_open() && !address.ip().to_canonical().is_loopback() {
+            self.server.statistics.refused_connections += 1;
+            let _ = stream.write(DENIED);
+            return;
+        }
         let id = self.next_session;
         self.next_session += 1;
         let local_address = stream.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
@@ -404,6 +453,7 @@ impl Net {
         let session = Session::new(id, &self.server);
         self.server.update(&session, now);
         self.connections.insert(id, Connection::new(stream, session, now));
+        self.server.event(Level::Verbose, "client_connected", &[("id", &id), ("address", &address)]);
         self.active.push(id);
     }
 
@@ -416,6 +466,7 @@ impl Net {
             self.keyspace.unwait(id);
             self.server.hub.leave(id);
             self.server.clients.remove(&id);
+            self.server.event(Level::Verbose, "client_gone", &[("id", &id)]);
         }
     }
 
@@ -425,6 +476,7 @@ impl Net {
             return;
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
+        self.server.look_at_rates(now);
         let fsync = self.server.configuration.fsync;
         self.syncs.set(fsync);
         if fsync == Fsync::Always && self.keyspace.synced() < self.keyspace.committed() {
