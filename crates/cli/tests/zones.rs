@@ -275,7 +275,7 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     std::fs::write(at.join("file"), "mine").unwrap();
     refused(at, &["zones", "backup", "zones.img", "file"], 2, "file");
     prints(at, &["zones", "backup", "zones.img", "out"]);
-    prints(at, &["zones", "format", "--emulate", "small.img,8x512KiB"]);
+    prints(at, &["zones", "format", "--emulate", "small.img,24x64KiB,block=512"]);
     refused(at, &["zones", "restore", "out", "small.img"], 1, "small.img: the backup has ");
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
     // All but the end of it, as if the machine had gone down.

@@ -149,8 +149,11 @@ fn fill(client: &mut Client, random: &mut Random, keys: usize) {
 
 /// What is Redis's own about a stream.
 const OF_REDIS: &[&str] = &["radix-tree-keys", "radix-tree-nodes"];
+/// What differs between two that have read version 9, too: to Redis, the first entry of a stream without entries has the largest id then.
+const FROM_NINE: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id"];
 /// What version 9 has no place for, too.
-const NOT_IN_NINE: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "max-deleted-entry-id", "entries-added", "entries-read", "lag"];
+const NOT_IN_NINE: &[&str] =
+    &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id", "max-deleted-entry-id", "entries-added", "entries-read", "lag"];
 /// What a log does not tell, too: when a consumer was there is when the log is run.
 const NOT_IN_LOGS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time"];
 
@@ -371,7 +374,7 @@ fn files_go_to_and_fro() {
         assert_eq!(report.keys, 120, "{what}");
         for logs in ["no", "yes"] {
             let real = Real::with(&["--save", "", "--dir", path(back.path()), "--appendonly", logs]).unwrap();
-            same(&mut served.client(), &mut real.client(), OF_REDIS, &format!("{what}, appendonly {logs}"));
+            same(&mut served.client(), &mut real.client(), FROM_NINE, &format!("{what}, appendonly {logs}"));
         }
     }
 }

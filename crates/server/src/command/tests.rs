@@ -205,6 +205,28 @@ fn debugging_is_allowed_by_the_configuration_alone() {
     assert_eq!(talk.say(&mut session, "DEBUG PROTOCOL attrib"), attribute.replace("\r\n", "|"));
 }
 
+#[test]
+fn there_are_no_functions() {
+    script(&[
+        ("FUNCTION FLUSH", "+OK|"),
+        ("FUNCTION FLUSH async", "+OK|"),
+        ("FUNCTION FLUSH now", "-ERR FUNCTION FLUSH only supports SYNC|ASYNC option|"),
+        ("FUNCTION LIST", "*0|"),
+        ("FUNCTION LIST WITHCODE LIBRARYNAME x", "*0|"),
+        ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given|"),
+        ("FUNCTION LIST x", "-ERR Unknown argument x|"),
+        ("FUNCTION STATS", "*4|$14|running_script|$-1|$7|engines|*0|"),
+        ("FUNCTION DELETE x", "-ERR Library not found|"),
+        ("FUNCTION KILL", "-NOTBUSY No scripts in execution right now.|"),
+        ("FUNCTION LOAD x", "-ERR functions are not supported: there is nothing here that could run one|"),
+        ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command|"),
+        ("FUNCTION DUMP", "-ERR unknown subcommand 'DUMP'. Try FUNCTION HELP.|"),
+        // What cannot be otherwise may be set to what it is.
+        ("CONFIG SET appendonly yes", "+OK|"),
+        ("CONFIG SET appendonly no", "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - every write is logged|"),
+    ]);
+}
+
 /// A name that the engine cannot keep stands behind ones that it can.
 #[test]
 fn a_refused_command_leaves_nothing() {
