@@ -82,6 +82,21 @@ fn an_rdb_file() {
     assert_eq!((report.keys, text(&mut keyspace, 0, "own")), (2, None));
 }
 
+/// What is loaded is read a second time.
+#[test]
+fn a_file_that_has_changed_since_it_was_looked_at_is_an_error() {
+    let (_directory, path) = with("dump.rdb", &strings(None));
+    let found = Found::look(&path).unwrap();
+    let mut out = Output::new(Vec::new());
+    out.head(Version::Nine).unwrap();
+    out.database(99, 1, 0).unwrap();
+    out.key(kind::STRING, b"a", None).unwrap();
+    out.string(b"1").unwrap();
+    fs::write(&path, out.end().unwrap()).unwrap();
+    let error = found.load(&mut fresh(), false, NOW).unwrap_err().to_string();
+    assert!(error.contains("database 99, and there are 16"), "{error}");
+}
+
 #[test]
 fn a_log() {
     let commands = log(&[
