@@ -18,7 +18,8 @@ fn tables() -> String {
     let mut text = String::from("| name | default | `CONFIG SET` | what it does |\n|---|---|---|---|\n");
     for parameter in PARAMETERS {
         let changes = if parameter.changes { "yes" } else { "no" };
-        writeln!(text, "| `{}` | {} | {changes} | {} |", parameter.name, value(&parameter.value(&defaults)), parameter.about).unwrap();
+        let names = code(&parameter.names().collect::<Vec<_>>().join(" "));
+        writeln!(text, "| {names} | {} | {changes} | {} |", value(&parameter.value(&defaults)), parameter.about).unwrap();
     }
     text.push_str("\nAccepted with what the server does anyway:\n\n| names | values | why there are no others |\n|---|---|---|\n");
     for fixed in FIXED {

@@ -182,13 +182,15 @@ fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
 fn keys_of(reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
     let number = super::table::find_numbered(rest[0]).and_then(|(number, _)| units::resolve(number, rest));
     let unit = number.map(units::get).ok_or(Failure::fixed("ERR Invalid command specified"))?;
-    if unit.specs.is_empty() {
+    if !unit.specs.iter().any(KeySpec::is_of_keys) {
         return Err(Failure::fixed("ERR The command has no key arguments"));
     }
     if !unit.takes(rest.len()) {
         return Err(Failure::fixed("ERR Invalid number of arguments specified for command"));
     }
     let keys = keyspecs::keys(unit.command, unit.specs, rest).filter(|keys| !keys.is_empty());
+    // What runs scripts needs no keys.
+    let keys = keys.or_else(|| (unit.command.group == Group::Scripting).then(Vec::new));
     let keys = keys.ok_or(Failure::fixed("ERR Invalid arguments specified for command"))?;
     reply.array(keys.len());
     for key in keys {

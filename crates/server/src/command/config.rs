@@ -54,14 +54,15 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// A parameter that several patterns match is told once.
+/// A parameter that several patterns match is told once; asked for by its name, it is told under the name as it came.
 fn get(context: &mut Context, patterns: &[&[u8]]) {
-    let patterns: Vec<Vec<u8>> = patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
-    let mut found = context.server.configuration.all();
-    found.retain(|(name, _)| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes())));
+    let matches = |pattern: &&&[u8], name: &str| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes());
+    let shown = |name: &'static str| patterns.iter().find(|pattern| matches(pattern, name)).map(|pattern| (name, *pattern));
+    let all = context.server.configuration.all().into_iter();
+    let found: Vec<_> = all.filter_map(|(name, value)| shown(name).map(|shown| (shown, value))).collect();
     context.reply.map(found.len());
-    for (name, value) in found {
-        context.reply.bulk(name.as_bytes());
+    for ((name, pattern), value) in found {
+        context.reply.bulk(if is(pattern, name) { pattern } else { name.as_bytes() });
         context.reply.bulk(value.as_bytes());
     }
 }

@@ -123,7 +123,7 @@ fn hello(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     if !context.session.is_authenticated && !context.server.users.is_open() {
         return Err(Failure::fixed(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }

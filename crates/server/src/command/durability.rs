@@ -7,13 +7,13 @@ use super::{Command, Context, Failure, Fsync, Group, Outcome};
 use crate::number::parse_integer;
 
 const fn safety(name: &'static str, arity: i32, run: Run) -> Command {
-    Command::new(Group::Generic, name, arity, run).flags(NOSCRIPT | BLOCKING)
+    Command::new(Group::Generic, name, arity, run).flags(NOSCRIPT)
 }
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     safety("wait", 3, wait).since("3.0.0").says("Wait until so many replicas have all writes; there are none", "O(1)"),
-    safety("waitaof", 4, waitaof).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
+    safety("waitaof", 4, waitaof).flags(NOSCRIPT | BLOCKING).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
 ];
 
 /// There are no replicas, so the number of those that have the writes is 0.

@@ -117,6 +117,11 @@ impl KeySpec {
         names(self.flags)
     }
 
+    /// What it finds are keys.
+    pub fn is_of_keys(&self) -> bool {
+        self.flags & NOT_KEY == 0
+    }
+
     /// Nothing is found by it, or not everything.
     fn is_partial(&self) -> bool {
         self.flags & INCOMPLETE != 0 || self.begin == Begin::Unknown || self.find == Find::Unknown
@@ -252,7 +257,7 @@ pub(super) fn keys(command: &Command, specs: &'static [KeySpec], arguments: &[&[
         return Some(found.map(|(at, position)| Key { position, flags: flags(at) }).collect());
     }
     let mut found = Vec::new();
-    for spec in specs.iter().filter(|spec| spec.flags & NOT_KEY == 0 && !spec.is_partial()) {
+    for spec in specs.iter().filter(|spec| spec.is_of_keys() && !spec.is_partial()) {
         let flags = if spec.flags & VARIABLE == 0 { spec.flags } else { variable(command, arguments) };
         let Some(begin) = begin(spec.begin, arguments) else { continue };
         positions(spec.find, begin, arguments, &mut |position| found.push(Key { position, flags }))?;

@@ -146,7 +146,10 @@ mod tests {
             kept(unit, words).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(text("auth", &[b"AUTH", b"u", b"secret"]), "AUTH (redacted) (redacted)");
-        assert_eq!(text("hello", &[b"HELLO", b"3", b"AUTH", b"u", b"p", b"SETNAME", b"n"]), "HELLO 3 AUTH (redacted) (redacted) SETNAME n");
+        assert_eq!(
+            text("hello", &[b"HELLO", b"3", b"AUTH", b"u", b"p", b"SETNAME", b"n"]),
+            "HELLO 3 AUTH (redacted) (redacted) (redacted) (redacted)"
+        );
         assert_eq!(
             text("config|set", &[b"config", b"set", b"timeout", b"1", b"RequirePass", b"x"]),
             "config set timeout 1 RequirePass (redacted)"

@@ -262,14 +262,15 @@ fn unit(command: &'static Command, name: String, (arity, flags, since): (i32, u3
     Unit { name, command, arity, flags, since, categories, specs, subcommands: 0..0, parent: None }
 }
 
-/// What holds subcommands has no flags of its own: each of them has its.
+/// What holds subcommands has no flags of its own, each of them having its, unless it can stand alone.
 fn add(units: &mut Vec<Unit>, command: &'static Command) {
     let at = units.len();
     let Some((_, known)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name) else {
         units.push(unit(command, command.name.to_owned(), (command.arity, command.all_flags(), command.since)));
         return;
     };
-    units.push(unit(command, command.name.to_owned(), (command.arity, 0, command.since)));
+    let own = if command.takes(1) { command.all_flags() } else { 0 };
+    units.push(unit(command, command.name.to_owned(), (command.arity, own, command.since)));
     for word in command.subcommands {
         // One that nothing is known of has what its command has.
         let (_, arity, flags, since) =
