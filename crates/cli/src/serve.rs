@@ -170,14 +170,6 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
-/// The directory of saved files: a drive has none.
-fn saves(data: &Path) -> Result<PathBuf, Ended> {
-    Ok(match place(data)? {
-        Place::Directory(path) => path,
-        Place::Zoned(_) => std::env::current_dir()?,
-    })
-}
-
 /// Runs the command.
 ///
 /// # Errors

@@ -40,6 +40,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/operator", 30),
     ("engine/src/cursor", 30),
     ("engine/src/limits", 30),
+    ("engine/src/slab", 30),
     ("engine/src/cpu", 30),
     ("engine/src/times", 30),
     ("engine/src/manifest/version", 30),
