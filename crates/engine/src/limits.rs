@@ -218,9 +218,11 @@ impl Group {
         let positive = |word: &str| word.parse::<u64>().ok().filter(|number| *number > 0);
         let (quota, period) = if self.unified {
             self.limit("cpu.max", |text| {
-                let (quota, period) = text.trim().split_once(' ')?;
-                let period = positive(period)?;
-                if quota == "max" { Some(None) } else { Some(Some((positive(quota)?, period))) }
+                let mut words = text.split_whitespace();
+                match words.next()? {
+                    "max" => Some(None),
+                    quota => Some(Some((positive(quota)?, positive(words.next()?)?))),
+                }
             })?
         } else {
             // Any negative number is no quota.
