@@ -65,7 +65,7 @@ pub(super) struct Connection {
     /// Where this turn's replies begin in `output`, and how many they are.
     turn_start: usize,
     turn_replies: usize,
-    /// The commit that has to be synced before what comes next may leave. Replies keep their order, so it never falls.
+    /// The commit that has to be synced before what comes next may leave. Replies keep their order, so it falls only if a sync fails.
     pub needs: u64,
     /// What waits for a sync, in order.
     awaiting: VecDeque<Awaiting>,
@@ -390,6 +390,8 @@ impl Connection {
             self.turn_start = first.start;
             self.turn_replies = self.awaiting.iter().map(|awaiting| awaiting.replies).sum();
             self.awaiting.clear();
+            // What comes next is told to somebody who knows nothing of what was lost.
+            self.needs = 0;
             self.refuse(text);
         }
     }
