@@ -1,5 +1,7 @@
 //! docs/serve.md lists every name of the configuration. The lists come from the server's own tables: `REWRITE=1` writes them anew.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use sinter_server::command::Configuration;
 use sinter_server::command::configuration::{ABSENT, FIXED, PARAMETERS};
 use std::fmt::Write;

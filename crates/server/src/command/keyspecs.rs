@@ -176,10 +176,10 @@ const TAKE: u16 = RW | ACCESS | DELETE;
 const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],
-        "bitcount bitfield_ro bitpos dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit getrange \
-         hget hgetall hkeys hmget hrandfield hscan hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember sscan substr ttl \
-         xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex \
-         zrevrangebyscore zrevrank zscan zscore",
+        "bitcount bitfield_ro bitpos dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
+         getrange hget hgetall hkeys hmget hrandfield hscan hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember \
+         sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange \
+         zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
     ),
     (&[key(RO, 1)], "hexists hlen hstrlen llen scard sismember strlen type xlen zcard"),
     (&[key(RO, 2)], "memory|usage object|encoding object|freq object|idletime object|refcount"),

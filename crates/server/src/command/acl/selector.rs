@@ -47,8 +47,8 @@ impl Wrong {
             Wrong::Syntax => "Syntax error",
             Wrong::Unknown => "Unknown command or category name in ACL",
             Wrong::KeysAreAll => {
-                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to \
-                 start with an empty list of patterns"
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' \
+                 to start with an empty list of patterns"
             }
             Wrong::ChannelsAreAll => {
                 "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try \

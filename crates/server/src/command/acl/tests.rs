@@ -55,8 +55,8 @@ fn transactions_are_checked_twice() {
         talk.say(&mut alice, line);
     }
     talk.say(&mut admin, "ACL SETUSER alice -del resetkeys ~b");
-    let refused = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer \
-                   allowed for the following reason: ";
+    let refused = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no \
+                   longer allowed for the following reason: ";
     let (key, command) = ("no permission to touch the specified keys", "no permission to execute the command or subcommand");
     assert_eq!(talk.say(&mut alice, "EXEC"), format!("*3|{refused}{key}|{refused}{command}|{refused}{key}|"));
     assert!(talk.say(&mut admin, "ACL LOG").contains("$7|context|$5|multi|"));
