@@ -20,7 +20,7 @@ const MIN_INTRA_L0: usize = 4;
 const MOST_MOVED: usize = 4;
 
 /// Where the medium frees space in units, tables for so many of them go down together.
-const UNITS: u64 = 2;
+const UNITS: u64 = 3;
 
 /// How large the levels should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
