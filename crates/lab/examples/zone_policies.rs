@@ -3,9 +3,9 @@
 //!
 //! The case of the original study is a drive of 32 GB in 256 zones, memtables and tables of half a zone, levels from 256 MB by a factor of
 //! 2, and 22.4 GB of puts. All lengths are divided by `divisor` (64), which keeps the shape. `case` and `policy` are parts of the names
-//! of those that are run; keys are drawn by `seed` (1). Columns: living share of the capacity and write amplification in the end; bytes that the collector moved; resets,
-//! and over the least possible; zones in use, and over the least possible in the end and on average; what of them does not live,
-//! in zones (not written yet, dead beside what lives, dead alone); zones finished; fallbacks.
+//! of those that are run; keys are drawn by `seed` (1). Columns: living share of the capacity and write amplification in the end; bytes
+//! that the collector moved; resets, and over the least possible; zones in use, and over the least possible in the end and on average; what
+//! of them does not live, in zones (not written yet, dead beside what lives, dead alone); zones finished; fallbacks.
 
 use sinter_lab::churn::{Churn, Law, Outcome, run};
 use sinter_storage::store::zoned::{Allocation, Options, Reset};
@@ -49,23 +49,26 @@ fn cases(divisor: u64) -> Vec<Case> {
         case("original", divisor, (256, 2), (22.4, 22.4), Law::Uniform, fourteen),
         case("original", divisor, (256, 2), (22.4, 22.4), Law::Uniform, None),
         case("long", divisor, (256, 2), (27.0, 27.0), Law::Uniform, None),
-        case("60", divisor, (264, 2), (22.4, 22.4), Law::Uniform, fourteen),
-        case("85", divisor, (187, 2), (22.4, 22.4), Law::Uniform, fourteen),
+        case("60", divisor, (247, 2), (22.4, 22.4), Law::Uniform, fourteen),
+        case("85", divisor, (175, 2), (22.4, 22.4), Law::Uniform, fourteen),
         case("zipf-original", divisor, (256, 2), (44.8, 22.4), zipf, fourteen),
         case("mixed-original", divisor, (256, 2), (44.8, 22.4), Law::Mixed, fourteen),
-        case("mixed-85", divisor, (190, 2), (44.8, 22.4), Law::Mixed, fourteen),
+        case("mixed-85", divisor, (160, 2), (44.8, 22.4), Law::Mixed, fourteen),
         case("small tables", divisor, (256, 8), (22.4, 22.4), Law::Uniform, fourteen),
         case("fan-out 10", divisor, (256, 2), (22.4, 22.4), Law::Uniform, fourteen),
         case("universal", divisor, (256, 2), (11.2, 11.2), Law::Uniform, fourteen),
     ]
 }
 
+const COLUMNS: &str = "| live    | write  | moved MB | reset | /least | used     | /least | mean  | open, dead, all | fin. | fallb.";
+
 fn line(name: &str, outcome: &Outcome, puts: u64, seconds: f64) {
     let figures = &outcome.figures;
     let least = outcome.least_resets();
     let [unwritten, beside, dead] = outcome.waste();
     println!(
-        "{name:>22} | {:5.1} % | {:6.2} | {:8.1} | {:5} | {:5.3} | {:3} / {:3} | {:5.3} | {:5.3} | {:4.1} {:4.1} {:4.1} | {:4} | {:4} | {:5.1} s{}",
+        "{name:>22} | {:5.1} % | {:6.2} | {:8.1} | {:5} | {:5.3} | {:3} / {:3} | {:5.3} | {:5.3} | {:4.1} {:4.1} {:4.1} | {:4} | {:4} \
+         | {:5.1} s{}",
         outcome.utilisation() * 100.0,
         outcome.write_amplification,
         figures.moved.total() as f64 / (1 << 20) as f64,
@@ -100,13 +103,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, false)),
         ("caza eager", options(Allocation::Caza, Reset::Eager, true, false)),
         ("xfs lazy", options(Allocation::Xfs, Reset::Lazy, true, false)),
+        ("told per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, true)),
+        ("told sla lzr", options(Allocation::Sla, Reset::Lzr, true, true)),
         ("untold", options(Allocation::Sinter, Reset::Sinter, true, false)),
         ("sinter", options(Allocation::Sinter, Reset::Sinter, true, true)),
     ];
     let seed: u64 = arguments.get(3).map_or(Ok(1), |text| text.parse())?;
     for Case { name, churn } in cases(divisor).into_iter().filter(|case| case.name.contains(&wanted)) {
         let churn = Churn { seed, ..churn };
-        println!("\n{name}\n{:>22} | live | write | moved MB | reset | /least | used      | /least | mean  | open, dead, all | fin. | fallb.", "policy");
+        println!("\n{name}\n{:>22} {COLUMNS}", "policy");
         for (policy, options) in policies.into_iter().filter(|(policy, _)| policy.contains(&chosen)) {
             let begun = Instant::now();
             let outcome = run(&churn, options)?;

@@ -8,7 +8,7 @@
 use crate::advise::tree::{Entry, Files, Tree};
 use crate::workload::{Distribution, KeyStream, Permutation, Xoshiro256PlusPlus, Zipf};
 use sinter_storage::store::zoned::{Condition, Figures, Options, VolumeId, ZoneMap, ZonedStore};
-use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Unit};
+use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::compaction::job::lifetime;
 use sinterdb::manifest::TableInfo;
@@ -83,7 +83,7 @@ impl Outcome {
         self.map.live() as f64 / self.map.capacity().max(1) as f64
     }
 
-    /// What is in use in the end and does not live, in zones: not written yet; dead beside what lives; dead, with nothing that lives beside.
+    /// What is in use in the end and does not live, in zones: not written yet; dead beside what lives; dead, and nothing beside lives.
     pub fn waste(&self) -> [f64; 3] {
         let files = self.map.zones.iter().skip(self.map.metadata.end as usize).filter(|zone| zone.condition != Condition::Empty);
         let mut waste = [0; 3];
@@ -144,8 +144,8 @@ impl Files for Zones {
         self.store.sync_names().map_err(text)
     }
 
-    fn units(&self) -> Vec<Unit> {
-        self.store.units()
+    fn unit(&self) -> u64 {
+        self.store.unit()
     }
 }
 

@@ -19,11 +19,8 @@ const MIN_INTRA_L0: usize = 4;
 /// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
 const MOST_MOVED: usize = 4;
 
-/// For the sake of units a merge may cost this much more than the cheapest, by the bytes that it moves down.
-const MOST_FOR_UNITS: f64 = 1.5;
-
-/// What a byte that nobody can use counts against a byte to be rewritten.
-const DEAD_COUNTS: f64 = 1.0;
+/// Where the medium frees space in units, tables for so many of them go down together.
+const UNITS: u64 = 3;
 
 /// How large the levels should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,10 +290,8 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
 /// moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
 fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
     let [run] = version.levels[level].as_slice() else { return None };
-    if env.units.largest() > 0
-        && let Some(choice) = pick_units(version, env, (level, run))
-    {
-        return Some(choice);
+    if env.unit > 0 {
+        return pick_next(version, env, (level, run));
     }
     let overlap = |t: &TableInfo| bytes_of(below(version, level, &t.range));
     let mut order: Vec<(f64, u64, usize)> = run
@@ -310,37 +305,29 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
     order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
 }
 
-/// Where the medium frees space in units: neighbours of a level, of one unit's size at most, that go down together. Of those that cost at
-/// most so much more than the cheapest, by the bytes that they move down, the ones that also leave the fewest bytes dead in units that go on
-/// living: a byte there counts as one rewritten.
-fn pick_units(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
-    let mut windows: Vec<(f64, f64, std::ops::Range<usize>)> = Vec::new();
-    for start in 0..run.tables.len() {
-        let mut own = 0u64;
-        for (end, table) in (start + 1..).zip(&run.tables[start..]) {
-            own = own.saturating_add(table.bytes);
-            if env.is_taken(table) || end > start + 1 && own > env.units.largest() {
-                break;
-            }
-            let tables = &run.tables[start..end];
-            let lower = span(tables).map_or(&[][..], |range| below(version, level, &range));
-            let all = own.saturating_add(bytes_of(lower));
-            if end > start + 1 && all > env.settings.max_compaction_bytes {
-                break;
-            }
-            // What moves is not deleted.
-            let gain = if lower.is_empty() { 0 } else { env.units.gain(tables.iter().chain(lower).map(|table| &**table)) };
-            let per_byte = |bytes: f64| bytes / own.max(1) as f64;
-            windows.push((per_byte(all as f64), per_byte(all as f64 - gain as f64 * DEAD_COUNTS), start..end));
-        }
-    }
-    let least = windows.iter().map(|(cost, ..)| *cost).min_by(f64::total_cmp)?;
-    windows.retain(|(cost, ..)| *cost <= least * MOST_FOR_UNITS);
-    windows.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.start.cmp(&b.2.start)).then(b.2.end.cmp(&a.2.end)));
-    windows.into_iter().find_map(|(_, _, window)| {
-        let input = Input { level, run: run.number, tables: run.tables[window].to_vec() };
-        push_tables(version, env, input, Reason::LevelSize)
+/// Where the medium frees space in units that hold several tables: the next tables of the level by key, behind those that went down last,
+/// which the newest table below tells. What merges write lies in the order in which they write it. If they go through a level in the order
+/// of keys, the next ones find its tables lying in that order, and units die one after the other; between them lie only as many that are
+/// partly dead as there are places at which a level is being written and taken away.
+fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
+    let newest = version.levels.get(level + 1)?.first().and_then(|run| run.tables.iter().max_by_key(|t| t.number));
+    let passed = newest.map_or(0, |newest| run.tables.partition_point(|t| t.range.largest <= newest.range.largest));
+    let mut starts = (passed..run.tables.len()).chain(0..passed);
+    starts.find_map(|start| {
+        let tables = neighbours(version, env, level, &run.tables[start..]).to_vec();
+        push_tables(version, env, Input { level, run: run.number, tables }, Reason::LevelSize)
     })
+}
+
+/// As many of the first tables as are idle, fill [`UNITS`] units and can be merged at once; if it is idle, the first in any case.
+fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'t [Arc<TableInfo>]) -> &'t [Arc<TableInfo>] {
+    let fits = |tables: &[Arc<TableInfo>]| {
+        let own = bytes_of(tables);
+        let lower = span(tables).map_or(0, |range| bytes_of(below(version, level, &range)));
+        own <= env.unit.saturating_mul(UNITS) && own.saturating_add(lower) <= env.settings.max_compaction_bytes
+    };
+    let ends = (1..=tables.len()).take_while(|end| !env.is_taken(&tables[end - 1]) && (*end == 1 || fits(&tables[..*end])));
+    &tables[..ends.last().unwrap_or(0)]
 }
 
 /// The `i`-th table of a level one level down. If it can move, so do those behind it that can.

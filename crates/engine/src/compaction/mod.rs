@@ -26,13 +26,11 @@ pub mod split;
 #[cfg(test)]
 mod tests;
 pub mod throttle;
-mod units;
 mod universal;
 
 pub use manual::{ManualRange, manual, manual_up_to};
 pub use placing::{Hot, Span, Young};
 pub use sinking::REST_SECONDS;
-pub use units::Units;
 
 use crate::key::Seq;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
@@ -65,8 +63,8 @@ pub struct PickEnv<'a> {
     pub young: Option<Young>,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
-    /// What the medium frees only as a whole.
-    pub units: &'a Units,
+    /// Bytes that the medium frees only together; 0: it frees tables one by one.
+    pub unit: u64,
     /// Up to this number all was surely written [`REST_SECONDS`] ago or earlier; 0: not known of any.
     pub rested: Seq,
 }

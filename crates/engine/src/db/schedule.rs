@@ -9,7 +9,7 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Units, Young};
+use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Young};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -150,7 +150,7 @@ impl Inner {
             loading: self.is_loading(shared, core),
             young: self.young(shared, core, &settings),
             two_media: self.has_two_media(&settings),
-            units: &Units::new(self.store.units()),
+            unit: self.store.unit(),
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }

@@ -1,8 +1,8 @@
 //! A tree without values: tables are lists of keys, flushes and merges cost what theirs would, and SinterDB's own pickers, which are pure,
 //! say what is merged next. What a formula has to assume (full levels, even overlap, no overwrites within a level) happens here.
 
-use sinter_storage::store::{Reason, Unit};
-use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, Units, manual, picker};
+use sinter_storage::store::Reason;
+use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
 use sinterdb::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
 use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,8 +30,8 @@ pub trait Files {
     fn write(&mut self, table: &TableInfo, level: usize, reason: Option<Reason>) -> Result<(), String>;
     /// What was written is in the tree now, and the tables of these numbers are not any more.
     fn publish(&mut self, gone: &[u64]) -> Result<(), String>;
-    /// What their medium frees only as a whole.
-    fn units(&self) -> Vec<Unit>;
+    /// What their medium frees only together, bytes ([`sinter_storage::store::Store::unit`]).
+    fn unit(&self) -> u64;
 }
 
 /// Nobody.
@@ -46,8 +46,8 @@ impl Files for Nowhere {
         Ok(())
     }
 
-    fn units(&self) -> Vec<Unit> {
-        Vec::new()
+    fn unit(&self) -> u64 {
+        0
     }
 }
 
@@ -183,7 +183,6 @@ impl Tree {
     /// `loading`: a writer that does not wait, which lets level 0 collect more runs.
     fn with_env<T>(&self, loading: bool, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let (none, settings) = (HashSet::new(), &self.settings);
-        let units = Units::new(self.files.units());
         let env = PickEnv {
             settings,
             busy: &none,
@@ -195,7 +194,7 @@ impl Tree {
             loading,
             young: None,
             two_media: false,
-            units: &units,
+            unit: self.files.unit(),
             rested: 0,
         };
         f(&self.version, &env)

@@ -86,7 +86,7 @@ pub struct ZonesSpec {
     pub reset: String,
     /// Whether a file that its policy finds no zone for takes another one, or waits; it fails if not.
     pub fallback: bool,
-    /// Whether the engine is told which tables lie together.
+    /// Whether the engine is told how large a zone is, so that compactions go by zones.
     pub tells: bool,
 }
 

@@ -24,7 +24,7 @@ struct Policy {
     reset: &'static str,
     /// Takes another zone, or waits, where its rule finds none.
     fallback: bool,
-    /// Tells the engine what lies together.
+    /// Tells the engine how large a zone is.
     tells: bool,
 }
 
@@ -95,7 +95,7 @@ impl Sizes {
         const ALL: [u64; 3] = [32 << 20, ZONE, 512 << 20];
         match scale {
             Scale::Ci => Sizes { divisor: 1024, fewer: 4, zones: &[ZONE], repeats: 2 },
-            Scale::Small => Sizes { divisor: 16, fewer: 1, zones: &ALL, repeats: 2 },
+            Scale::Small => Sizes { divisor: 64, fewer: 1, zones: &ALL, repeats: 5 },
             Scale::Paper => Sizes { divisor: 1, fewer: 1, zones: &ALL, repeats: 3 },
         }
     }
@@ -142,8 +142,8 @@ fn questions(sizes: &Sizes) -> Vec<String> {
     let gigabytes = |tenths: u64| format!("{} puts, for {:.1} GB", sizes.puts(tenths), tenths as f64 / 10.0);
     vec![
         format!(
-            "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a zone, \
-             pairs of {KEY} + {VALUE} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
+            "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
+             zone, pairs of {KEY} + {VALUE} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
              takes no time.",
             format_bytes(zone),
         ),
@@ -165,7 +165,8 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         ),
         "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are what \
          lives, in full zones. ZenFS fails where it finds no zone, as the original does; all others then take another one or wait for the \
-         collector. Only 'sinter' tells the engine which tables lie together, and 'sinter untold' is the same without that."
+         collector. Only 'sinter' tells the engine how large a zone is, so that merges go by the order of keys, and 'sinter untold' is \
+         the same without that."
             .to_string(),
     ]
 }

@@ -1,7 +1,7 @@
 //! A wrapper that counts calls and makes chosen ones fail, and that calls back before every mutating call so that a test can take a
 //! crash image there.
 
-use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, SyncBeside, Unit};
+use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
@@ -260,8 +260,8 @@ impl Store for FaultStore {
         self.below.beneath()
     }
 
-    fn units(&self) -> Vec<Unit> {
-        self.below.units()
+    fn unit(&self) -> u64 {
+        self.below.unit()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -1,6 +1,5 @@
 //! What the writer of a file knows about it. The hint travels with every creation down to the medium, which turns it into a
-//! directory, a write-life hint, a tier or a zone; the meter turns it into a line of the write ledger. In the other direction goes what
-//! the medium knows and the writer does not: which tables are best rewritten together ([`Unit`]).
+//! directory, a write-life hint, a tier or a zone; the meter turns it into a line of the write ledger.
 
 /// Why a compaction ran. Part of the write ledger, so the list only grows at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,13 +179,4 @@ impl Hint {
             writeback_bytes: 1 << 20,
         }
     }
-}
-
-/// What a medium frees only as a whole, such as a zone: it is free again when the last of its tables is deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unit {
-    /// Numbers of the tables that lie in it, each with its bytes there. A table may lie in several units.
-    pub tables: Vec<(u64, u64)>,
-    /// Bytes in it that nobody can use until then: of tables that were deleted.
-    pub dead: u64,
 }

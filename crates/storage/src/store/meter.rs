@@ -1,6 +1,6 @@
 //! A wrapper that counts what a store is asked to write and read: the outside view that the engine's write ledger is checked against.
 
-use super::{Appender, Beneath, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside, Unit};
+use super::{Appender, Beneath, Cause, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,8 +148,8 @@ impl Store for Meter {
         self.below.beneath()
     }
 
-    fn units(&self) -> Vec<Unit> {
-        self.below.units()
+    fn unit(&self) -> u64 {
+        self.below.unit()
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -30,7 +30,7 @@ pub use beneath::{Beneath, ZonesNow};
 pub use dir::{DirStore, Relation, relation};
 pub use error::{Result, StoreError};
 pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
-pub use hint::{Cause, Hint, Lifetime, Reason, Temperature, Unit};
+pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
 pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
 pub use meter::{Meter, MeterSnapshot};
 pub use place::{Place, ZonedPlace};
@@ -162,10 +162,10 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Where the medium frees space in units that hold several tables: all units with a table in them. Who may choose which tables to
-    /// rewrite next spares the medium the moving of those that are left, by choosing what empties units. Cheap, and called often.
-    fn units(&self) -> Vec<Unit> {
-        Vec::new()
+    /// Bytes that the medium frees only together, and that hold several tables: on a zoned drive, those of a zone. 0: it frees tables one
+    /// by one. Who may choose which tables to rewrite next spares the medium the moving of those that are left, by taking neighbours.
+    fn unit(&self) -> u64 {
+        0
     }
 
     /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is

@@ -1,6 +1,6 @@
 //! A wrapper that makes any store as slow as a given medium, to see what an engine does on one.
 
-use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside, Unit};
+use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreLock, SyncBeside};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
@@ -120,8 +120,8 @@ impl Store for Throttle {
         self.below.beneath()
     }
 
-    fn units(&self) -> Vec<Unit> {
-        self.below.units()
+    fn unit(&self) -> u64 {
+        self.below.unit()
     }
 
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.

@@ -10,7 +10,7 @@
 //!
 //! Files of a tier that are not tables are not the database's and are not listed here.
 
-use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature, Unit};
+use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::io;
@@ -231,8 +231,8 @@ impl Store for Tiers {
         self.free_bytes_of(Temperature::Unknown)
     }
 
-    fn units(&self) -> Vec<Unit> {
-        self.members().flat_map(|member| member.store.units()).collect()
+    fn unit(&self) -> u64 {
+        self.members().map(|member| member.store.unit()).max().unwrap_or(0)
     }
 
     /// All of them, or none.

@@ -3,15 +3,14 @@
 //!
 //! `define` makes a tree (`L0 run=7` opens a run, `000012: a-f bytes=64M seq=1-100 tombstones=5` adds a table, and
 //! `timed=10 times=900-1000 others=1-90` gives some of its entries times of their own), `settings`, `busy`,
-//! `damaged`, `units` (a line each: `12:32M 13:64M dead=32M`) and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
+//! `damaged` and `env` change what the picker sees until the next `define`; `pick`, `manual from=a to=f before=20`, `debt` and `pace` ask.
 //! `pick apply` also changes the tree as if the job had made one table of all inputs, and another one of what is young in them.
 
-use super::super::{Choice, ManualRange, PickEnv, Plan, Span, Units, Young, check_shape, manual, picker};
+use super::super::{Choice, ManualRange, PickEnv, Plan, Span, Young, check_shape, manual, picker};
 use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
-use sinter_storage::store::Unit;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -29,7 +28,7 @@ struct State {
     loading: bool,
     young: Option<Young>,
     two_media: bool,
-    units: Units,
+    unit: u64,
     rested: u64,
     next_number: u64,
 }
@@ -49,7 +48,7 @@ impl State {
             loading: false,
             young: None,
             two_media: true,
-            units: Units::default(),
+            unit: 0,
             rested: 0,
             next_number: 900,
         }
@@ -67,7 +66,7 @@ impl State {
             loading: self.loading,
             young: self.young,
             two_media: self.two_media,
-            units: &self.units,
+            unit: self.unit,
             rested: self.rested,
         }
     }
@@ -78,7 +77,6 @@ impl State {
             "define" => self.define(lines),
             "settings" => self.set(lines),
             "busy" => self.busy(lines),
-            "units" => self.units = Units::new(lines.iter().map(|line| unit(line)).collect()),
             "damaged" => self.damaged = lines.iter().flat_map(|l| l.split_whitespace()).map(number).collect(),
             "env" => lines.iter().flat_map(|l| l.split_whitespace()).for_each(|word| match pair(word) {
                 ("now", v) => self.now = number(v),
@@ -86,6 +84,7 @@ impl State {
                 ("newest-snapshot", v) => self.newest_snapshot = Some(number(v)),
                 ("loading", v) => self.loading = v == "true",
                 ("media", v) => self.two_media = number(v) > 1,
+                ("unit", v) => self.unit = number(v),
                 ("rested", v) => self.rested = number(v),
                 ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
                 ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),
@@ -247,18 +246,6 @@ fn table(line: &str) -> TableInfo {
         }
     }
     TableInfo { timed: (timed.entries > 0).then_some(timed), ..info }
-}
-
-fn unit(line: &str) -> Unit {
-    let mut unit = Unit::default();
-    for word in line.split_whitespace() {
-        match (word.strip_prefix("dead="), word.split_once(':')) {
-            (Some(dead), _) => unit.dead = number(dead),
-            (None, Some((table, bytes))) => unit.tables.push((number(table), number(bytes))),
-            (None, None) => panic!("unit {word:?}"),
-        }
-    }
-    unit
 }
 
 /// `a-f`, or `a-f)` without its end.

@@ -141,7 +141,7 @@ fn ours() -> [Hypothesis; 7] {
         claim("C: it has fewer zones in use than SLA with LZR", None, Metric::ZonesUsed, against(SLA, Bound::Below(1.0))),
         claim("C: it finishes no zone early", None, Metric::ZoneFinishes, everywhere(Bound::Below(NOTHING))),
         claim(
-            "C: that compactions are told what lies together costs 5 % more bytes written at most",
+            "C: that compactions go by zones costs 5 % more bytes written at most",
             None,
             Metric::WriteAmplification,
             against(UNTOLD, Bound::Below(TOLD)),
@@ -155,7 +155,7 @@ fn any_shape(sizes: &Sizes) -> Hypothesis {
         [SLA, LEVEL].map(|policy| versus("D", &case, SINTER, policy, Bound::Below(ABOUT)))
     };
     claim(
-        "D: whatever the sizes of zones and tables, our policy has no more zones in use than SLA, or the level alone, with LZR (5 % at most)",
+        "D: whatever the sizes of zones and tables, our policy has no more zones in use than SLA or the level alone, with LZR (5 % at most)",
         None,
         Metric::ZonesUsed,
         each(shapes(sizes).into_iter().flat_map(of)),

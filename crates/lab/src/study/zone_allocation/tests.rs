@@ -25,7 +25,7 @@ fn paper_has_the_sizes_of_the_original() {
     assert_eq!(cell.workload.keys * 116 / 100_000_000, 223, "22.4 GB, rounded down");
     let small = super::study(Scale::Small, &testing::request(&["sinter"], 1));
     let zones = small.cell("C sinter, uniform, 14 active", "sinter").unwrap().settings.zones.clone().unwrap();
-    assert_eq!((zones.zones, zones.zone_bytes, zones.max_active), (256, 8 << 20, Some(14)));
+    assert_eq!((zones.zones, zones.zone_bytes, zones.max_active), (256, 2 << 20, Some(14)));
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn every_claim_is_about_cells_that_are_there() {
 fn a_smaller_scale_has_the_same_shape() {
     let (paper, small) = (Sizes::of(Scale::Paper), Sizes::of(Scale::Small));
     assert_eq!(paper.drive(256, 512 << 20), (64, 512 << 20));
-    assert_eq!(small.drive(256, 32 << 20), (1024, 2 << 20));
-    assert_eq!(paper.puts(224) / 16, small.puts(224));
+    assert_eq!(small.drive(256, 32 << 20), (1024, 512 << 10));
+    assert_eq!(paper.puts(224) / 64, small.puts(224));
 }
 
 /// What a phase did on zones of 100 bytes.

@@ -12,7 +12,7 @@ use super::figures::Written;
 use super::file::{Cell, Content, Piece, read};
 use super::format::Place;
 use super::volume::{Condition, Slot, State, Volume};
-use crate::store::{FileId, Result, Unit};
+use crate::store::{FileId, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -117,17 +117,6 @@ impl State {
                 left: (slot.death as u64).saturating_sub(self.clock),
             })
             .collect()
-    }
-
-    /// Zones with tables in them, for who chooses what is rewritten next. One with a log in it waits for the log anyway.
-    pub(super) fn units(&self) -> Vec<Unit> {
-        let holds = |slot: &&Slot| matches!(slot.condition, Condition::Open | Condition::Full | Condition::Ended) && !slot.busy;
-        let tables = |slot: &&Slot| slot.valid > 0 && slot.tenants.keys().all(|id| !Cell::framed(*id));
-        let unit = |slot: &Slot| Unit {
-            tables: slot.tenants.iter().map(|(id, bytes)| (id.number, *bytes)).collect(),
-            dead: (if slot.condition == Condition::Open { slot.written } else { slot.capacity }).saturating_sub(slot.valid),
-        };
-        self.zones.iter().filter(holds).filter(tables).map(unit).collect()
     }
 
     fn is_sealed(&self, cell: &Cell) -> bool {

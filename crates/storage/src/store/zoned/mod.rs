@@ -31,7 +31,7 @@ pub use journal::JournalFigures;
 pub use reset::{Dead, Reset, Space};
 pub use volume::Condition;
 
-use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock, Unit};
+use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
 use crate::zoned::{Geometry, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
@@ -58,7 +58,7 @@ pub struct Options {
     pub pace: f64,
     /// A file that its policy finds no zone for takes another one, or waits for the collector. False: it fails, as with ZenFS.
     pub fallback: bool,
-    /// The engine is told what lies together ([`Store::units`]), so that compactions empty zones.
+    /// The engine is told how large a zone is ([`Store::unit`]), so that compactions empty zones.
     pub tells: bool,
     /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
     pub background: bool,
@@ -340,8 +340,10 @@ impl Store for ZonedStore {
         Some(self.volume.beneath())
     }
 
-    fn units(&self) -> Vec<Unit> {
-        if self.volume.options.tells { self.volume.state.lock().units() } else { Vec::new() }
+    fn unit(&self) -> u64 {
+        let state = self.volume.state.lock();
+        let files = state.zones.iter().filter(|slot| self.volume.options.tells && slot.condition != Condition::Reserved);
+        files.map(|slot| slot.capacity).max().unwrap_or(0)
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
