@@ -6,9 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::persist::{Pieces, dump, load};
-use sinter_server::rdb::{
-    Element, Error, Input, Nodes, Output, Reader, Record, StreamElement, StreamId, StreamState, Version, crc64, kind, open_value, read_value,
-};
+use sinter_server::rdb::{Element, Error, Input, Nodes, Output, Reader, Record, StreamElement, StreamId, StreamState, Version};
+use sinter_server::rdb::{crc64, kind, open_value, read_value};
 use sinter_storage::store::MemoryStore;
 use sinterdb::settings::{DbSettings, Settings};
 use sinterdb_fuzz::seed;

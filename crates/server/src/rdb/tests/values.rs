@@ -262,7 +262,7 @@ fn streams_that_are_written_read_back() {
     }
 }
 
-/// A stream with an entry for each id and a group; `state` is its length and its last id, `owned` what each consumer has of what is pending.
+/// A stream with an entry for each id, and a group; `state` is its length and last id, `owned` what each consumer has of what is pending.
 fn small_stream(ids: &[u64], state: (u64, u64), pending: &[u64], owned: &[&[u64]]) -> Result<Vec<String>> {
     let id = |ms: u64| StreamId { ms, seq: 0 };
     let mut nodes = Nodes::default();
