@@ -107,6 +107,34 @@ fn collections() {
     ]);
 }
 
+/// Which of several wrong things is complained of, and which of several options counts, as with Redis 7.0.15.
+#[test]
+fn what_comes_first_is_what_redis_looks_at_first() {
+    const RANGE: &str = "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807|";
+    const TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+    script(&[
+        ("HSET h f 1", ":1|"),
+        ("HSCAN h 0 x", "-ERR syntax error|"),
+        ("HSCAN none 0 x", "*2|$1|0|*0|"),
+        ("SSCAN h 0 x", TYPE),
+        ("ZSCAN h x 1", "-ERR invalid cursor|"),
+        ("HRANDFIELD none x x", "-ERR value is not an integer or out of range|"),
+        ("ZRANDMEMBER none x x", "-ERR value is not an integer or out of range|"),
+        ("HRANDFIELD none -9223372036854775808", RANGE),
+        ("SET k v EX x EX 20", "+OK|"),
+        ("TTL k", ":20|"),
+        ("SET k v PX 10 EX 20", "-ERR syntax error|"),
+        ("SET k v KEEPTTL KEEPTTL", "+OK|"),
+        ("TTL k", ":20|"),
+        ("GETEX k PERSIST EX 5", "-ERR syntax error|"),
+        ("GETEX k PERSIST PERSIST", "$1|v|"),
+        ("ZINTERCARD 1 k x", TYPE),
+        ("ZADD z 1 a 1 b", ":2|"),
+        ("ZRANGE z 0 1 REV REV", "-ERR syntax error|"),
+        ("ZRANGE z 0 1 BYSCORE BYLEX", "-ERR syntax error|"),
+    ]);
+}
+
 #[test]
 fn bits_and_counts() {
     script(&[
