@@ -54,7 +54,6 @@ pub(super) const COMMANDS: &[Command] = &[
     script("evalsha_ro", -3, READ | STALE, "7.0.0"),
     script("fcall", -3, STALE, "7.0.0"),
     script("fcall_ro", -3, READ | STALE, "7.0.0"),
-    script("function", -2, 0, "7.0.0"),
     script("script", -2, 0, "2.6.0"),
 ];
 

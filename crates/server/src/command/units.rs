@@ -126,6 +126,18 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
         ],
     ),
     (
+        "function",
+        &[
+            ("delete", 3, WRITE | NOSCRIPT, "7.0.0"),
+            ("flush", -2, WRITE | NOSCRIPT, "7.0.0"),
+            ("help", 2, HELP, "7.0.0"),
+            ("kill", 2, NOSCRIPT, "7.0.0"),
+            ("list", -2, NOSCRIPT, "7.0.0"),
+            ("load", -3, WRITE | DENYOOM | NOSCRIPT, "7.0.0"),
+            ("stats", 2, NOSCRIPT, "7.0.0"),
+        ],
+    ),
+    (
         "latency",
         &[
             ("doctor", 2, SETUP, "2.8.13"),

@@ -144,7 +144,6 @@ impl Turn {
 
     /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
-        self.bytes += bounds.0.len() + bounds.1.len();
         self.version += 1;
         let side = self.side_mut(room);
         side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
