@@ -173,18 +173,15 @@ impl Metric {
         let found = find(record, phases)?;
         match self {
             Metric::FinishedShare => None,
-            Metric::ZoneMoved => Some(OnZones::bytes(&on_zones(record, &found)?.asked, &["zone collection"])),
-            Metric::ZoneResets => Some(OnZones::count(&on_zones(record, &found)?.asked, file_resets)),
-            Metric::LogZoneResets => Some(OnZones::count(&on_zones(record, &found)?.asked, |zones| zones.log_resets)),
-            Metric::ZoneFinishes => Some(OnZones::count(&on_zones(record, &found)?.asked, |zones| zones.finishes)),
-            Metric::ZonePadding => Some(OnZones::bytes(&on_zones(record, &found)?.asked, &["zone finish"])),
-            Metric::ZoneResetsOverLeast => on_zones(record, &found)?.resets_over_least(),
-            Metric::ZonesUsed => Some(f64::from(on_zones(record, &found)?.now.used)),
-            Metric::ZonesUsedOverLeast => on_zones(record, &found).and_then(|zones| per(f64::from(zones.now.used), zones.least_used())),
-            Metric::ZoneUtilisation => {
-                let now = on_zones(record, &found)?.now;
-                per(now.live_bytes as f64, now.capacity_bytes as f64)
-            }
+            Metric::ZoneMoved
+            | Metric::ZoneResets
+            | Metric::LogZoneResets
+            | Metric::ZoneFinishes
+            | Metric::ZonePadding
+            | Metric::ZoneResetsOverLeast
+            | Metric::ZonesUsed
+            | Metric::ZonesUsedOverLeast
+            | Metric::ZoneUtilisation => self.of_zones(&on_zones(record, &found)?),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -236,6 +233,21 @@ impl Metric {
                 per(asked().map(|(cpu, _)| cpu).sum(), asked().map(|(_, seconds)| seconds).sum())
             }
             Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
+        }
+    }
+
+    fn of_zones(self, zones: &OnZones) -> Option<f64> {
+        match self {
+            Metric::ZoneMoved => Some(OnZones::bytes(&zones.asked, &["zone collection"])),
+            Metric::ZoneResets => Some(OnZones::count(&zones.asked, file_resets)),
+            Metric::LogZoneResets => Some(OnZones::count(&zones.asked, |zones| zones.log_resets)),
+            Metric::ZoneFinishes => Some(OnZones::count(&zones.asked, |zones| zones.finishes)),
+            Metric::ZonePadding => Some(OnZones::bytes(&zones.asked, &["zone finish"])),
+            Metric::ZoneResetsOverLeast => zones.resets_over_least(),
+            Metric::ZonesUsed => Some(f64::from(zones.now.used)),
+            Metric::ZonesUsedOverLeast => per(f64::from(zones.now.used), zones.least_used()),
+            Metric::ZoneUtilisation => per(zones.now.live_bytes as f64, zones.now.capacity_bytes as f64),
+            _ => None,
         }
     }
 }

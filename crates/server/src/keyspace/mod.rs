@@ -382,8 +382,11 @@ impl Keyspace {
     /// Commits, syncs and closes the store. Syncers have to be gone.
     pub fn close(mut self) -> Result<()> {
         self.commit(&WriteOptions::default())?;
+        // An earlier failure has ended the engine's handle, perhaps: closing it does not tell that again.
+        let synced = self.syncer().sync();
         self.cleaner.detach();
-        Ok(self.turn.db().clone().close()?)
+        self.turn.db().clone().close()?;
+        synced
     }
 
     /// A random number, not for secrets.

@@ -390,8 +390,6 @@ impl Connection {
             self.turn_start = first.start;
             self.turn_replies = self.awaiting.iter().map(|awaiting| awaiting.replies).sum();
             self.awaiting.clear();
-            // What comes next is told to somebody who knows nothing of what was lost.
-            self.needs = 0;
             self.refuse(text);
         }
     }
@@ -404,6 +402,8 @@ impl Connection {
     /// The turn's writes are lost: an error takes the place of each of its replies.
     pub fn refuse(&mut self, text: &[u8]) {
         self.output.truncate(self.turn_start);
+        // What comes next is told to somebody who knows nothing of what was lost.
+        self.needs = 0;
         for _ in 0..self.turn_replies {
             Writer::new(&mut self.output, self.session.protocol).error(text);
         }
