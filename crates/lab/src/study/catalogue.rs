@@ -38,7 +38,7 @@ pub const STUDIES: &[Entry] = &[
     },
     Entry {
         name: zone_allocation::NAME,
-        asks: "which zone should a file be written into, and when should a dead zone be reset, so that little is moved, reset and taken up?",
+        asks: "which zone should a file be written into, and when should a dead zone be reset, so that little is moved, reset and used?",
         make: zone_allocation::study,
     },
     Entry {

@@ -173,18 +173,15 @@ impl Metric {
         let found = find(record, phases)?;
         match self {
             Metric::FinishedShare => None,
-            Metric::ZoneMoved => Some(OnZones::bytes(&on_zones(record, &found)?.asked, &["zone collection"])),
-            Metric::ZoneResets => Some(OnZones::count(&on_zones(record, &found)?.asked, file_resets)),
-            Metric::LogZoneResets => Some(OnZones::count(&on_zones(record, &found)?.asked, |zones| zones.log_resets)),
-            Metric::ZoneFinishes => Some(OnZones::count(&on_zones(record, &found)?.asked, |zones| zones.finishes)),
-            Metric::ZonePadding => Some(OnZones::bytes(&on_zones(record, &found)?.asked, &["zone finish"])),
-            Metric::ZoneResetsOverLeast => on_zones(record, &found)?.resets_over_least(),
-            Metric::ZonesUsed => Some(f64::from(on_zones(record, &found)?.now.used)),
-            Metric::ZonesUsedOverLeast => on_zones(record, &found).and_then(|zones| per(f64::from(zones.now.used), zones.least_used())),
-            Metric::ZoneUtilisation => {
-                let now = on_zones(record, &found)?.now;
-                per(now.live_bytes as f64, now.capacity_bytes as f64)
-            }
+            Metric::ZoneMoved
+            | Metric::ZoneResets
+            | Metric::LogZoneResets
+            | Metric::ZoneResetsOverLeast
+            | Metric::ZoneFinishes
+            | Metric::ZonePadding
+            | Metric::ZonesUsed
+            | Metric::ZonesUsedOverLeast
+            | Metric::ZoneUtilisation => on_zones(record, &found)?.figure(self),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -269,6 +266,23 @@ fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZ
 const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
 
 impl OnZones<'_> {
+    /// `None` for what is no figure of zones, or has no meaning.
+    fn figure(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::ZoneMoved => Some(OnZones::bytes(&self.asked, &["zone collection"])),
+            Metric::ZoneResets => Some(OnZones::count(&self.asked, file_resets)),
+            Metric::LogZoneResets => Some(OnZones::count(&self.asked, |zones| zones.log_resets)),
+            Metric::ZoneResetsOverLeast => self.resets_over_least(),
+            Metric::ZoneFinishes => Some(OnZones::count(&self.asked, |zones| zones.finishes)),
+            Metric::ZonePadding => Some(OnZones::bytes(&self.asked, &["zone finish"])),
+            Metric::ZonesUsed => Some(f64::from(self.now.used)),
+            // What lives has room in so many zones.
+            Metric::ZonesUsedOverLeast => per(f64::from(self.now.used), (self.now.live_bytes as f64 / self.zone_bytes()).ceil()),
+            Metric::ZoneUtilisation => per(self.now.live_bytes as f64, self.now.capacity_bytes as f64),
+            _ => None,
+        }
+    }
+
     /// Bytes of some causes, in some of the phases.
     fn bytes(phases: &[&Zones], causes: &[&str]) -> f64 {
         let lines = phases.iter().flat_map(|zones| &zones.by_cause);
@@ -288,11 +302,6 @@ impl OnZones<'_> {
         let least = (OnZones::bytes(&self.whole, &OF_HOST) - self.now.written_bytes as f64) / self.zone_bytes();
         // Of a drive that was hardly written no ratio makes sense.
         (least >= 1.0).then(|| OnZones::count(&self.whole, file_resets) / least)
-    }
-
-    /// Zones that what lives has room in.
-    fn least_used(&self) -> f64 {
-        (self.now.live_bytes as f64 / self.zone_bytes()).ceil()
     }
 }
 

@@ -143,8 +143,8 @@ fn questions(sizes: &Sizes) -> Vec<String> {
     vec![
         format!(
             "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
-             zone, pairs of {KEY} + {VALUE} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
-             takes no time.",
+             zone, pairs of {KEY} + {VALUE} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the \
+             drive takes no time.",
             format_bytes(zone),
         ),
         format!(

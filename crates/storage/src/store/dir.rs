@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::store::{Cause, Lifetime};
 
-    /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took nothing and lost nothing.
+    /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took none and lost none.
     #[test]
     fn the_kernel_is_told_how_long_files_live() {
         let directory = tempfile::tempdir().unwrap();

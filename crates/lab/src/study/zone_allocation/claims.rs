@@ -155,7 +155,7 @@ fn any_shape(sizes: &Sizes) -> Hypothesis {
         [SLA, LEVEL].map(|policy| versus("D", &case, SINTER, policy, Bound::Below(ABOUT)))
     };
     claim(
-        "D: whatever the sizes of zones and tables, our policy has no more zones in use than SLA or the level alone, with LZR (5 % at most)",
+        "D: whatever the sizes of zones and tables, our policy has no more zones in use than SLA or the level alone with LZR (5 % at most)",
         None,
         Metric::ZonesUsed,
         each(shapes(sizes).into_iter().flat_map(of)),
