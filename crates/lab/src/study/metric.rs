@@ -281,6 +281,23 @@ fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZ
 const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
 
 impl OnZones<'_> {
+    /// `None` for what is no figure of zones, or has no meaning.
+    fn figure(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::ZoneMoved => Some(OnZones::bytes(&self.asked, &["zone collection"])),
+            Metric::ZoneResets => Some(OnZones::count(&self.asked, file_resets)),
+            Metric::LogZoneResets => Some(OnZones::count(&self.asked, |zones| zones.log_resets)),
+            Metric::ZoneResetsOverLeast => self.resets_over_least(),
+            Metric::ZoneFinishes => Some(OnZones::count(&self.asked, |zones| zones.finishes)),
+            Metric::ZonePadding => Some(OnZones::bytes(&self.asked, &["zone finish"])),
+            Metric::ZonesUsed => Some(f64::from(self.now.used)),
+            // What lives has room in so many zones.
+            Metric::ZonesUsedOverLeast => per(f64::from(self.now.used), (self.now.live_bytes as f64 / self.zone_bytes()).ceil()),
+            Metric::ZoneUtilisation => per(self.now.live_bytes as f64, self.now.capacity_bytes as f64),
+            _ => None,
+        }
+    }
+
     /// Bytes of some causes, in some of the phases.
     fn bytes(phases: &[&Zones], causes: &[&str]) -> f64 {
         let lines = phases.iter().flat_map(|zones| &zones.by_cause);
@@ -300,11 +317,6 @@ impl OnZones<'_> {
         let least = (OnZones::bytes(&self.whole, &OF_HOST) - self.now.written_bytes as f64) / self.zone_bytes();
         // Of a drive that was hardly written no ratio makes sense.
         (least >= 1.0).then(|| OnZones::count(&self.whole, file_resets) / least)
-    }
-
-    /// Zones that what lives has room in.
-    fn least_used(&self) -> f64 {
-        (self.now.live_bytes as f64 / self.zone_bytes()).ceil()
     }
 }
 
