@@ -176,12 +176,12 @@ impl Metric {
             Metric::ZoneMoved
             | Metric::ZoneResets
             | Metric::LogZoneResets
+            | Metric::ZoneResetsOverLeast
             | Metric::ZoneFinishes
             | Metric::ZonePadding
-            | Metric::ZoneResetsOverLeast
             | Metric::ZonesUsed
             | Metric::ZonesUsedOverLeast
-            | Metric::ZoneUtilisation => self.of_zones(&on_zones(record, &found)?),
+            | Metric::ZoneUtilisation => on_zones(record, &found)?.figure(self),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -233,21 +233,6 @@ impl Metric {
                 per(asked().map(|(cpu, _)| cpu).sum(), asked().map(|(_, seconds)| seconds).sum())
             }
             Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
-        }
-    }
-
-    fn of_zones(self, zones: &OnZones) -> Option<f64> {
-        match self {
-            Metric::ZoneMoved => Some(OnZones::bytes(&zones.asked, &["zone collection"])),
-            Metric::ZoneResets => Some(OnZones::count(&zones.asked, file_resets)),
-            Metric::LogZoneResets => Some(OnZones::count(&zones.asked, |zones| zones.log_resets)),
-            Metric::ZoneFinishes => Some(OnZones::count(&zones.asked, |zones| zones.finishes)),
-            Metric::ZonePadding => Some(OnZones::bytes(&zones.asked, &["zone finish"])),
-            Metric::ZoneResetsOverLeast => zones.resets_over_least(),
-            Metric::ZonesUsed => Some(f64::from(zones.now.used)),
-            Metric::ZonesUsedOverLeast => per(f64::from(zones.now.used), zones.least_used()),
-            Metric::ZoneUtilisation => per(zones.now.live_bytes as f64, zones.now.capacity_bytes as f64),
-            _ => None,
         }
     }
 }
