@@ -48,8 +48,7 @@ impl Asked {
 pub fn of_sinter_alone(spec: &EngineSpec) -> Vec<String> {
     let clock = spec.operations_per_clock_second.map(|rate| format!("operations_per_clock_second = {rate}: its clock is the system's"));
     let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
-    let zones = spec.zones.iter().map(|_| "zones: all files lie in one directory".to_string());
-    clock.into_iter().chain(tiers).chain(zones).collect()
+    clock.into_iter().chain(tiers).collect()
 }
 
 impl Stated {

@@ -18,7 +18,6 @@ pub mod servers;
 pub mod settings;
 mod side_by_side;
 mod time_aware_tiering;
-mod zone_allocation;
 
 #[cfg(test)]
 mod testing;
