@@ -1,7 +1,7 @@
 //! What the server was told to be, under Redis's names.
 //!
-//! A name is in one of three tables: [`PARAMETERS`] have effect; [`FIXED`](fixed::FIXED) ones have one value that the server cannot leave,
-//! and are accepted with that; [`ABSENT`](fixed::ABSENT) ones are told why they do not exist here. Nothing is accepted and ignored.
+//! A name is in one of three tables: [`PARAMETERS`] have effect; [`FIXED`] ones have one value that the server cannot leave,
+//! and are accepted with that; [`ABSENT`] ones are told why they do not exist here. Nothing is accepted and ignored.
 
 mod file;
 mod fixed;
