@@ -48,7 +48,7 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
     let mut line = first.strip_prefix("error: ").unwrap_or(first).to_string();
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
         line = format!("unknown flag {flag}");
-        line.extend(nearest(flag, flags).map(|near| format!("; did you mean {near}?")));
+        line.extend(nearest(flag, flags.iter().map(String::as_str)).map(|near| format!("; did you mean {near}?")));
     }
     if line.ends_with(':') {
         // What is missing stands on the lines below.
@@ -67,9 +67,9 @@ pub fn all(command: &clap::Command) -> Vec<String> {
     own.chain(command.get_subcommands().flat_map(all)).collect()
 }
 
-/// The flag that `wrong` was probably meant to be: few letters away.
-fn nearest<'a>(wrong: &str, flags: &'a [String]) -> Option<&'a str> {
-    let (distance, flag) = flags.iter().map(|flag| (distance(wrong, flag), flag)).min()?;
+/// The name that `wrong` was probably meant to be: few letters away.
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, flag) = names.map(|name| (distance(wrong, name), name)).min()?;
     (distance <= 2 || distance * 4 <= wrong.len()).then_some(flag)
 }
 
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn the_nearest_flag_is_named_only_if_it_is_near() {
-        let flags = ["--num", "--reads", "--memory", "--cache_size"].map(String::from);
-        assert_eq!(nearest("--nmu", &flags), Some("--num"));
-        assert_eq!(nearest("--cache_siez", &flags), Some("--cache_size"));
-        assert_eq!(nearest("--memtablerep", &flags), None);
+        let flags = || ["--num", "--reads", "--memory", "--cache_size"].into_iter();
+        assert_eq!(nearest("--nmu", flags()), Some("--num"));
+        assert_eq!(nearest("--cache_siez", flags()), Some("--cache_size"));
+        assert_eq!(nearest("--memtablerep", flags()), None);
         assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "")), (3, 2, 2));
     }
 

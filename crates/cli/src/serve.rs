@@ -1,67 +1,53 @@
 //! `sinter serve`: a server that speaks Redis's protocol.
 
 use crate::ended::Ended;
+use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
-use sinter_server::command::{Allowed, Configuration, Fsync, Server};
+use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, addresses, all_names, read};
+use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
+use sinter_server::log::{Level, Log};
 use sinter_server::net::Net;
+use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
 use sinterdb::settings::{Budgets, Settings, parse_bytes};
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Where to serve what. Ends cleanly at Ctrl-C or SIGTERM.
+/// Where to serve what. Ends cleanly at Ctrl-C, SIGTERM or SHUTDOWN.
+///
+/// `sinter serve [FILE] [--name value ...]`: names and files are those of Redis, as far as they mean something here (docs/serve.md);
+/// `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`, for instance.
 #[derive(Debug, Args)]
+#[command(after_help = names())]
 pub struct ServeFlags {
-    /// Address to listen on. Anything but a loopback address needs a password.
-    #[arg(long, default_value = "127.0.0.1")]
-    bind: IpAddr,
-    /// Port to listen on; 0: a free one, which is printed.
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
-    /// Directory of the data, created if it is missing, or zoned:DRIVE for a volume on a zoned drive.
-    #[arg(long, visible_alias = "store", default_value = "sinter-data")]
-    dir: PathBuf,
-    /// Password that clients have to give.
-    #[arg(long, default_value = "")]
-    requirepass: String,
-    /// When writes survive the machine: always (before the reply), everysec, no (when the system finds the time).
-    #[arg(long, default_value = "everysec", value_parser = fsync)]
-    appendfsync: Fsync,
-    /// Most clients at the same time.
-    #[arg(long, default_value_t = 10_000)]
-    maxclients: usize,
-    /// Who may use DEBUG: no (nobody), local (clients on this machine), yes (all clients). Tests of clients and servers want it.
-    #[arg(long = "enable_debug_command", default_value = "no", value_parser = allowed)]
-    enable_debug_command: Allowed,
-    /// Memory for memtables and cache together, such as 512MB.
-    #[arg(long, value_parser = memory)]
-    memory: Option<u64>,
-    /// Name of the file, in the directory of the data, that SAVE and BGSAVE write.
-    #[arg(long, default_value = "dump.rdb", value_parser = dump_name)]
-    dbfilename: String,
+    /// A configuration file, and names with their values, which count more than the file.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --NAME VALUE")]
+    words: Vec<String>,
 }
 
-fn fsync(text: &str) -> Result<Fsync, String> {
-    Fsync::parse(text).ok_or_else(|| "one of always, everysec, no".into())
+/// All names that have effect, for `--help`.
+fn names() -> String {
+    let defaults = Configuration::default();
+    let each = |parameter: &Parameter| {
+        let value = parameter.value(&defaults);
+        let value = if value.is_empty() { "\"\"".into() } else { value };
+        format!("\n  --{} {value}\n          {}", parameter.name, parameter.about)
+    };
+    ["Names, with the values that they have unless others are given:".to_owned()].into_iter().chain(PARAMETERS.iter().map(each)).collect()
 }
 
-fn allowed(text: &str) -> Result<Allowed, String> {
-    Allowed::parse(text).ok_or_else(|| "one of no, local, yes".into())
+pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
+    Ended::Failed(error.into())
 }
 
 pub fn memory(text: &str) -> Result<u64, String> {
     parse_bytes(text)
-}
-
-/// A name that no file of the engine has.
-fn dump_name(text: &str) -> Result<String, String> {
-    let is_name = text.len() > ".rdb".len() && text.ends_with(".rdb") && !text.contains(['/', '\\', '\0']);
-    if is_name { Ok(text.into()) } else { Err("a file name that ends in .rdb, without a directory".into()) }
 }
 
 /// Settings of an engine that may take so much memory.
@@ -73,18 +59,106 @@ pub fn settings(memory: Option<u64>) -> Result<Settings, Ended> {
 
 /// What the order of keys in a new directory starts from.
 pub fn seed() -> io::Result<u64> {
-    Ok(u64::from_le_bytes(random()?))
+    Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
-pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
-    Ended::Failed(error.into())
+/// `--name value ..` as lines of a file.
+fn directives(words: &[String], complaints: &mut Vec<Complaint>) -> Vec<Directive> {
+    let mut all: Vec<Directive> = Vec::new();
+    for word in words {
+        if let Some(flag) = word.strip_prefix("--") {
+            let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+            // Flags come with underscores; names have dashes, but for a few.
+            let (dashes, given) = (name.replace('_', "-"), format!("--{}", name.replace('_', "-")));
+            let name = all_names().find(|known| known.replace('_', "-") == dashes).map_or(dashes, str::to_owned);
+            all.push(Directive { place: given, name, values: value.map(|value| value.as_bytes().to_vec()).into_iter().collect() });
+        } else if let Some(last) = all.last_mut() {
+            last.values.push(word.as_bytes().to_vec());
+        } else {
+            complaints.push(Complaint { place: word.clone(), text: "only one file can be given, before all names".into() });
+        }
+    }
+    all
 }
 
-/// So many random bytes, from the system.
-fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
+/// Sets what a line says.
+fn apply(configuration: &mut Configuration, directive: &Directive) -> Result<(), String> {
+    let name = directive.name.as_str();
+    if directive.values.is_empty() {
+        return Err(format!("{name} takes a value"));
+    }
+    if name == "user" {
+        configuration.users.push(directive.values.clone());
+        return Ok(());
+    }
+    let value = directive.value()?;
+    configuration.set(name, &value).map_err(|refusal| match refusal {
+        Refusal::Wrong(why) => format!("{name} {value}: {why}"),
+        Refusal::Unknown => {
+            let near = nearest(name, all_names()).map(|near| format!("; did you mean {near}?"));
+            format!("unknown parameter {name}{}", near.unwrap_or_default())
+        }
+    })
+}
+
+/// The configuration, from a file and flags. All that is wrong with it is told, each on a line of its own.
+fn configure(words: &[String]) -> Result<Configuration, Ended> {
+    let mut configuration = Configuration::default();
+    let mut complaints = Vec::new();
+    let (file, flags) = match words.split_first() {
+        Some((file, flags)) if !file.starts_with("--") => (Some(PathBuf::from(file)), flags),
+        _ => (None, words),
+    };
+    let mut all = Vec::new();
+    if let Some(file) = &file {
+        all = read(file, &mut complaints);
+        let whole = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        configuration.file = whole.display().to_string();
+    }
+    all.extend(directives(flags, &mut complaints));
+    for directive in all {
+        if let Err(text) = apply(&mut configuration, &directive) {
+            complaints.push(Complaint { place: directive.place, text });
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(configuration);
+    }
+    let (last, rest) = complaints.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
+    rest.iter().for_each(|complaint| eprintln!("sinter: {complaint}"));
+    Err(Ended::usage(last.map(ToString::to_string).unwrap_or_default()))
+}
+
+/// The log, to the file that the configuration names or to standard error.
+fn open_log(configuration: &Configuration) -> Result<Log, Ended> {
+    let path = Path::new(&configuration.log_file);
+    if path.as_os_str().is_empty() {
+        return Ok(Log::new(Box::new(io::stderr()), configuration.log_level));
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| Ended::usage(format!("logfile {}: {error}", path.display())))?;
+    Ok(Log::new(Box::new(file), configuration.log_level))
+}
+
+/// A file that holds the number of the process, and goes with it.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    fn write(path: &str) -> Result<Option<PidFile>, Ended> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let text = format!("{}\n", std::process::id());
+        std::fs::write(path, text).map_err(|error| Ended::usage(format!("pidfile {path}: {error}")))?;
+        Ok(Some(PidFile(path.into())))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // Whoever took it away has done what was to be done.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Opens the place of the data, which is made if it is a directory that is missing.
@@ -99,31 +173,82 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
 /// Runs the command.
 ///
 /// # Errors
-/// An address that cannot be had, a directory that is none or holds something else; failures of the network and of the medium.
+/// A configuration that makes no sense, an address that cannot be had, a directory that is none or holds something else; failures of the
+/// network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
-    let settings = settings(flags.memory)?;
-    let store = open(&flags.dir)?;
-    let keyspace = Keyspace::open(store, &settings, seed()?).map_err(failed)?;
-    let run_id: [u8; 20] = random()?;
-    let server = Server {
-        configuration: Configuration {
-            bind: flags.bind.to_string(),
-            port: flags.port,
-            directory: flags.dir.display().to_string(),
-            dump_name: flags.dbfilename.clone(),
-            password: flags.requirepass.clone(),
-            fsync: flags.appendfsync,
-            clients_max: flags.maxclients,
-            debug_command: flags.enable_debug_command,
-            ..Configuration::default()
-        },
-        run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
-        ..Server::default()
-    };
-    let net = Net::bind(SocketAddr::new(flags.bind, flags.port), keyspace, server).map_err(failed)?;
+    let configuration = configure(&flags.words)?;
+    let settings = settings(Some(configuration.memory).filter(|bytes| *bytes > 0))?;
+    let directory = PathBuf::from(&configuration.directory);
+    let binds = addresses(&configuration.bind).map_err(Ended::usage)?;
+    let binds: Vec<_> = binds.iter().map(|(ip, may_miss)| (SocketAddr::new(*ip, configuration.port), *may_miss)).collect();
+    let log = open_log(&configuration)?;
+    let keyspace = Keyspace::open(open(&directory)?, &settings, seed()?).map_err(failed)?;
+    let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let pid_file = configuration.pid_file.clone();
+    let server = Server { configuration, run_id, log: log.clone(), ..Server::default() };
+    let net = Net::listen(&binds, keyspace, server).map_err(failed)?;
+    let _pid_file = PidFile::write(&pid_file)?;
     let stopper = net.stopper();
     ctrlc::set_handler(move || stopper.stop()).map_err(failed)?;
-    writeln!(io::stdout(), "serving {} on {}", flags.dir.display(), net.address()?)?;
+    let address = net.address()?;
+    let now = sinter_server::net::unix_ms();
+    log.event(now, Level::Notice, "serving", &[("dir", &directory.display()), ("address", &address), ("process", &std::process::id())]);
+    if let Some(metrics) = net.metrics_address() {
+        log.event(now, Level::Notice, "serving_metrics", &[("address", &metrics)]);
+    }
+    writeln!(io::stdout(), "serving {} on {address}", directory.display())?;
     net.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sinter_server::command::Allowed;
+
+    fn configured(words: &[&str]) -> Result<Configuration, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).into()).collect();
+        configure(&words).map_err(|ended| match ended {
+            Ended::Usage(text) => text,
+            Ended::Failed(error) => format!("failed: {error}"),
+        })
+    }
+
+    #[test]
+    fn flags_are_names_with_values() {
+        let configuration =
+            configured(&["--port", "7", "--bind", "127.0.0.1", "-::1", "--slowlog_max_len=9", "--save", "", "--memory", "512MB"]).unwrap();
+        assert_eq!((configuration.port, configuration.slowlog_max_len, configuration.memory), (7, 9, 512 << 20));
+        assert_eq!(configuration.bind, "127.0.0.1 -::1");
+        let configuration = configured(&["--store=zoned:zones.img", "--memory=16MiB", "--enable_debug_command", "local"]).unwrap();
+        assert_eq!((configuration.directory.as_str(), configuration.memory), ("zoned:zones.img", 16 << 20));
+        assert_eq!(configuration.debug_command, Allowed::Local);
+        assert!(names().contains("\n  --appendfsync everysec\n"), "{}", names());
+        for (words, complaint) in [
+            (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
+            (&["--port"], "--port: port takes a value"),
+            (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
+            (
+                &["--daemonize", "yes"],
+                "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",
+            ),
+            (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
+            (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),
+        ] {
+            assert_eq!(configured(words).map(|_| ()), Err(complaint.to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn files_come_before_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sinter.conf");
+        std::fs::write(&path, "port 1\ntimeout 3\nuser alice on >secret ~* +@all\nappendonly yes\n").unwrap();
+        let configuration = configured(&[path.to_str().unwrap(), "--port", "2"]).unwrap();
+        assert_eq!((configuration.port, configuration.timeout, configuration.users.len()), (2, 3, 1));
+        assert_eq!(configuration.file, path.display().to_string());
+        std::fs::write(&path, "port 1\nappendonly no\n").unwrap();
+        let complaint = configured(&[path.to_str().unwrap()]).unwrap_err();
+        assert!(complaint.starts_with(&format!("{}:2: appendonly no: only yes is possible: ", path.display())), "{complaint}");
+    }
 }

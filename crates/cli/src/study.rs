@@ -146,7 +146,7 @@ impl StudyFlags {
             ("--directory", self.directory.as_ref().is_some_and(|directory| *directory != study.medium.directory)),
             ("--cpus or --memory", limits.is_some_and(|limits| limits != study.limits)),
             ("--workload", self.workload.is_some()),
-            ("--redis", self.redis.as_ref().is_some_and(|redis| study.cells.iter().all(|cell| !names(cell, redis)))),
+            ("--redis", self.redis.as_ref().is_some_and(|redis| !study.cells.iter().any(|cell| names(cell, redis)))),
         ];
         match conflicts.iter().find(|(_, differs)| *differs) {
             Some((flag, _)) => Err(Ended::usage(format!("{}: was begun with another {flag}; leave it out to go on", path.display()))),
@@ -222,7 +222,8 @@ fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ende
 
 /// Whether the server of a cell is this program.
 fn names(cell: &Cell, program: &Path) -> bool {
-    cell.settings.server.as_ref().is_some_and(|server| server.program.as_deref() == Some(program))
+    let whole = std::path::absolute(program).ok();
+    cell.settings.server.as_ref().is_some_and(|server| server.program.is_some() && server.program == whole)
 }
 
 fn default_output(name: &str, scale: Option<Scale>) -> PathBuf {

@@ -43,7 +43,8 @@ pub struct ExportFlags {
     /// rdb: a file like dump.rdb; aof: a directory like appendonlydir of Redis 7.
     #[arg(long, value_enum)]
     format: Format,
-    /// Version of the RDB format: 9 (every Redis since 5.0 reads it) or 11 (Redis 7.2).
+    /// Version of the RDB format: 9 (every Redis since 5.0 reads it), 10 (Redis 7.0; from here on all that is known of streams has a place)
+    /// or 11 (Redis 7.2).
     #[arg(long, default_value = "9", value_parser = version)]
     rdb_version: Version,
 }
@@ -57,8 +58,9 @@ enum Format {
 fn version(text: &str) -> Result<Version, String> {
     match text {
         "9" => Ok(Version::Nine),
+        "10" => Ok(Version::Ten),
         "11" => Ok(Version::Eleven),
-        _ => Err("9 or 11".into()),
+        _ => Err("9, 10 or 11".into()),
     }
 }
 

@@ -5,15 +5,20 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn start(path: &Path) -> (Child, TcpStream) {
+    start_with(&["--port", "0", "--dir", path.to_str().unwrap()])
+}
+
+fn start_with(arguments: &[&str]) -> (Child, TcpStream) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
-        .args(["serve", "--port", "0", "--dir"])
-        .arg(path)
+        .arg("serve")
+        .args(arguments)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut line = String::new();
@@ -61,4 +66,149 @@ fn what_cannot_be_served_is_said() {
     let (code, text) = run(&["--bind", "0.0.0.0", "--port", "0"]);
     assert!(code == Some(1) && text.contains("set requirepass"), "{text}");
     assert_eq!(run(&["--appendfsync", "sometimes"]).0, Some(2));
+    let (code, text) = run(&["--appendfsnyc", "always"]);
+    assert!(code == Some(2) && text.contains("did you mean appendfsync?"), "{text}");
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn stop(child: &mut Child) -> String {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    text
+}
+
+/// Every value of Debian's file that means something else here, or nothing, and why.
+#[test]
+fn files_of_redis_are_read_and_what_they_cannot_have_is_told_by_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("redis.conf");
+    let lines = [
+        "# Redis configuration file",
+        "bind 127.0.0.1 -::1",
+        "protected-mode yes",
+        "port 6379",
+        "tcp-backlog 511",
+        "timeout 0",
+        "tcp-keepalive 300",
+        "daemonize yes",
+        "pidfile /run/redis/redis-server.pid",
+        "loglevel notice",
+        "logfile /var/log/redis/redis-server.log",
+        "databases 16",
+        "always-show-logo no",
+        "set-proc-title yes",
+        "proc-title-template \"{title} {listen-addr} {server-mode}\"",
+        "stop-writes-on-bgsave-error yes",
+        "rdbcompression yes",
+        "rdbchecksum yes",
+        "rdb-del-sync-files no",
+        "replica-serve-stale-data yes",
+        "repl-diskless-sync-delay 5",
+        "acllog-max-len 128",
+        "lazyfree-lazy-eviction no",
+        "oom-score-adj-values 0 200 800",
+        "appendonly no",
+        "appendfilename \"appendonly.aof\"",
+        "appendfsync everysec",
+        "auto-aof-rewrite-min-size 64mb",
+        "slowlog-log-slower-than 10000",
+        "hash-max-listpack-entries 512",
+        "activerehashing yes",
+        "client-output-buffer-limit replica 256mb 64mb 60",
+        "hz 10",
+        "jemalloc-bg-thread yes",
+        "requirepas x",
+    ];
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sinter")).arg("serve").arg(&path).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told: Vec<&str> = text.lines().collect();
+    let expected = [
+        (7, "tcp-keepalive 300: only 0 is possible: "),
+        (8, "daemonize yes: only no is possible: "),
+        (25, "appendonly no: only yes is possible: "),
+        (26, "appendfilename appendonly.aof: there is no such parameter here: "),
+        (35, "unknown parameter requirepas; did you mean requirepass?"),
+    ];
+    assert_eq!(told.len(), expected.len(), "{text}");
+    for (told, (line, start)) in told.iter().zip(expected) {
+        let start = format!("sinter: {}:{line}: {start}", path.display());
+        assert!(told.starts_with(&start) && told.len() >= start.len(), "{told}\n{start}");
+    }
+}
+
+fn get(port: u16, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_file_with_users_metrics_and_a_log_is_served_and_rewritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (file, port, metrics) = (path("sinter.conf"), free_port(), free_port());
+    let text = format!(
+        "# mine\nport {port}\ndir {}\nmetrics-port {metrics}\npidfile {}\nloglevel verbose\nuser default on nopass ~* &* +@all\n\
+         user alice on >secret ~a* +@read\n",
+        path("data"),
+        path("pid")
+    );
+    std::fs::write(&file, text).unwrap();
+    let (mut child, mut stream) = start_with(&[&file, "--timeout", "100"]);
+    assert_eq!(std::fs::read_to_string(path("pid")).unwrap().trim(), child.id().to_string());
+    ask(&mut stream, "SET a 1\r\nCONFIG SET slowlog-max-len 7 appendfsync always\r\n", "+OK\r\n+OK\r\n");
+    ask(&mut stream, "ACL SETUSER bob on\r\nCONFIG REWRITE\r\n", "+OK\r\n+OK\r\n");
+    ask(&mut stream, "AUTH alice secret\r\nGET a\r\n", "+OK\r\n$1\r\n1\r\n");
+    ask(&mut stream, "GET b\r\n", "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n");
+    assert_eq!(get(metrics, "/health"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    let (status, page) = get(metrics, "/metrics?x=1");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    for line in [
+        "sinterdb_keys{db=\"0\"} 1",
+        "sinterdb_command_calls_total{command=\"set\"} 1",
+        "sinterdb_refused_requests_total{reason=\"key\"} 1",
+    ] {
+        assert!(page.lines().any(|known| known == line), "{line}\n{page}");
+    }
+    assert_eq!(get(metrics, "/").0, "HTTP/1.1 404 Not Found");
+    let log = stop(&mut child);
+    let events: Vec<&str> = log.lines().filter_map(|line| line.split(" event=").nth(1)?.split(' ').next()).collect();
+    for event in ["serving", "serving_metrics", "client_connected", "config_rewritten", "stopping", "stopped"] {
+        assert!(events.contains(&event), "{event}\n{log}");
+    }
+    assert!(log.lines().all(|line| line.starts_with("time=20") && line.contains(" level=")), "{log}");
+    assert!(!Path::new(&path("pid")).exists());
+    let rewritten = std::fs::read_to_string(&file).unwrap();
+    for line in ["# mine", "slowlog-max-len 7", "appendfsync always", "timeout 100", "user bob on resetchannels -@all"] {
+        assert!(rewritten.lines().any(|known| known == line), "{line}\n{rewritten}");
+    }
+    // What was rewritten is read again.
+    let (mut child, mut stream) = start_with(&[&file]);
+    ask(&mut stream, "AUTH alice secret\r\n", "+OK\r\n");
+    stop(&mut child);
+}
+
+#[test]
+fn shutdown_ends_the_server_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, mut stream) = start(directory.path());
+    stream.write_all(b"SET a 1\r\nSHUTDOWN\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "+OK\r\n");
+    assert!(child.wait().unwrap().success());
+    let (mut child, mut stream) = start(directory.path());
+    ask(&mut stream, "GET a\r\n", "$1\r\n1\r\n");
+    stop(&mut child);
 }

@@ -263,15 +263,16 @@ fn speed_beside_redis_is_interrupted_and_goes_on() {
     };
     let server = loop {
         if let Some(server) = noted() {
-            break server;
+            break server.trim().parse::<u32>().unwrap();
         }
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a server");
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let rest: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
     assert_eq!(files(&scratch), [""; 0]);
-    assert!(!Path::new("/proc").join(server.trim()).join("exe").exists(), "the server is gone");
+    assert!(!Path::new("/proc").join(server.to_string()).join("exe").exists(), "the server is gone");
 
     let done = command(directory.path(), &["study", "--resume", "--output=out"]).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
+use sinter_storage::store::Store;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -114,6 +115,10 @@ fn a_volume_is_shown_in_all_its_parts() {
     assert!(page.contains("<svg ") && page.contains("<td>L1 medium</td>") && page.ends_with("</html>\n"));
     assert_eq!(page.matches("http").count(), 1, "a name space, and nothing that is loaded");
     assert_eq!(json(at, &["zones", "map", "zones.img", "--format=json"])["zones"].as_array().unwrap().len(), 64);
+    for part in ["--output=zones.img", "--output=./zones.img.zones"] {
+        refused(at, &["zones", "map", "zones.img", part], 2, "that is the drive");
+    }
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
 /// The ledger of a bench goes on to the last byte that the drive was written, and other commands open the same volume.
@@ -261,6 +266,34 @@ fn a_backup_comes_back_on_another_drive() {
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"), "a damaged backup costs nothing");
 }
 
+/// Neither what does not fit nor a restore that was cut short leaves anything that passes for the database, and it can be done again.
+#[test]
+fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    std::fs::write(at.join("file"), "mine").unwrap();
+    refused(at, &["zones", "backup", "zones.img", "file"], 2, "file");
+    prints(at, &["zones", "backup", "zones.img", "out"]);
+    prints(at, &["zones", "format", "--emulate", "small.img,24x64KiB,block=512"]);
+    refused(at, &["zones", "restore", "out", "small.img"], 1, "small.img: the backup has ");
+    assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
+    // All but the end of it, as if the machine had gone down.
+    prints(at, &["zones", "format", "--emulate", "other.img,64x1MiB"]);
+    let place = sinter_storage::store::ZonedPlace::new(at.join("other.img")).quiet();
+    let (from, to) = (sinter_storage::store::DirStore::open(at.join("out"), false).unwrap(), place.open().unwrap());
+    for (id, _) in from.list().unwrap().into_iter().filter(|(id, _)| id.kind != sinter_storage::store::FileKind::Manifest) {
+        from.share(id, &to, &sinter_storage::store::Hint::new(sinter_storage::store::Cause::Checkpoint)).unwrap();
+    }
+    to.sync_names().unwrap();
+    drop(to);
+    let output = sinter(at, &["check", "zoned:other.img"]);
+    assert_ne!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    refused(at, &["zones", "restore", "out", "other.img"], 2, "--force");
+    prints(at, &["zones", "restore", "out", "other.img", "--force"]);
+    assert!(prints(at, &["check", "zoned:other.img"]).contains("clean"));
+}
+
 /// Clients of a server with its data on zones find it again.
 #[test]
 fn a_server_keeps_its_data_on_zones() {
@@ -279,8 +312,8 @@ fn a_server_keeps_its_data_on_zones() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit(' ').next().unwrap();
         let mut client = std::net::TcpStream::connect(address).unwrap();
-        client.write_all(if round == 0 { b"SET key zoned\r\n" } else { b"GET key\r\n" }).unwrap();
-        let expected: &[u8] = if round == 0 { b"+OK\r\n" } else { b"$5\r\nzoned\r\n" };
+        client.write_all(if round == 0 { b"SET key zoned\r\nSAVE\r\n" } else { b"GET key\r\n" }).unwrap();
+        let expected: &[u8] = if round == 0 { b"+OK\r\n+OK\r\n" } else { b"$5\r\nzoned\r\n" };
         let mut reply = vec![0; expected.len()];
         client.read_exact(&mut reply).unwrap();
         assert_eq!(reply, expected);
@@ -289,4 +322,5 @@ fn a_server_keeps_its_data_on_zones() {
     }
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
     refused(at, &["serve", "--dir=zoned:zones.img,speed=1", "--port=0"], 2, "there is no option");
+    assert!(std::fs::read(at.join("dump.rdb")).unwrap().starts_with(b"REDIS"), "a drive has no directory for it");
 }

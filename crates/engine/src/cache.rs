@@ -22,6 +22,7 @@ pub use packed::Packed;
 pub use watch::Signals;
 
 use crate::clock::{Clock as Time, ManualClock};
+use crate::slab;
 use arc_swap::{ArcSwapOption, Guard};
 use packed::{Below, is_probed, is_watched};
 use parking_lot::Mutex;
@@ -288,6 +289,7 @@ impl Cache {
     /// [`Cache::resize`] for whoever holds the lock for it.
     fn divide(&self, capacity: u64, packed: u64) {
         let plain = capacity.saturating_sub(packed);
+        let before = self.plain_capacity();
         if packed < self.packed_capacity() {
             self.packed_capacity.store(packed, Relaxed);
             self.shrink_packed(&mut self.below.lock());
@@ -306,6 +308,9 @@ impl Cache {
         }
         self.packed_capacity.store(packed, Relaxed);
         self.plain_capacity.store(plain, Relaxed);
+        if plain < before {
+            slab::trim();
+        }
     }
 
     /// Bytes held now, bookkeeping included, in both parts.
@@ -359,6 +364,11 @@ impl Cache {
         if is_watched(key) && self.below.lock().ghosts.take(key).is_some() {
             self.watch.add(&self.watch.ghost_hits, 1);
         }
+    }
+
+    /// A block is there, packed.
+    pub fn holds_packed(&self, table: &dyn Slots, slot: u32) -> bool {
+        self.packs() && self.below.lock().packed.holds((table.number(), slot))
     }
 
     /// Takes a packed block out: whoever asks for it unpacks it and keeps it ([`Cache::keep`]).

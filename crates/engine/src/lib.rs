@@ -58,6 +58,7 @@ pub mod placement;
 pub mod range_del;
 pub mod run_cursor;
 pub mod settings;
+mod slab;
 pub mod table;
 pub mod tier;
 pub mod times;

@@ -7,12 +7,13 @@
 //! a container the path may lead out of what is visible; then the root of what is mounted stands for it, which is the container's own group
 //! where it has a name space of its own.
 //!
-//! Nothing here fails: what is missing, unreadable or no number is a limit that is not known. All files are looked for below a root, so
-//! that
-//! tests can make them up.
+//! Nothing here fails: what is missing is a limit that is not set. A file that is there and cannot be read, or not understood, counts with
+//! what it said last, and is named ([`ProcessLimits::unknown`]). All files are looked for below a root, so that tests can make them up.
 
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 /// Longest file that is read, bytes. `mountinfo` of a machine with thousands of containers is the longest.
@@ -32,10 +33,23 @@ pub struct ProcessLimits {
 }
 
 /// A control group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Group {
     directory: PathBuf,
     unified: bool,
+    /// Of the files with its limits.
+    last: Mutex<BTreeMap<&'static str, Last>>,
+}
+
+/// What a file with a limit said.
+#[derive(Debug, Default)]
+struct Last {
+    /// The last time that it was understood; `None`: it was not there.
+    text: Option<String>,
+    /// It was not understood since.
+    is_stale: bool,
+    /// How often that was.
+    failures: u64,
 }
 
 /// A control group with a CPU quota.
@@ -124,6 +138,16 @@ impl ProcessLimits {
         self.memory.iter().filter_map(limit).collect()
     }
 
+    /// Files with limits that are there, but could not be read or understood the last time that they were looked at.
+    pub fn unknown(&self) -> Vec<PathBuf> {
+        self.cpu.iter().chain(&self.memory).flat_map(Group::unknown).collect()
+    }
+
+    /// How often that was the case so far, of any of them.
+    pub fn failures(&self) -> u64 {
+        self.cpu.iter().chain(&self.memory).map(|group| group.last.lock().values().map(|last| last.failures).sum::<u64>()).sum()
+    }
+
     /// What the kernel can keep of files for this process, bytes: what the machine has to give, and what all of `limits` leave of that.
     pub fn for_files(&self, limits: &[MemoryLimit]) -> Option<u64> {
         let machine = read(&self.root.join("proc/meminfo")).and_then(|text| {
@@ -170,16 +194,45 @@ impl Group {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
     }
 
+    /// What a file limits to, as `parse` understands it: `Some(None)` is no limit, `None` nothing that the kernel would say. What it said
+    /// last counts where it says nothing now, for a limit that is not seen for a moment is one all the same.
+    fn limit<T>(&self, file: &'static str, parse: impl Fn(&str) -> Option<Option<T>>) -> Option<T> {
+        let found = try_read(&self.directory.join(file));
+        let mut all = self.last.lock();
+        let last = all.entry(file).or_default();
+        match found {
+            Ok(None) => (last.text, last.is_stale) = (None, false),
+            Ok(Some(text)) if parse(&text).is_some() => (last.text, last.is_stale) = (Some(text), false),
+            Ok(Some(_)) | Err(_) => (last.is_stale, last.failures) = (true, last.failures + 1),
+        }
+        last.text.as_deref().and_then(parse).flatten()
+    }
+
+    fn unknown(&self) -> Vec<PathBuf> {
+        let all = self.last.lock();
+        all.iter().filter(|(_, last)| last.is_stale).map(|(file, _)| self.directory.join(file)).collect()
+    }
+
     /// Processors' worth of time.
     fn quota(&self) -> Option<f64> {
+        let positive = |word: &str| word.parse::<u64>().ok().filter(|number| *number > 0);
         let (quota, period) = if self.unified {
-            let text = self.text("cpu.max")?;
-            let mut words = text.split_whitespace();
-            (words.next()?.parse::<u64>().ok()?, words.next()?.parse::<u64>().ok()?)
+            self.limit("cpu.max", |text| {
+                let mut words = text.split_whitespace();
+                match words.next()? {
+                    "max" => Some(None),
+                    quota => Some(Some((positive(quota)?, positive(words.next()?)?))),
+                }
+            })?
         } else {
-            (self.number("cpu.cfs_quota_us")?, self.number("cpu.cfs_period_us")?)
+            // Any negative number is no quota.
+            let quota = self.limit("cpu.cfs_quota_us", |text| match text.trim().parse::<i64>().ok()? {
+                0 => None,
+                quota => Some(u64::try_from(quota).ok()),
+            })?;
+            (quota, self.limit("cpu.cfs_period_us", |text| positive(text.trim()).map(Some))?)
         };
-        (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+        Some(quota as f64 / period as f64)
     }
 
     /// `None` if version 1 accounts CPU time in other groups than it limits it in.
@@ -188,8 +241,12 @@ impl Group {
     }
 
     fn memory_limit(&self) -> Option<u64> {
-        let files: &[&str] = if self.unified { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
-        files.iter().filter_map(|file| self.number(file)).filter(|bytes| *bytes < NO_LIMIT).min()
+        let files: &[&'static str] = if self.unified { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
+        let limit = |text: &str| match text.trim() {
+            "max" => Some(None),
+            number => number.parse::<u64>().ok().map(|bytes| (bytes < NO_LIMIT).then_some(bytes)),
+        };
+        files.iter().filter_map(|file| self.limit(file, limit)).min()
     }
 
     fn memory_used(&self) -> Option<u64> {
@@ -214,7 +271,7 @@ fn groups(root: &Path, mounts: &str, memberships: &str, controller: &str) -> Vec
         // A tree may be mounted more than once, and of a bind mount only a part is seen: best is one that shows the group itself.
         let mut chains = mounts.map(|(from, at)| chain(root, path, &from, &at)).filter(|chain| !chain.is_empty());
         let best = chains.next().map(|first| chains.fold(first, |best, next| if next.len() > best.len() { next } else { best }));
-        found.extend(best.into_iter().flatten().map(|directory| Group { directory, unified }));
+        found.extend(best.into_iter().flatten().map(|directory| Group { directory, unified, last: Mutex::default() }));
     }
     found
 }
@@ -278,9 +335,19 @@ fn parse_cpu(line: &str) -> Option<CpuTicks> {
 
 /// A file's text; `None` if there is none to be had.
 fn read(path: &Path) -> Option<String> {
+    try_read(path).ok().flatten()
+}
+
+/// The same; errors apart from a file that is not there.
+fn try_read(path: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    match File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // The group was removed between the two calls.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! From the bottom, each module importing only lower ones (docs/decisions/0020):
 //!
-//! * [`number`]: numbers as Redis reads and writes them
+//! * [`number`]: numbers as Redis reads and writes them; [`system`]: what the system says; [`log`]: what the server says
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
 //!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
@@ -19,12 +19,14 @@ pub mod geohash;
 pub mod glob;
 pub mod hyperloglog;
 pub mod keyspace;
+pub mod log;
 pub mod net;
 pub mod number;
 pub mod persist;
 pub mod rdb;
 pub mod resp;
 pub mod sha1;
+pub mod system;
 #[cfg(test)]
 mod testing;
 pub mod transfer;

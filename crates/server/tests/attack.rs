@@ -130,6 +130,20 @@ fn a_huge_reply_is_sent_in_shares() {
     });
 }
 
+/// A few bytes can ask for long strings. Each is in the engine before the next one is made, although all come at once.
+#[test]
+fn long_values_of_one_turn_are_not_held_together() {
+    let served = Served::start();
+    let mut client = served.client();
+    let long = |key: &str| encode(&["SETRANGE", key, "9000000", "x"]);
+    client.send(&[long("a"), long("b"), encode(&["INFO", "memory"])].concat());
+    assert_eq!((client.reply(), client.reply()), (Some(one(":9000001")), Some(one(":9000001"))));
+    let Some(Reply::One(text)) = client.reply() else { panic!("a text") };
+    let text = String::from_utf8(text).unwrap();
+    let held = text.lines().find_map(|line| line.strip_prefix("used_memory_memtables:")).unwrap();
+    assert!(held.trim().parse::<u64>().unwrap() > 18_000_000, "{held}");
+}
+
 #[test]
 fn who_is_gone_gets_nothing() {
     let served = Served::start();
@@ -195,6 +209,17 @@ fn writes_are_waited_for_until_they_are_safe() {
     }
 }
 
+/// Writes are safe soon after that was asked for, not only when the long interval of before is over.
+#[test]
+fn syncs_come_as_often_as_the_configuration_says_by_now() {
+    let served = with(Configuration { fsync: Fsync::No, ..Configuration::default() });
+    let mut client = served.client();
+    client.ask(&[b"SET", b"a", b"1"]);
+    assert_eq!(client.ask(&[b"CONFIG", b"SET", b"appendfsync", b"everysec"]), one("+OK"));
+    let is_safe = |reply: Reply| reply == Reply::Many(b'*', vec![one(":1"), one(":0")]);
+    assert!((0..4).any(|_| is_safe(client.ask(&[b"WAITAOF", b"1", b"0", b"5000"]))), "they are not");
+}
+
 #[test]
 fn swapped_databases_stay_so_after_a_restart() {
     let store = Arc::new(MemoryStore::new());
@@ -244,6 +269,26 @@ fn all_commands_are_shown_to_who_monitors() {
     assert_eq!(monitor.ask(&[b"RESET"]), one("+RESET"));
     client.ask(&[b"PING"]);
     assert!(monitor.is_silent(Duration::from_millis(30)));
+}
+
+#[test]
+fn who_has_a_reason_to_be_silent_is_not_closed_for_it() {
+    let served = with(Configuration { timeout: 1, ..Configuration::default() });
+    let (mut monitor, mut listening, mut waiting) = (served.client(), served.client(), served.client());
+    assert_eq!(monitor.ask(&[b"MONITOR"]), one("+OK"));
+    listening.ask(&[b"SUBSCRIBE", b"x"]);
+    waiting.send(&encode(&["BLPOP", "k", "0"]));
+    // Clients are looked at once in a second: when this one came later and is gone, the others have been looked at.
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(served.client().reply(), None);
+    let mut client = served.client();
+    assert_eq!(client.ask(&[b"RPUSH", b"k", b"1"]), one(":1"));
+    assert_eq!(waiting.reply(), Some(Reply::Many(b'*', vec![one("$k"), one("$1")])));
+    assert_eq!(client.ask(&[b"PUBLISH", b"x", b"1"]), one(":1"));
+    assert!(matches!(listening.reply(), Some(Reply::Many(b'*', _))));
+    for shown in [r#""SUBSCRIBE" "x""#, r#""BLPOP" "k" "0""#, r#""RPUSH" "k" "1""#] {
+        assert!(matches!(monitor.reply(), Some(Reply::One(line)) if line.ends_with(shown.as_bytes())), "{shown}");
+    }
 }
 
 #[test]

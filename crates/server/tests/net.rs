@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Reply, Served};
+use common::{Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;
@@ -36,6 +36,19 @@ fn pipelined_requests_are_answered_in_order() {
         }
     });
     assert_eq!(client.ask(&[b"DBSIZE"]), Reply::One(b":100".to_vec()));
+}
+
+#[test]
+fn who_asks_first_is_served_first() {
+    let served = Served::start();
+    let (mut older, mut newer) = (served.client(), served.client());
+    assert_eq!(newer.ask(&[b"SET", b"k", b"0"]), Reply::One(b"+OK".to_vec()));
+    for n in 1..500 {
+        let (reads, writes) = (encode(&["GET", "k"]), encode(&["SET", "k", &n.to_string()]));
+        newer.send(&reads);
+        older.send(&writes);
+        assert_eq!((newer.reply(), older.reply()), (one(&format!("${}", n - 1)), one("+OK")));
+    }
 }
 
 #[test]
@@ -80,6 +93,24 @@ fn strangers_get_little() {
     let mut client = served.client();
     assert_eq!(client.ask(&[b"AUTH", b"secret"]), Reply::One(b"+OK".to_vec()));
     assert_eq!(client.ask(&[b"SET", b"a", &vec![b'x'; 20_000]]), Reply::One(b"+OK".to_vec()));
+}
+
+/// A stranger who goes on talking is one, too.
+#[test]
+fn who_does_not_authenticate_is_closed() {
+    let served = with(Configuration { password: "secret".into(), ..Configuration::default() });
+    let (mut stranger, mut known) = (served.client(), served.client());
+    assert_eq!(known.ask(&[b"AUTH", b"secret"]), Reply::One(b"+OK".to_vec()));
+    for _ in 0..100 {
+        // It may be closed while this is under way.
+        let _ = stranger.sender().write_all(b"PING\r\n");
+        if stranger.reply().is_none() {
+            assert_eq!(known.ask(&[b"PING"]), Reply::One(b"+PONG".to_vec()));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    panic!("it is still there");
 }
 
 #[test]

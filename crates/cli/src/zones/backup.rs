@@ -34,7 +34,7 @@ pub struct RestoreFlags {
 /// Of the directory: a wrong request, or damage.
 fn wrong(error: StoreError) -> Ended {
     match error.source.kind() {
-        ErrorKind::NotFound | ErrorKind::AlreadyExists => Ended::Usage(error.source.to_string()),
+        ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => Ended::Usage(error.source.to_string()),
         _ => Ended::Failed(error.into()),
     }
 }
@@ -57,7 +57,11 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
-    drop(super::format::format(&flags.drive, flags.force)?);
+    let room = super::format::format(&flags.drive, flags.force)?.free;
+    if room < backup.bytes() {
+        let (drive, bytes, room) = (flags.drive.display(), human(backup.bytes()), human(room));
+        return Err(Ended::Failed(anyhow!("{drive}: the backup has {bytes}, and the drive can take {room}; it holds an empty volume now")));
+    }
     let store = ZonedPlace::new(&flags.drive).quiet().open().map_err(|error| drive_error(&flags.drive, error))?;
     backup.restore(&store).map_err(|error| Ended::Failed(error.into()))?;
     let complaints = store.check().map_err(|error| Ended::Failed(error.into()))?;

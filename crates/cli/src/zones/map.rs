@@ -10,7 +10,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Zones in a line of the overview.
@@ -40,8 +41,19 @@ enum Format {
     Json,
 }
 
+/// Whether a file is one of those that a drive consists of.
+fn is_of_drive(file: &Path, drive: &Path) -> bool {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
+    let mut states = drive.as_os_str().to_owned();
+    states.push(".zones");
+    place(file).is_some_and(|place_of_file| [drive, Path::new(&states)].iter().any(|part| place(part) == Some(place_of_file)))
+}
+
 /// Runs the verb.
 pub fn run(flags: &MapFlags) -> Result<ExitCode, Ended> {
+    if let Some(file) = flags.output.as_deref().filter(|file| is_of_drive(file, &flags.drive)) {
+        return Err(Ended::usage(format!("--output {}: that is the drive", file.display())));
+    }
     let view = View::of(&flags.drive, &super::open(&flags.drive)?)?;
     let drawn = match flags.format {
         Format::Text => text(&view),

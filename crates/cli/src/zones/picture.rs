@@ -58,7 +58,7 @@ fn cell(out: &mut String, zone: &Zone, (x, y): (usize, usize), most_resets: u64)
     // What is written in a zone of metadata is all of it alive, or about to be overwritten as a whole.
     let live = if zone.class == Class::Metadata { entry.written } else { entry.live };
     let live = pixels(live, entry.capacity, HEIGHT);
-    let dead = pixels(zone.dead, entry.capacity, HEIGHT - live);
+    let dead = pixels(zone.dead, entry.capacity, HEIGHT).min(HEIGHT - live);
     rect(out, (x + WEAR, y + HEIGHT - live), (inside, live), colour(zone.class));
     rect(out, (x + WEAR, y + HEIGHT - live - dead), (inside, dead), DEAD);
     let worn = pixels(entry.resets, most_resets, HEIGHT);
@@ -125,4 +125,45 @@ pub fn page(view: &View) -> String {
     let _ =
         writeln!(out, "</table>\n<p>{} files, {}. {}.</p>\n</body></html>", view.files.len(), human(view.beneath.zones.live), view.wear());
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sinter_storage::store::zoned::{Condition, ZoneEntry};
+
+    /// Heights of the rectangles of a colour in a cell.
+    fn heights(zone: &Zone, fill: &str) -> usize {
+        let mut out = String::new();
+        cell(&mut out, zone, (0, 0), 1);
+        let lines = out.lines().filter(|line| line.contains(fill));
+        lines.map(|line| line.split("height=\"").nth(1).unwrap().split('"').next().unwrap().parse::<usize>().unwrap()).sum()
+    }
+
+    #[test]
+    fn a_cell_is_filled_as_its_zone_is() {
+        let zone = |live: u64, dead: u64| {
+            let written = live + dead;
+            let entry = ZoneEntry {
+                zone: 7,
+                condition: Condition::Full,
+                capacity: 1000,
+                written,
+                live,
+                resets: 0,
+                lifetime: 3,
+                level: 1,
+                writers: 0,
+                files: Vec::new(),
+            };
+            Zone { entry, class: Class::Files(3, 1), live, padding: 0, dead, unwritten: 1000 - written }
+        };
+        for (live, dead) in [(500, 500), (250, 750), (0, 1000), (1000, 0), (100, 400), (999, 1), (1, 0)] {
+            let zone = zone(live, dead);
+            let filled = [heights(&zone, colour(zone.class)), heights(&zone, DEAD)];
+            let wanted = [live, dead].map(|bytes| HEIGHT as f64 * bytes as f64 / 1000.0);
+            assert!(filled.iter().zip(wanted).all(|(filled, wanted)| (*filled as f64 - wanted).abs() <= 1.0), "{filled:?}, {wanted:?}");
+            assert!(filled[0] + filled[1] <= HEIGHT && (filled[0] > 0) == (live > 0), "{filled:?}");
+        }
+    }
 }

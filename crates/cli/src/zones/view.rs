@@ -1,7 +1,7 @@
 //! A volume as plain data, for everything that is shown of it.
 
 use crate::ended::Ended;
-use sinter_storage::store::zoned::{Condition, FileEntry, Options, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
+use sinter_storage::store::zoned::{Condition, FileEntry, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
 use sinter_storage::store::{Beneath, Store};
 use sinter_storage::zoned::Geometry;
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl View {
             zones,
             files,
             free: store.free_bytes().map_err(sinterdb::Error::from)?.unwrap_or(0),
-            reserve: Options::default().reserve.min(beneath.zones.all / 8),
+            reserve: store.options().reserve,
             beneath,
             map,
         })

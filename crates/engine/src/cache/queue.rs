@@ -52,6 +52,11 @@ impl<V> Queue<V> {
         }
     }
 
+    /// An item is there.
+    pub fn holds(&self, key: Key) -> bool {
+        item(&self.tables, key).is_some()
+    }
+
     /// Removes an item.
     pub fn take(&mut self, key: Key) -> Option<V> {
         let of_table = self.tables.get_mut(&key.0)?;

@@ -154,7 +154,8 @@ impl Situation {
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0))
     }
 
-    /// The weight of the time that a reader waits: 1 with a processor idle, [`BUSY_WAIT`] with none.
+    /// The weight of the time that a reader waits: 1 with a processor idle, [`BUSY_WAIT`] with none. Idle is the level's part, as in
+    /// [`Situation::scarcity`]: a level that little is written to counts on less.
     fn waiting(&self) -> f64 {
         let idle = if sound(self.seconds) > 0.0 { sound(self.idle).min(1.0) } else { 0.0 };
         BUSY_WAIT + (1.0 - BUSY_WAIT) * idle

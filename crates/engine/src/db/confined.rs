@@ -224,10 +224,23 @@ impl Inner {
         if watched.found.is_empty() {
             out.push_str("memory limit: none found\n");
         }
+        drop(watched);
+        for file in self.limits().flat_map(ProcessLimits::unknown) {
+            let _ = writeln!(out, "not known: {} cannot be read, or not understood; what it said last counts", file.display());
+        }
         let (capacity, stated) = (self.cache.capacity() >> 20, self.memory.cache_size.load(Ordering::Relaxed) >> 20);
         let _ = writeln!(out, "cache: {capacity} MiB of {stated} MiB asked for");
-        watched.confined.note.iter().for_each(|note| out += &format!("{note}\n"));
+        self.memory.note().iter().for_each(|note| out += &format!("{note}\n"));
         out
+    }
+
+    /// How often a file with a limit could not be read, or not be understood.
+    pub(super) fn limit_tickers(&self) -> [(&'static str, u64); 1] {
+        [("sinterdb.limits.unknown.count", self.limits().map(ProcessLimits::failures).sum())]
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &ProcessLimits> {
+        self.cpu.limits().into_iter().chain([&self.memory.limits])
     }
 }
 

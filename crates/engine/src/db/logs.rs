@@ -111,7 +111,7 @@ impl Inner {
     }
 
     /// [`Inner::sync_retired`] by who has the turn to sync the log.
-    pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, ()>) -> Result<()> {
+    pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, (u64, u64)>) -> Result<()> {
         loop {
             let mut retired = self.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));

@@ -146,8 +146,8 @@ struct Inner {
     sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
-    /// The turn to sync these.
-    log_sync: Mutex<()>,
+    /// The turn to sync these, or the active one: up to which segment and length of it syncs beside writers have come.
+    log_sync: Mutex<(u64, u64)>,
     /// Number of the active segment.
     active_log: AtomicU64,
     /// Segments up to this number are known to the manifest.
@@ -345,17 +345,19 @@ impl Inner {
         self.changed.notify_all();
         let is_outside = self.threads.join();
         self.packers.end();
-        let mut synced = Ok(());
-        if !self.ended.load(Ordering::Acquire) {
-            synced = self.lead_in_turn(|state| {
-                // What is not flushed must not look as young as the next open.
-                self.take_sample(&mut self.shared.lock());
-                let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
-                self.reason.lock().get_or_insert_with(|| "the database was closed".into());
-                self.ended.store(true, Ordering::Release);
-                synced
-            });
-        }
+        let synced = self.lead_in_turn(|state| {
+            if self.ended.load(Ordering::Acquire) {
+                // Who was writing or syncing when the handle ended may not go on beside the next opener.
+                drop(self.log_sync.lock());
+                return Ok(());
+            }
+            // What is not flushed must not look as young as the next open.
+            self.take_sample(&mut self.shared.lock());
+            let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
+            self.reason.lock().get_or_insert_with(|| "the database was closed".into());
+            self.ended.store(true, Ordering::Release);
+            synced
+        });
         let mut shared = self.shared.lock();
         // Manual compactions run in the threads of their callers; they have been told to stop.
         while is_outside && shared.running > 0 {

@@ -78,6 +78,7 @@ impl Db {
                 .chain(inner.temperature_tickers())
                 .chain(inner.tier_tickers())
                 .chain(inner.codec_tickers())
+                .chain(inner.limit_tickers())
                 .chain(beneath.iter().flat_map(zone_tickers))
                 .collect(),
             histograms: inner.statistics.histograms().collect(),

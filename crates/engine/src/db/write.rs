@@ -404,15 +404,23 @@ impl Inner {
     fn sync_beside(&self) -> Result<()> {
         let Some((number, sync, end)) = self.lead_in_turn(|state| self.begin_sync(state))? else { return Ok(()) };
         // Not within the lead: who leads goes on to commit for others, and these may wait for the turn.
-        let turn = self.log_sync.lock();
+        let mut turn = self.log_sync.lock();
         self.sync_retired_in(&turn)?;
+        if *turn >= (number, end) {
+            // Whoever had the turn before began later.
+            return Ok(());
+        }
         self.activate(number)?;
         let start = self.clock.monotonic_ns();
         sync().map_err(|error| self.poison("sync of the log", error.into()))?;
+        *turn = (number, end);
         self.note_log_sync(start);
         drop(turn);
         self.lead_in_turn(|state| match &state.log {
-            Some(log) if log.id().number == number => self.sync_active(state, |log| log.synced_beside(end)),
+            // Nothing is written any more once the handle has ended: the database may be another process's by now.
+            Some(log) if log.id().number == number && self.check_writable().is_ok() => {
+                self.sync_active(state, |log| log.synced_beside(end))
+            }
             // It was retired meanwhile, and whoever needs it synced syncs it once more.
             _ => Ok(()),
         })

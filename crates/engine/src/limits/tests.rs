@@ -156,6 +156,49 @@ fn garbage_is_a_limit_that_is_not_known() {
     assert_eq!(parse_cpu("cpu7 1 2 3 4"), Some(CpuTicks { cpu: 7, idle: 4, total: 10 }));
 }
 
+/// A limit that cannot be read for a moment is one all the same, and it is said which it is.
+#[test]
+fn what_cannot_be_read_counts_as_before_and_is_named() {
+    let (cpu, max, high) = ("sys/fs/cgroup/box/cpu.max", "sys/fs/cgroup/box/memory.max", "sys/fs/cgroup/box/memory.high");
+    let root = made(&[V2, ("proc/self/cgroup", "0::/box\n"), (cpu, "150000 100000\n"), (max, "2000\n"), (high, "max\n")]);
+    let limits = ProcessLimits::find(root.path());
+    let seen = || {
+        let quotas: Vec<f64> = limits.quotas().iter().map(|quota| quota.cpus).collect();
+        let memory: Vec<u64> = limits.memory().iter().map(|limit| limit.bytes).collect();
+        let unknown = limits.unknown().iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>();
+        (quotas, memory, unknown.join(" "))
+    };
+    assert_eq!(seen(), (vec![1.5], vec![2000], String::new()));
+    for text in ["", "garbage\n", "-5\n", "0 0\n", "5 0\n"] {
+        put(root.path(), cpu, text);
+        put(root.path(), max, text);
+        assert_eq!(seen(), (vec![1.5], vec![2000], "cpu.max memory.max".into()), "{text:?}");
+    }
+    // A directory opens, and cannot be read: for root, too.
+    fs::remove_file(root.path().join(max)).unwrap();
+    fs::create_dir(root.path().join(max)).unwrap();
+    put(root.path(), cpu, "max 100000\n");
+    put(root.path(), high, "1500\n");
+    assert_eq!(seen(), (vec![], vec![1500], "memory.max".into()), "what is known beside it counts");
+    assert_eq!(limits.failures(), 11);
+    fs::remove_dir(root.path().join(max)).unwrap();
+    assert_eq!(seen(), (vec![], vec![1500], String::new()), "what is gone is no limit");
+    put(root.path(), max, "1000\n");
+    assert_eq!(seen().1, [1000]);
+    // Version 1 as well.
+    let mount = "33 31 0:29 / /c rw - cgroup cgroup rw,cpu\n";
+    let (quota, period) = ("c/cpu.cfs_quota_us", "c/cpu.cfs_period_us");
+    let root = made(&[("proc/self/mountinfo", mount), ("proc/self/cgroup", "1:cpu:/\n"), (quota, "50000\n"), (period, "100000\n")]);
+    let limits = ProcessLimits::find(root.path());
+    let cpus = || limits.quotas().iter().map(|quota| quota.cpus).collect::<Vec<_>>();
+    assert_eq!(cpus(), [0.5]);
+    put(root.path(), quota, "0\n");
+    put(root.path(), period, "x\n");
+    assert_eq!((cpus(), limits.unknown().len()), (vec![0.5], 2));
+    put(root.path(), quota, "-1\n");
+    assert_eq!(cpus(), [0.0; 0]);
+}
+
 /// The files of the system that runs this test, whatever they are, do no harm.
 #[test]
 fn this_system_is_read() {

@@ -23,9 +23,9 @@
 //! Every access is checked against the bytes: a block that did not come from the builder gives `None`, never a panic.
 
 use super::search;
-use super::slab::Bytes;
 use crate::coding::Decoder;
 use crate::key::{self, Kind, MAX_SEQ, Seq};
+use crate::slab::Bytes;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;

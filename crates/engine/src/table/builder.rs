@@ -347,7 +347,7 @@ impl TableBuilder {
 
     /// What was appended to the window is a block.
     fn pack_block(&mut self) -> Result<()> {
-        self.window.end_block();
+        self.window.end_block()?;
         self.write_packed(false)
     }
 

@@ -99,7 +99,7 @@ impl TableCursor {
         {
             return Ok(self.keep(number, fresh));
         }
-        self.ahead.clear();
+        // What was read ahead stays meanwhile: it may lie behind blocks that the cache has.
         if let Some(block) = self.table.resident_block(number).map(Held::into_arc) {
             return Ok(block);
         }
@@ -109,6 +109,7 @@ impl TableCursor {
                 None => self.load_ahead(index, number),
             };
         }
+        self.ahead.clear();
         let (offset, length) = index.extent(number);
         if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
             self.table.frames.file.will_need(start, length);
@@ -116,14 +117,17 @@ impl TableCursor {
         self.table.load_block(index, number, self.options)
     }
 
-    /// Reads blocks from `number` on with one read of about `readahead` bytes.
+    /// Reads blocks from `number` on with one read of about `readahead` bytes. Those among them that the cache has are left to it.
     fn load_ahead(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
         let start = index.extent(number).0;
         let end = |block: usize| index.extent(block).0 + index.extent(block).1 - start;
         let wanted = self.options.readahead as u64;
-        let last = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).last().unwrap_or(number);
+        let more = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).filter(|block| !self.table.holds_block(*block));
+        let blocks: Vec<usize> = std::iter::once(number).chain(more).collect();
+        let last = blocks.last().copied().unwrap_or(number);
         let bytes = self.table.frames.read(start, self.table.length(start, end(last))?)?;
-        for block in number..=last {
+        self.ahead.clear();
+        for block in blocks {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;
             let parsed = self.table.parse_block(block, offset, &bytes[at..at + length as usize], self.options);

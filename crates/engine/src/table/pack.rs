@@ -67,17 +67,27 @@ impl Batch {
         self.packed_ends.len() == self.ends.len()
     }
 
-    /// Compresses the blocks that are not yet, in this thread.
-    pub fn pack(&mut self) {
-        COMPRESSOR.with_borrow_mut(|compressor| {
-            for n in self.packed_ends.len()..self.ends.len() {
-                let raw = piece(&self.raw, &self.ends, n);
-                if u32::try_from(raw.len()).is_ok() {
-                    compressor.compress(self.how, self.dictionary.as_deref(), raw, &mut self.packed);
-                }
-                self.packed_ends.push(self.packed.len());
+    /// Compresses the blocks that are not yet, in this thread. A panic becomes the error that the job ends with: `Closed`.
+    pub fn pack(&mut self) -> Result<()> {
+        catch_unwind(AssertUnwindSafe(|| COMPRESSOR.with_borrow_mut(|compressor| self.pack_with(compressor)))).map_err(|_| {
+            COMPRESSOR.set(Compressor::default());
+            Error::Closed("compressing a block panicked".into())
+        })
+    }
+
+    fn pack_with(&mut self, compressor: &mut Compressor) {
+        for n in self.packed_ends.len()..self.ends.len() {
+            let raw = piece(&self.raw, &self.ends, n);
+            if u32::try_from(raw.len()).is_ok() {
+                compressor.compress(self.how, self.dictionary.as_deref(), raw, &mut self.packed);
             }
-        });
+            self.packed_ends.push(self.packed.len());
+        }
+    }
+
+    /// The same batch, packed.
+    pub fn into_packed(mut self) -> Result<Self> {
+        self.pack().map(|()| self)
     }
 
     /// The payload of each block, and codec and raw length if it is compressed. Only of a batch that is packed.
@@ -234,21 +244,10 @@ fn help(shared: &Shared) {
         queue.working += 1;
         MutexGuard::unlocked(&mut queue, || {
             let before = thread_time();
-            slot.put(pack(batch));
+            slot.put(batch.into_packed());
             shared.spent_ns.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
         });
         queue.working -= 1;
-    }
-}
-
-/// Packs a batch; a panic becomes the error that the job ends with.
-pub(super) fn pack(mut batch: Batch) -> Result<Batch> {
-    match catch_unwind(AssertUnwindSafe(|| batch.pack())) {
-        Ok(()) => Ok(batch),
-        Err(_) => {
-            COMPRESSOR.set(Compressor::default());
-            Err(Error::Closed("compressing a block panicked".into()))
-        }
     }
 }
 

@@ -377,6 +377,11 @@ impl Table {
         guard.is_some().then_some(Held::Lent(guard))
     }
 
+    /// The cache has a data block, in either part.
+    pub(super) fn holds_block(&self, number: usize) -> bool {
+        self.resident_block(number).is_some() || self.cache.holds_packed(&*self.resident, Resident::slot_of(number))
+    }
+
     #[cold]
     fn load_filter(&self) -> Result<Arc<Cached<Filter>>> {
         self.cache.missed(Part::Filter, &*self.resident, FILTER);

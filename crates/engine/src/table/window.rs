@@ -4,7 +4,7 @@
 //! Nothing that ends up in a file depends on who packed a batch or when: batches are cut by size, the window is drained exactly when it is
 //! full, and what is in it counts by the ratio of what came out of it.
 
-use super::pack::{Batch, Packers, Slot, pack};
+use super::pack::{Batch, Packers, Slot};
 use crate::codec::{Compression, Trained};
 use crate::error::Result;
 use std::collections::VecDeque;
@@ -89,18 +89,19 @@ impl Window {
         self.estimate
     }
 
-    /// What was appended is a block.
-    pub fn end_block(&mut self) {
+    /// What was appended is a block. Errors: `Closed` if packing it panicked.
+    pub fn end_block(&mut self) -> Result<()> {
         self.pending += self.next.end_block();
         let alone = self.raw < BATCH as u64;
         if alone || !self.packers.may_help() {
             // While it is in the core's cache.
-            self.next.pack();
+            self.next.pack()?;
         }
         if alone || self.next.raw.len() >= BATCH {
             self.hand_over();
         }
         self.update_estimate();
+        Ok(())
     }
 
     fn hand_over(&mut self) {
@@ -130,7 +131,7 @@ impl Window {
     /// A batch that was handed over. Where a helper is at it, a later one is packed meanwhile.
     fn take_back(&mut self, slot: &Arc<Slot>) -> Result<Batch> {
         if let Some(batch) = self.packers.reclaim(slot) {
-            return pack(batch);
+            return batch.into_packed();
         }
         loop {
             if let Some(batch) = slot.try_take() {
@@ -141,7 +142,7 @@ impl Window {
                 Pending::Packed(_) => None,
             });
             let Some((pending, batch)) = unbegun else { return slot.take() };
-            *pending = Pending::Packed(pack(batch)?);
+            *pending = Pending::Packed(batch.into_packed()?);
         }
     }
 

@@ -46,7 +46,10 @@ impl Servers {
     /// A program that is not there; a medium of which nothing is known; one line.
     pub fn here(redis: Option<&Path>, directory: &Path) -> Result<Self, String> {
         let redis = match redis {
-            Some(program) if program.is_file() => Some(program.to_owned()),
+            // A study may be gone on with from elsewhere.
+            Some(program) if program.is_file() => {
+                Some(std::path::absolute(program).map_err(|error| format!("{}: {error}", program.display()))?)
+            }
             Some(program) => return Err(format!("{}: no such program", program.display())),
             None => found(SERVER),
         };
@@ -215,6 +218,8 @@ mod tests {
         assert_eq!(servers.lacks(0, 2 << 40).unwrap(), "2TiB of disk are needed, and there are 1TiB");
         let here = Servers::here(Some(Path::new("/bin/sh")), Path::new(".")).unwrap();
         assert!(here.memory > 0 && here.disk > 0 && here.redis.is_some_and(|program| program.ends_with("sh")));
+        let relative = Servers::here(Some(Path::new("Cargo.toml")), Path::new(".")).unwrap();
+        assert!(relative.redis.is_some_and(|program| program.is_absolute()));
         assert_eq!(Servers::here(Some(Path::new("/nowhere/x")), Path::new(".")).unwrap_err(), "/nowhere/x: no such program");
     }
 }

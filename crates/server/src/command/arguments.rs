@@ -1,6 +1,6 @@
 //! Reading arguments, with the errors that Redis has for wrong ones.
 
-use super::{Failure, NOT_FLOAT, NOT_INTEGER, NOT_POSITIVE, OUT_OF_RANGE, SYNTAX};
+use super::{Failure, NOT_FLOAT, NOT_INTEGER, NOT_POSITIVE, SYNTAX};
 use crate::number::{parse_double, parse_integer};
 
 /// An integer.
@@ -21,7 +21,8 @@ pub(super) fn integer_or(text: &[u8], failure: Failure) -> Result<i64, Failure> 
 
 /// An integer whose negation is one, too.
 pub(super) fn count(text: &[u8]) -> Result<i64, Failure> {
-    integer_or(text, NOT_INTEGER).and_then(|number| if number == i64::MIN { Err(OUT_OF_RANGE) } else { Ok(number) })
+    const SMALLEST: Failure = Failure::fixed("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+    integer_or(text, NOT_INTEGER).and_then(|number| if number == i64::MIN { Err(SMALLEST) } else { Ok(number) })
 }
 
 /// A floating-point number, not NaN.

@@ -5,9 +5,10 @@
 //! nothing and calls [`Session::block`] again, which leaves the client at its place in the queue and its time as it was. In a transaction
 //! nothing waits: it is as if the time were over at once.
 
-use super::session::call;
-use super::table::Run;
-use super::{Context, Ended, Failure, Outcome, Server, Session, find};
+use super::acl::Request;
+use super::session::{call, refused};
+use super::table::{Run, find_numbered};
+use super::{Context, Ended, Failure, Outcome, Server, Session, units};
 use crate::keyspace::{Keyspace, Kind};
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Writer;
@@ -83,11 +84,23 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     let Some(waiting) = session.waiting.take() else { return Ended::Open };
     let start = out.len();
     let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
-    let Some(command) = arguments.first().and_then(|name| find(name)) else { return Ended::Open };
+    let Some((number, _)) = arguments.first().and_then(|name| find_numbered(name)) else { return Ended::Open };
+    let number = units::resolve(number, &arguments).unwrap_or(number);
+    server.start_stopwatch();
     session.woken = key.map(<[u8]>::to_vec);
     session.is_resumed = true;
     let reply = Writer::new(out, session.protocol);
-    let ended = call(&mut Context { keyspace, server, session, reply }, command, &arguments);
+    let request = Request::new(number, &arguments);
+    // What the user may do can have changed since the wait began.
+    let allowed = server.allow(keyspace, session, &request).map_err(|refused| refused.failure(request.unit));
+    let mut context = Context { keyspace, server, session, reply };
+    let ended = match allowed {
+        Ok(()) => call(&mut context, number, &arguments),
+        Err(failure) => {
+            refused(&mut context, &failure);
+            Ended::Open
+        }
+    };
     session.woken = None;
     session.is_resumed = false;
     if session.asks.take().is_some() {
@@ -229,6 +242,32 @@ mod tests {
         let mut out = Vec::new();
         give_up(&mut keyspace, &mut server, &mut session, Reason::Timeout, &mut out);
         assert_eq!(text(&out), "");
+    }
+
+    #[test]
+    fn who_may_not_do_it_any_more_gets_nothing_for_waiting() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let (mut admin, mut waiting) = (Session::new(1, &server), Session::new(2, &server));
+        say(&mut keyspace, &mut server, &mut admin, "ACL SETUSER alice on nopass ~* +@all");
+        for (request, rule, what, why) in [
+            ("BLPOP a 0", "-blpop", "RPUSH a x", "-NOPERM this user has no permissions to run the 'blpop' command|"),
+            (
+                "BLMOVE a b LEFT LEFT 0",
+                "resetkeys ~a",
+                "RPUSH a x",
+                "-NOPERM this user has no permissions to access one of the keys used as arguments|",
+            ),
+        ] {
+            assert_eq!(say(&mut keyspace, &mut server, &mut waiting, "AUTH alice x"), "+OK|");
+            assert_eq!(say(&mut keyspace, &mut server, &mut waiting, request), "");
+            say(&mut keyspace, &mut server, &mut admin, &format!("ACL SETUSER alice {rule}"));
+            say(&mut keyspace, &mut server, &mut admin, what);
+            let mut out = Vec::new();
+            resume(&mut keyspace, &mut server, &mut waiting, Some(b"a"), &mut out);
+            assert_eq!((text(&out).as_str(), waiting.is_waiting(), keyspace.waiting()), (why, false, 0), "{request}");
+            assert_eq!(say(&mut keyspace, &mut server, &mut admin, "LRANGE a 0 -1"), "*1|$1|x|", "{request}");
+            say(&mut keyspace, &mut server, &mut admin, "DEL a");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use super::hub::Topic;
 use super::session::Replies;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Session};
+use super::units::Unit;
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
+use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
 
 /// The commands of this file.
@@ -71,6 +73,9 @@ pub struct Client {
     pub buffers: Buffers,
     /// A request of it waits until a pause is over.
     pub is_postponed: bool,
+    /// The number of its user.
+    pub(super) user: u64,
+    user_name: Vec<u8>,
     name: Vec<u8>,
     db: usize,
     command: (&'static str, &'static str),
@@ -105,14 +110,22 @@ impl Client {
         }
     }
 
-    fn flags(&self, context: &Context) -> String {
-        let hub = &context.server.hub;
+    /// Notes whose connection it is.
+    pub(super) fn set_user(&mut self, number: u64, users: &Users) {
+        if self.user != number || self.user_name.is_empty() {
+            self.user = number;
+            self.user_name = users.name_of(number).unwrap_or_default().to_vec();
+        }
+    }
+
+    fn flags(&self, keyspace: &Keyspace, server: &Server) -> String {
+        let hub = &server.hub;
         let all = [
             ('O', hub.is_monitor(self.id)),
             ('P', hub.is_listening(self.id)),
             ('x', self.queued.is_some()),
             ('b', self.is_waiting || self.is_postponed),
-            ('d', context.keyspace.was_disturbed(self.id)),
+            ('d', keyspace.was_disturbed(self.id)),
             ('c', self.closes),
             ('e', self.stays),
         ];
@@ -121,9 +134,9 @@ impl Client {
     }
 
     /// As `CLIENT LIST` has it.
-    fn line(&self, context: &Context) -> String {
-        let seconds = |since: u64| context.keyspace.now().saturating_sub(since) / 1000;
-        let count = |topic| context.server.hub.count(self.id, topic);
+    pub(super) fn line(&self, keyspace: &Keyspace, server: &Server) -> String {
+        let seconds = |since: u64| keyspace.now().saturating_sub(since) / 1000;
+        let count = |topic| server.hub.count(self.id, topic);
         let Buffers { input, input_memory, output, output_memory, queued } = self.buffers;
         let command = match self.command {
             ("", _) => "NULL".into(),
@@ -133,7 +146,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={} argv-mem=0 multi-mem={queued} rbs={output_memory} rbp={output_memory} obl={output} oll=0 omem={output_memory} \
-             tot-mem={} events={} cmd={command} user=default redir=-1 resp={}\n",
+             tot-mem={} events={} cmd={command} user={} redir=-1 resp={}\n",
             self.id,
             self.address,
             self.local_address,
@@ -141,7 +154,7 @@ impl Client {
             String::from_utf8_lossy(&self.name),
             seconds(self.since),
             seconds(self.active),
-            self.flags(context),
+            self.flags(keyspace, server),
             self.db,
             count(Topic::Channel),
             count(Topic::Pattern),
@@ -150,6 +163,7 @@ impl Client {
             input_memory.saturating_sub(input),
             input_memory + output_memory + queued,
             if output > 0 { "rw" } else { "r" },
+            String::from_utf8_lossy(&self.user_name),
             self.protocol,
         )
     }
@@ -178,7 +192,8 @@ impl Pause {
     /// This request of a client waits.
     pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
         let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
-        let in_transaction = || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(queued.command)));
+        let in_transaction =
+            || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
         !self.is_over(now) && (self.all || writes(command) || command.name == "exec" && in_transaction())
     }
 
@@ -277,7 +292,7 @@ fn set_name(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn info(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.server.update(context.session, context.keyspace.now());
-    let line = context.server.clients.get(&context.session.id).map(|client| client.line(context));
+    let line = context.server.clients.get(&context.session.id).map(|client| client.line(context.keyspace, context.server));
     context.reply.verbatim(*b"txt", line.unwrap_or_default().as_bytes());
     Ok(())
 }
@@ -321,7 +336,7 @@ fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         _ => return Err(SYNTAX),
     };
-    let lines: String = wanted.into_iter().map(|client| client.line(context)).collect();
+    let lines: String = wanted.into_iter().map(|client| client.line(context.keyspace, context.server)).collect();
     context.reply.verbatim(*b"txt", lines.as_bytes());
     Ok(())
 }
@@ -333,11 +348,12 @@ struct Filter<'a> {
     kind: Option<Type>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
+    user: Option<u64>,
     with_self: bool,
 }
 
 impl<'a> Filter<'a> {
-    fn parse(arguments: &[&'a [u8]]) -> Result<Filter<'a>, Failure> {
+    fn parse(arguments: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Failure> {
         const ID: Failure = Failure::fixed("ERR client-id should be greater than 0");
         if let [address] = arguments {
             return Ok(Filter { address: Some(address), with_self: true, ..Filter::default() });
@@ -352,10 +368,10 @@ impl<'a> Filter<'a> {
                 () if is(word, "type") => filter.kind = Some(Type::parse(value)?),
                 () if is(word, "addr") => filter.address = Some(value),
                 () if is(word, "laddr") => filter.local_address = Some(value),
-                () if is(word, "user") && *value != b"default" => {
-                    return Err(Failure::new([b"ERR No such user '", *value, b"'"].concat()));
+                () if is(word, "user") => {
+                    let unknown = || Failure::new([b"ERR No such user '", *value, b"'"].concat());
+                    filter.user = Some(users.number_of(value).ok_or_else(unknown)?);
                 }
-                () if is(word, "user") => {}
                 () if is(word, "skipme") && is(value, "yes") => filter.with_self = false,
                 () if is(word, "skipme") && is(value, "no") => filter.with_self = true,
                 () => return Err(SYNTAX),
@@ -369,12 +385,13 @@ impl<'a> Filter<'a> {
             && self.local_address.is_none_or(|address| client.local_address.as_bytes() == address)
             && self.kind.is_none_or(|kind| Type::of(context, client.id) == kind)
             && self.id.is_none_or(|id| client.id == id)
+            && self.user.is_none_or(|user| client.user == user)
             && (self.with_self || client.id != context.session.id)
     }
 }
 
 fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let filter = Filter::parse(&arguments[2..])?;
+    let filter = Filter::parse(&arguments[2..], &context.server.users)?;
     let all = context.server.clients.values();
     let found: Vec<u64> = all.filter(|client| filter.takes(context, client)).map(|client| client.id).collect();
     for id in &found {
@@ -497,36 +514,19 @@ fn monitor(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Subcommands of `CLIENT` that are for those who run the server.
-const FOR_ADMINS: &[&str] = &["kill", "list", "no-evict", "pause", "unblock", "unpause"];
-
-/// Which of the arguments those who are told of all commands must not see.
-fn secrets(arguments: &[&[u8]]) -> Vec<usize> {
-    match arguments.first() {
-        Some(name) if is(name, "auth") => (1..arguments.len()).collect(),
-        Some(name) if is(name, "hello") => {
-            let is_auth = |at: &usize| is(arguments[*at], "auth");
-            (1..arguments.len()).filter(is_auth).flat_map(|at| [at + 1, at + 2]).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// Tells those who are told of all commands.
-pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]) {
-    let is_for_admins =
-        command.has(ADMIN) || command.name == "client" && arguments.get(1).is_some_and(|sub| FOR_ADMINS.iter().any(|known| is(sub, known)));
-    if is_for_admins || context.session.is_resumed {
+pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
+    if unit.flags & ADMIN != 0 || context.session.is_resumed {
         return;
     }
     let now = context.keyspace.now();
     let address = context.server.clients.get(&context.session.id).map_or("", |client| &client.address);
     let mut line = format!("+{}.{:06} [{} {address}]", now / 1000, now % 1000 * 1000, context.session.db).into_bytes();
-    let secrets = secrets(arguments);
+    let secrets = slowlog::secrets(&unit.name, arguments);
     for (at, argument) in arguments.iter().enumerate() {
         line.extend_from_slice(b" \"");
         if secrets.contains(&at) {
-            line.extend_from_slice(b"(redacted)");
+            line.extend_from_slice(slowlog::REDACTED);
         } else {
             argument.iter().for_each(|byte| put_visible(&mut line, *byte));
         }

@@ -1,12 +1,12 @@
 //! The connection: greeting, authentication, names.
 
+use super::acl::authenticate;
 use super::arguments::{Rest, integer_or, is};
 use super::keys::database;
 use super::table::{FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::resp::Protocol;
 
-const WRONG_PASSWORD: Failure = Failure::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 const NAME: Failure = Failure::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
 
 /// The version of Redis whose commands and replies these are.
@@ -19,7 +19,7 @@ const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
     connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
-    connection("echo", 2, echo).flags(FAST).says("The argument", "O(1)"),
+    connection("echo", 2, echo).flags(FAST | LOADING | STALE).says("The argument", "O(1)"),
     connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
     connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
     connection("quit", -1, quit).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE).says("Close the connection", "O(1)"),
@@ -65,42 +65,24 @@ fn reset(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.keyspace.unwatch(context.session.id);
     context.server.hub.leave(context.session.id);
     context.session.reset(context.server);
+    context.server.update(context.session, context.keyspace.now());
     context.reply.set_protocol(context.session.protocol);
     context.reply.simple("RESET");
     Ok(())
 }
 
-/// Compares without telling by its time where the difference is.
-fn is_equal(a: &[u8], b: &[u8]) -> bool {
-    let difference = a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y));
-    difference == 0 && a.len() == b.len()
-}
-
-fn authenticate(context: &mut Context, user: &[u8], password: &[u8]) -> Outcome {
-    let is_right = match context.server.configuration.password() {
-        Some(right) => is_equal(password, right),
-        None => true,
-    };
-    if user != b"default" || !is_right {
-        context.server.statistics.refused_passwords += 1;
-        return Err(WRONG_PASSWORD);
-    }
-    context.session.is_authenticated = true;
-    Ok(())
-}
-
 fn auth(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
-        [_, password] => {
-            if !context.server.configuration.needs_password() {
+        [word, password] => {
+            if context.server.users.needs_no_password() {
                 return Err(Failure::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. \
                      Are you sure your configuration is correct?",
                 ));
             }
-            authenticate(context, b"default", password)?;
+            authenticate(context, word, b"default", password)?;
         }
-        [_, user, password] => authenticate(context, user, password)?,
+        [word, user, password] => authenticate(context, word, user, password)?,
         _ => return Err(SYNTAX),
     }
     context.reply.ok();
@@ -137,11 +119,11 @@ fn hello(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
     }
     if let Some((user, password)) = credentials {
-        authenticate(context, user, password)?;
+        authenticate(context, arguments[0], user, password)?;
     }
-    if !context.session.is_authenticated {
+    if !context.session.is_authenticated && !context.server.users.is_open() {
         return Err(Failure::fixed(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }

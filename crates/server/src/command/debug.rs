@@ -2,14 +2,13 @@
 //! `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
+use super::configuration::{self, Allowed};
 use super::connection::REDIS_VERSION;
 use super::digest;
 use super::encoding::encoding;
-use super::server::Allowed;
 use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
-use super::thresholds::parse_memory;
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
-use crate::keyspace::{Error, Head, Kind};
+use crate::keyspace::{EntryId, Error, Head, Kind};
 use crate::number::parse_double;
 use crate::resp::{Protocol, Writer};
 use std::net::SocketAddr;
@@ -135,7 +134,7 @@ fn reload(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Bytes of what a key holds: names and values of elements, or a string.
+/// Bytes of what a key holds: names and values of elements, entries of a stream, or a string.
 fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failure> {
     let mut bytes = 0;
     match head.kind {
@@ -144,7 +143,11 @@ fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failur
             bytes += item.len();
             ControlFlow::Continue(())
         })?,
-        _ => context.keyspace.walk_members(head, &mut |name, value| {
+        Kind::Stream => context.keyspace.walk_entries(head, (EntryId::MIN, EntryId::MAX), false, &mut |_, entry| {
+            bytes += entry.len();
+            ControlFlow::Continue(())
+        })?,
+        Kind::Set | Kind::SortedSet | Kind::Hash => context.keyspace.walk_members(head, &mut |name, value| {
             bytes += name.len() + value.len();
             ControlFlow::Continue(())
         })?,
@@ -243,7 +246,7 @@ fn protocol(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn packed_threshold(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     /// A little less than 4 GiB.
     const MOST: u64 = (1 << 32) - (1 << 20);
-    let size = std::str::from_utf8(arguments[0]).ok().and_then(parse_memory).filter(|size| *size <= MOST);
+    let size = std::str::from_utf8(arguments[0]).ok().and_then(|text| configuration::bytes(text).ok()).filter(|size| *size <= MOST);
     size.ok_or(Failure::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     context.reply.ok();
     Ok(())

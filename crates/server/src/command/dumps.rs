@@ -101,8 +101,8 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match loaded {
         Ok(true) => {}
         Err(LoadError::Keyspace(error)) => return Err(error.into()),
-        Err(error @ LoadError::Unsupported(_)) => return Err(Failure::new(format!("ERR {error}"))),
-        Ok(false) | Err(LoadError::Format(_) | LoadError::Twice) => return Err(BAD_FORMAT),
+        Err(error @ LoadError::TooLarge) => return Err(Failure::new(format!("ERR {error}"))),
+        Ok(false) | Err(LoadError::Format(_) | LoadError::Twice | LoadError::Unowned) => return Err(BAD_FORMAT),
     }
     if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
         context.keyspace.remove(db, key)?;

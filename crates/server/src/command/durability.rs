@@ -7,13 +7,13 @@ use super::{Command, Context, Failure, Fsync, Group, Outcome};
 use crate::number::parse_integer;
 
 const fn safety(name: &'static str, arity: i32, run: Run) -> Command {
-    Command::new(Group::Generic, name, arity, run).flags(NOSCRIPT | BLOCKING)
+    Command::new(Group::Generic, name, arity, run).flags(NOSCRIPT)
 }
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     safety("wait", 3, wait).since("3.0.0").says("Wait until so many replicas have all writes; there are none", "O(1)"),
-    safety("waitaof", 4, waitaof).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
+    safety("waitaof", 4, waitaof).flags(NOSCRIPT | BLOCKING).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
 ];
 
 /// There are no replicas, so the number of those that have the writes is 0.
@@ -38,15 +38,19 @@ fn target(context: &Context, arguments: &[&[u8]]) -> u64 {
     kept.unwrap_or_else(|| context.keyspace.position())
 }
 
-/// With `always`, a turn that has written something makes it and all before durable, before any of its replies leaves.
-fn is_synced(context: &Context, target: u64) -> bool {
-    let syncs_now = context.server.configuration.fsync == Fsync::Always && !context.keyspace.is_committed();
-    syncs_now || context.keyspace.synced() >= target
+/// With `always` the reply is held until all before it is durable, so that it is when the reply arrives.
+fn is_synced(context: &mut Context, target: u64) -> bool {
+    let is_always = context.server.configuration.fsync == Fsync::Always;
+    if is_always {
+        context.keyspace.need_all();
+    }
+    is_always || context.keyspace.synced() >= target
 }
 
 /// Whether the writes are synced here, and on how many replicas.
 fn reply_synced(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let here = is_synced(context, target(context, arguments));
+    let target = target(context, arguments);
+    let here = is_synced(context, target);
     context.reply.array(2);
     context.reply.integer(i64::from(here));
     context.reply.integer(0);

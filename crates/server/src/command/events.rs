@@ -99,6 +99,14 @@ const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
     ('z', "georadiusstore", &["georadius", "georadiusbymember"]),
 ];
 
+/// What `XGROUP` does to a stream. That a consumer is made is told by itself, as other commands make them, too.
+const GROUP_EVENTS: &[(&str, Event)] = &[
+    ("create", ('t', "xgroup-create")),
+    ("delconsumer", ('t', "xgroup-delconsumer")),
+    ("destroy", ('t', "xgroup-destroy")),
+    ("setid", ('t', "xgroup-setid")),
+];
+
 /// Commands that remove a key instead of doing to it what their name says: `del` is all there is to say then.
 const ONLY_REMOVED: &[&str] = &[
     "bitop",
@@ -155,6 +163,9 @@ fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
             let mut given = arguments.iter().skip(2).take_while(|word| options.iter().any(|option| is(word, option)));
             if given.any(|word| is(word, "incr")) { ('z', "zincr") } else { ('z', "zadd") }
         }
+        "xgroup" => {
+            return GROUP_EVENTS.iter().find(|(word, _)| is(arguments.get(1).copied().unwrap_or_default(), word)).map(|(_, event)| *event);
+        }
         name => return BY_COMMAND.get(name).copied(),
     })
 }
@@ -205,6 +216,8 @@ impl Teller<'_> {
             Change::Removed => self.tell(('g', "del"), *db, key),
             Change::Expired => self.tell(('x', "expired"), *db, key),
             Change::Missed => self.tell(('m', "keymiss"), *db, key),
+            Change::Trimmed => self.tell(('t', "xtrim"), *db, key),
+            Change::ConsumerMade => self.tell(('t', "xgroup-createconsumer"), *db, key),
             Change::Changed => {}
         }
     }
@@ -269,7 +282,7 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     for noted in &changes {
         let (db, key, change) = noted;
         match change {
-            Change::Expired | Change::Missed => teller.tell_other(noted),
+            Change::Expired | Change::Missed | Change::Trimmed | Change::ConsumerMade => teller.tell_other(noted),
             _ if is_whole => {}
             Change::Made | Change::Changed => {
                 if *change == Change::Made || MADE_ANEW.contains(&command.name) {

@@ -19,11 +19,21 @@ const fn geo(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Geo, name, arity, run).keys(1, 1, 1).since("3.2.0")
 }
 
-/// Keys of the older searches: that of the set, and those behind the first of each of these words.
-fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
-    let behind = |word: &str| arguments.iter().skip(5).position(|argument| is(argument, word)).map(|at| 5 + at + 1);
-    let stored = ["store", "storedist"].into_iter().filter_map(behind);
-    Some(std::iter::once(1).chain(stored.filter(|at| *at < arguments.len())).collect())
+/// Keys of the older searches: that of the set, and all that are named as destinations, of which the last one counts.
+pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+    let mut at = if is(arguments.first()?, "georadius") { 6 } else { 5 };
+    let mut keys = vec![1];
+    while let Some(word) = arguments.get(at) {
+        at += match () {
+            () if is(word, "count") => 2,
+            () if is(word, "store") || is(word, "storedist") => {
+                keys.extend(Some(at + 1).filter(|key| *key < arguments.len()));
+                2
+            }
+            () => 1,
+        };
+    }
+    Some(keys)
 }
 
 /// The commands of this family.
@@ -35,12 +45,10 @@ pub(super) const COMMANDS: &[Command] = &[
     geo("geohash", -2, geohash).flags(READ).says("Positions of members as geohashes", "O(n), n being the number of members"),
     geo("geopos", -2, geopos).flags(READ).says("Positions of members", "O(n), n being the number of members"),
     geo("georadius", -6, georadius)
-        .finds_keys(radius_keys)
         .flags(WRITE | DENYOOM | MOVABLE)
         .says("Members around a position, which may be kept in another key", NEAR),
     geo("georadius_ro", -6, georadius_ro).flags(READ).since("3.2.10").says("Members around a position", NEAR),
     geo("georadiusbymember", -5, georadiusbymember)
-        .finds_keys(radius_keys)
         .flags(WRITE | DENYOOM | MOVABLE)
         .says("Members around a member, which may be kept in another key", NEAR),
     geo("georadiusbymember_ro", -5, georadiusbymember_ro).flags(READ).since("3.2.10").says("Members around a member", NEAR),

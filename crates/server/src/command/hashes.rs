@@ -1,12 +1,12 @@
 //! Hashes.
 
 use super::arguments::{Rest, count, double, integer, is};
-use super::scan::{self, Request};
+use super::scan;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
 use crate::keyspace::{Head, Kind, Member, check_member};
 use crate::number::{integer_text, parse_integer};
-use crate::resp::{Protocol, Writer};
+use crate::resp::{Protocol, REPLIES_MAX};
 use crate::wide::Wide;
 use std::ops::ControlFlow;
 
@@ -210,20 +210,11 @@ fn hincrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn hscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let request = Request::parse(arguments[2], &arguments[3..], false)?;
-    let (mut found, mut out, mut next) = (0, Vec::new(), 0);
-    if let Some(head) = context.find(arguments[1], Kind::Hash)? {
-        let mut writer = Writer::new(&mut out, context.reply.protocol());
-        next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |field: &[u8], value: &[u8]| {
-            if request.wants(field) {
-                writer.bulk(field);
-                writer.bulk(value);
-                found += 2;
-            }
-        })?;
-    }
-    scan::reply(&mut context.reply, next, found, &out);
-    Ok(())
+    scan::members(context, arguments, Kind::Hash, |writer, field, value| {
+        writer.bulk(field);
+        writer.bulk(value);
+        Ok(2)
+    })
 }
 
 fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -234,12 +225,12 @@ fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
         return Ok(());
     };
+    let number = count(number)?;
     let with_values = match rest.next() {
         None => false,
         Some(word) if is(word, "withvalues") && rest.len() == 0 => true,
         Some(_) => return Err(SYNTAX),
     };
-    let number = count(number)?;
     if with_values && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
         return Err(OUT_OF_RANGE);
     }
@@ -258,7 +249,7 @@ fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// So many different members; with a negative number, so many that may be the same.
+/// So many different members; with a negative number, so many that may be the same. A few bytes can ask for one long value many times.
 pub(super) fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -> Result<Vec<Member>, Failure> {
     let Some(head) = context.find(key, kind)? else { return Ok(Vec::new()) };
     if number >= 0 {
@@ -267,9 +258,14 @@ pub(super) fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -
     if number.unsigned_abs() > PICKS_MAX {
         return Err(OUT_OF_RANGE);
     }
-    let mut picked = Vec::new();
+    let (mut picked, mut bytes) = (Vec::new(), 0);
     for _ in 0..number.unsigned_abs() {
-        picked.extend(context.keyspace.random_member(&head)?);
+        let Some(member) = context.keyspace.random_member(&head)? else { break };
+        bytes += member.0.len() + member.1.len();
+        if bytes > REPLIES_MAX {
+            return Err(OUT_OF_RANGE);
+        }
+        picked.push(member);
     }
     Ok(picked)
 }

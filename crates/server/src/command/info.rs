@@ -1,13 +1,12 @@
-//! What the server says of itself and of its commands.
+//! `INFO`: what the server says of itself, under the names that Redis has for the like. Figures of things that do not exist here are 0, so
+//! that monitors find what they look for.
 
 use super::arguments::is;
 use super::connection::REDIS_VERSION;
-use super::server::Fsync;
 use super::table::{LOADING, Run, STALE};
-use super::{Command, Context, Failure, Group, Outcome, TABLE, Topic, find, unknown_subcommand, wrong_arity};
-use crate::glob;
+use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic};
 use crate::keyspace::DATABASES;
-use crate::resp::Writer;
+use crate::system;
 use std::fmt::Write;
 
 const fn about(name: &'static str, arity: i32, run: Run) -> Command {
@@ -15,38 +14,41 @@ const fn about(name: &'static str, arity: i32, run: Run) -> Command {
 }
 
 /// The commands of this file.
-pub(super) const COMMANDS: &[Command] = &[
-    about("command", -1, command)
-        .subcommands(&["count", "docs", "getkeys", "help", "info", "list"])
-        .since("2.8.13")
-        .says("What commands there are", "O(n), n being the number of commands"),
-    about("info", -1, info).says("What the server says of itself", "O(1)"),
-];
+pub(super) const COMMANDS: &[Command] = &[about("info", -1, info).says("What the server says of itself", "O(1)")];
 
 /// Writes a part of `INFO`.
 type Section = fn(&Context, &mut String) -> std::fmt::Result;
 
-const SECTIONS: &[(&str, Section)] = &[
-    ("server", server),
-    ("clients", clients),
-    ("memory", memory),
-    ("persistence", persistence),
-    ("stats", stats),
-    ("replication", replication),
-    ("keyspace", keyspace),
+/// Sections in order, and whether they are told unasked.
+const SECTIONS: &[(&str, bool, Section)] = &[
+    ("server", true, server),
+    ("clients", true, clients),
+    ("memory", true, memory),
+    ("persistence", true, persistence),
+    ("stats", true, stats),
+    ("replication", true, replication),
+    ("cpu", true, cpu),
+    ("modules", true, |_, _| Ok(())),
+    ("commandstats", false, commandstats),
+    ("errorstats", true, errorstats),
+    ("latencystats", false, latencystats),
+    ("cluster", true, |_, out| out.write_str("cluster_enabled:0\r\n")),
+    ("keyspace", true, keyspace),
 ];
 
 fn info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let asked = &arguments[1..];
-    let is_wanted = |name: &str| {
-        asked.is_empty() || asked.iter().any(|word| ["all", "default", "everything", name].iter().any(|known| is(word, known)))
+    let has = |names: &[&str]| asked.iter().any(|word| names.iter().any(|known| is(word, known)));
+    let is_wanted = |name: &str, unasked: bool| {
+        let by_default = unasked && (asked.is_empty() || has(&["default"]));
+        by_default || has(&["all", "everything", name])
     };
     let mut text = String::new();
-    for (name, section) in SECTIONS.iter().filter(|(name, _)| is_wanted(name)) {
+    for (name, _, section) in SECTIONS.iter().filter(|(name, unasked, _)| is_wanted(name, *unasked)) {
         if !text.is_empty() {
             text.push_str("\r\n");
         }
-        let title = [&name[..1].to_ascii_uppercase(), &name[1..]].concat();
+        let title = if *name == "cpu" { "CPU".into() } else { [&name[..1].to_ascii_uppercase(), &name[1..]].concat() };
         // Writing to a string cannot fail.
         let _ = write!(text, "# {title}\r\n").and_then(|()| section(context, &mut text));
     }
@@ -58,7 +60,11 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     let now = context.keyspace.now();
     let uptime = now.saturating_sub(context.server.started) / 1000;
     write!(out, "redis_version:{REDIS_VERSION}\r\nsinterdb_version:{}\r\nredis_mode:standalone\r\n", env!("CARGO_PKG_VERSION"))?;
+    write!(out, "os:{}\r\n", system::name())?;
     write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\n", usize::BITS, std::process::id())?;
+    write!(out, "process_supervised:no\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n")?;
+    let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
+    write!(out, "executable:{executable}\r\nconfig_file:{}\r\n", context.server.configuration.file)?;
     write!(out, "run_id:{}\r\ntcp_port:{}\r\n", context.server.run_id, context.server.configuration.port)?;
     write!(out, "server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", now.saturating_mul(1000), uptime / 86_400)
 }
@@ -67,14 +73,57 @@ fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let server = &context.server;
     write!(out, "connected_clients:{}\r\nmaxclients:{}\r\n", server.clients.len(), server.configuration.clients_max)?;
     let postponed = server.clients.values().filter(|client| client.is_postponed).count();
-    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)
+    write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)?;
+    let largest = |size: fn(&Buffers) -> usize| server.clients.values().map(|client| size(&client.buffers)).max().unwrap_or(0);
+    write!(out, "client_recent_max_input_buffer:{}\r\n", largest(|buffers| buffers.input_memory))?;
+    write!(out, "client_recent_max_output_buffer:{}\r\n", largest(|buffers| buffers.output_memory))?;
+    none(out, "cluster_connections tracking_clients")
 }
 
+/// Figures of what does not exist here.
+fn none(out: &mut String, names: &str) -> std::fmt::Result {
+    names.split_ascii_whitespace().try_for_each(|name| write!(out, "{name}:0\r\n"))
+}
+
+/// Bytes for people.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
+    let (mut amount, mut unit) = (bytes as f64, 0);
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes}B") } else { format!("{amount:.2}{}", UNITS[unit]) }
+}
+
+/// What is counted as used is what is held for data: memtables and the cache. The rest of the process is what is resident besides.
 fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     let stats = context.keyspace.db().stats();
     let used = stats.memtable_bytes.saturating_add(stats.cache_bytes);
-    write!(out, "used_memory:{used}\r\nused_memory_memtables:{}\r\nused_memory_cache:{}\r\n", stats.memtable_bytes, stats.cache_bytes)?;
-    write!(out, "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
+    let (resident, peak, machine) = (system::resident_bytes(), system::resident_peak_bytes(), system::memory_bytes());
+    for (name, bytes) in [
+        ("used_memory", used),
+        ("used_memory_rss", resident),
+        ("used_memory_peak", peak),
+        ("total_system_memory", machine),
+        ("used_memory_lua", 0),
+        ("used_memory_vm_total", 0),
+        ("used_memory_scripts", 0),
+        ("maxmemory", 0),
+    ] {
+        write!(out, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
+    }
+    let part = |of: u64, whole: u64| if whole == 0 { 0.0 } else { of as f64 / whole as f64 };
+    write!(out, "used_memory_memtables:{}\r\nused_memory_cache:{}\r\n", stats.memtable_bytes, stats.cache_bytes)?;
+    write!(out, "used_memory_peak_perc:{:.2}%\r\nused_memory_overhead:0\r\nused_memory_startup:0\r\n", part(resident, peak) * 100.0)?;
+    write!(out, "used_memory_dataset:{used}\r\nused_memory_dataset_perc:{:.2}%\r\n", part(used, resident) * 100.0)?;
+    write!(out, "number_of_cached_scripts:0\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n")?;
+    write!(out, "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
+    write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
+    write!(out, "mem_replication_backlog:0\r\nmem_clients_slaves:0\r\nmem_clients_normal:0\r\nmem_aof_buffer:0\r\n")?;
+    none(out, "mem_cluster_links mem_total_replication_buffers used_memory_functions used_memory_scripts_eval used_memory_vm_eval")?;
+    none(out, "used_memory_vm_functions")?;
+    write!(out, "mem_allocator:libc\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n")
 }
 
 fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
@@ -83,7 +132,10 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "loading:0\r\n")?;
     super::saving::info(context, out)?;
     // The log is always on and there is nothing to rewrite, so that is never in progress.
-    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\n")?;
+    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n")?;
+    none(out, "aof_rewrite_scheduled aof_rewrites aof_rewrites_consecutive_failures aof_last_cow_size async_loading")?;
+    none(out, "current_cow_peak current_cow_size current_cow_size_age current_fork_perc rdb_last_cow_size")?;
+    none(out, "rdb_last_load_keys_expired rdb_last_load_keys_loaded module_fork_in_progress module_fork_last_cow_size")?;
     write!(out, "aof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\nappendfsync:{}\r\n", fsync.name())?;
     write!(out, "durable_before_reply:{}\r\n", u8::from(fsync == Fsync::Always))?;
     write!(out, "disk_bytes:{}\r\ntable_bytes:{}\r\n", stats.store_bytes, stats.live_table_bytes)
@@ -91,147 +143,76 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     let statistics = &context.server.statistics;
+    let [operations, received, sent] = statistics.rates.per_second;
     write!(out, "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n", statistics.connections, statistics.commands)?;
+    write!(out, "instantaneous_ops_per_sec:{operations:.0}\r\n")?;
     write!(out, "total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\n", statistics.bytes_in, statistics.bytes_out)?;
+    write!(out, "instantaneous_input_kbps:{:.2}\r\ninstantaneous_output_kbps:{:.2}\r\n", received / 1024.0, sent / 1024.0)?;
     let hub = &context.server.hub;
     let topics = [Topic::Channel, Topic::Pattern, Topic::Shard].map(|topic| hub.all(topic).len());
     write!(out, "pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n", topics[0], topics[1], topics[2])?;
     write!(out, "evicted_clients:{}\r\n", statistics.evicted_clients)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
-    write!(out, "total_error_replies:{}\r\nacl_access_denied_auth:{}\r\n", statistics.errors, statistics.refused_passwords)
+    write!(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_stale_perc:0.00\r\n")?;
+    write!(out, "evicted_keys:0\r\n")?;
+    write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
+    write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
+    write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
+    none(out, "current_active_defrag_time total_active_defrag_time current_eviction_exceeded_time total_eviction_exceeded_time")?;
+    none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
+    none(out, "total_net_repl_input_bytes total_net_repl_output_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
+    none(out, "tracking_total_items tracking_total_keys tracking_total_prefixes")?;
+    write!(out, "unexpected_error_replies:0\r\ntotal_error_replies:{}\r\n", statistics.errors)?;
+    for (name, count) in super::acl::REASONS.iter().zip(statistics.refused_requests) {
+        let name = if *name == "command" { "cmd" } else { name };
+        write!(out, "acl_access_denied_{name}:{count}\r\n")?;
+    }
+    Ok(())
 }
 
-fn replication(_: &Context, out: &mut String) -> std::fmt::Result {
-    write!(out, "role:master\r\nconnected_slaves:0\r\n")
+/// That of a master without replicas.
+fn replication(context: &Context, out: &mut String) -> std::fmt::Result {
+    write!(out, "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n")?;
+    write!(out, "master_replid:{}\r\nmaster_replid2:{}\r\n", context.server.run_id, "0".repeat(40))?;
+    write!(out, "master_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576\r\n")?;
+    write!(out, "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n")
+}
+
+fn cpu(_: &Context, out: &mut String) -> std::fmt::Result {
+    let (all, main) = (system::processor(), system::processor_of_thread());
+    write!(out, "used_cpu_sys:{:.6}\r\nused_cpu_user:{:.6}\r\n", all.system, all.user)?;
+    write!(out, "used_cpu_sys_children:{:.6}\r\nused_cpu_user_children:{:.6}\r\n", all.children_system, all.children_user)?;
+    write!(out, "used_cpu_sys_main_thread:{:.6}\r\nused_cpu_user_main_thread:{:.6}\r\n", main.system, main.user)
+}
+
+fn commandstats(context: &Context, out: &mut String) -> std::fmt::Result {
+    for (name, used) in context.server.records.usage.used() {
+        let micros = used.ns / 1000;
+        let each = if used.calls == 0 { 0.0 } else { used.ns as f64 / 1000.0 / used.calls as f64 };
+        write!(out, "cmdstat_{name}:calls={},usec={micros},usec_per_call={each:.2}", used.calls)?;
+        write!(out, ",rejected_calls={},failed_calls={}\r\n", used.rejected, used.failed)?;
+    }
+    Ok(())
+}
+
+fn errorstats(context: &Context, out: &mut String) -> std::fmt::Result {
+    // What a line is split at must not stand in a name that came from outside.
+    let safe = |kind: &str| kind.replace(['#', ':', '\n', '\r', '='], "_");
+    context.server.records.usage.errors().try_for_each(|(kind, count)| write!(out, "errorstat_{}:count={count}\r\n", safe(kind)))
+}
+
+fn latencystats(context: &Context, out: &mut String) -> std::fmt::Result {
+    for (name, used) in context.server.records.usage.used() {
+        let Some(histogram) = &used.histogram else { continue };
+        let micros = |thousandths| histogram.percentile(thousandths) as f64 / 1000.0;
+        write!(out, "latency_percentiles_usec_{name}:p50={:.3},p99={:.3},p99.9={:.3}\r\n", micros(500), micros(990), micros(999))?;
+    }
+    Ok(())
 }
 
 fn keyspace(context: &Context, out: &mut String) -> std::fmt::Result {
     for db in (0..DATABASES).filter(|db| context.keyspace.size(*db) > 0) {
         write!(out, "db{db}:keys={},expires={},avg_ttl=0\r\n", context.keyspace.size(db), context.keyspace.deadlines(db))?;
     }
-    Ok(())
-}
-
-const HELP: &[&str] = &[
-    "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "(no subcommand)",
-    "    What is known of all commands.",
-    "COUNT",
-    "    How many commands there are.",
-    "DOCS [<command-name> ...]",
-    "    What commands do.",
-    "GETKEYS <full-command>",
-    "    Which arguments of a command are keys.",
-    "INFO [<command-name> ...]",
-    "    What is known of commands.",
-    "LIST [FILTERBY (ACLCAT <category>|PATTERN <pattern>)]",
-    "    The names of commands.",
-    "HELP",
-    "    Print this help.",
-];
-
-fn all() -> impl Iterator<Item = &'static Command> {
-    TABLE.iter().flat_map(|family| family.iter())
-}
-
-fn command(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let Some(sub) = arguments.get(1) else {
-        context.reply.array(all().count());
-        all().for_each(|command| describe(&mut context.reply, command));
-        return Ok(());
-    };
-    let rest = &arguments[2..];
-    let reply = &mut context.reply;
-    match () {
-        () if is(sub, "help") => {
-            reply.array(HELP.len());
-            HELP.iter().for_each(|line| reply.simple(line));
-        }
-        () if is(sub, "count") && rest.is_empty() => reply.count(all().count()),
-        () if is(sub, "info") => {
-            let wanted: Vec<Option<&Command>> =
-                if rest.is_empty() { all().map(Some).collect() } else { rest.iter().map(|name| find(name)).collect() };
-            reply.array(wanted.len());
-            for command in wanted {
-                match command {
-                    Some(command) => describe(reply, command),
-                    None => reply.null_array(),
-                }
-            }
-        }
-        () if is(sub, "docs") => {
-            let wanted: Vec<&Command> = if rest.is_empty() { all().collect() } else { rest.iter().filter_map(|name| find(name)).collect() };
-            reply.map(wanted.len());
-            wanted.into_iter().for_each(|command| document(reply, command));
-        }
-        () if is(sub, "list") => list(reply, rest)?,
-        () if is(sub, "getkeys") && !rest.is_empty() => keys_of(reply, rest)?,
-        () if ["count", "getkeys"].iter().any(|known| is(sub, known)) => {
-            return Err(wrong_arity(&[b"command|", &sub.to_ascii_lowercase()[..]].concat()));
-        }
-        () => return Err(unknown_subcommand(arguments)),
-    }
-    Ok(())
-}
-
-/// An entry of `COMMAND INFO`.
-fn describe(reply: &mut Writer, command: &Command) {
-    reply.array(10);
-    reply.bulk(command.name.as_bytes());
-    reply.integer(command.arity.into());
-    reply.set(command.flag_names().count());
-    command.flag_names().for_each(|name| reply.simple(name));
-    // Without a first key the others say where a number of keys stands.
-    let numbers = if command.keys.0 == 0 { (0, 0, 0) } else { command.keys };
-    for number in [numbers.0, numbers.1, numbers.2] {
-        reply.integer(number.into());
-    }
-    let categories = command.categories();
-    reply.set(categories.len());
-    categories.iter().for_each(|name| reply.simple(name));
-    // Tips, key specifications, subcommands.
-    (0..3).for_each(|_| reply.array(0));
-}
-
-/// An entry of `COMMAND DOCS`.
-fn document(reply: &mut Writer, command: &Command) {
-    reply.bulk(command.name.as_bytes());
-    let pairs =
-        [("summary", command.summary), ("since", command.since), ("group", command.group.name()), ("complexity", command.complexity)];
-    reply.map(pairs.len());
-    for (key, value) in pairs {
-        reply.bulk(key.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-}
-
-fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
-    let names: Vec<&str> = match rest {
-        [] => all().map(|command| command.name).collect(),
-        [word, by, what] if is(word, "filterby") && is(by, "pattern") => {
-            all().map(|command| command.name).filter(|name| glob::matches(&what.to_ascii_lowercase(), name.as_bytes())).collect()
-        }
-        [word, by, what] if is(word, "filterby") && is(by, "aclcat") => all()
-            .filter(|command| command.categories().iter().any(|category| is(what, &category[1..])))
-            .map(|command| command.name)
-            .collect(),
-        _ => return Err(super::SYNTAX),
-    };
-    reply.array(names.len());
-    names.iter().for_each(|name| reply.bulk(name.as_bytes()));
-    Ok(())
-}
-
-fn keys_of(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
-    let command = find(rest[0]).ok_or(Failure::fixed("ERR Invalid command specified"))?;
-    if !command.takes(rest.len()) {
-        return Err(Failure::fixed("ERR Invalid number of arguments specified for command"));
-    }
-    let keys = command.key_positions(rest).ok_or(Failure::fixed("ERR Invalid arguments specified for command"))?;
-    if keys.is_empty() {
-        return Err(Failure::fixed("ERR The command has no key arguments"));
-    }
-    reply.array(keys.len());
-    keys.iter().for_each(|position| reply.bulk(rest[*position]));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
-use super::table::{FAST, READ, Run, WRITE};
+use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
 use crate::keyspace::{DATABASES, Head, check_key};
 
@@ -18,7 +18,7 @@ const fn key(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
-    key("copy", -3, copy).keys(1, 2, 1).flags(WRITE).since("6.2.0").says("Copy a key", "O(n), n being the number of elements"),
+    key("copy", -3, copy).keys(1, 2, 1).flags(WRITE | DENYOOM).since("6.2.0").says("Copy a key", "O(n), n being the number of elements"),
     key("del", -2, del).keys(1, -1, 1).flags(WRITE).says("Remove keys", "O(n), n being the number of keys"),
     key("exists", -2, exists).keys(1, -1, 1).flags(READ | FAST).says("How many of the keys exist", "O(n), n being the number of keys"),
     key("expire", -3, expire).flags(WRITE | FAST).says("Set a key's time to live in seconds", "O(1)"),

@@ -3,10 +3,15 @@
 //! A command gets its arguments as slices of what the client sent, the first one being its name, and writes its reply. If it fails, what it
 //! wrote to the reply is taken back and the error takes its place.
 
+mod about;
+mod absent;
+mod acl;
 mod arguments;
 mod bitmaps;
 mod blocking;
 mod clients;
+mod config;
+pub mod configuration;
 mod connection;
 mod debug;
 mod digest;
@@ -14,14 +19,19 @@ mod dumps;
 mod durability;
 mod encoding;
 mod events;
+mod functions;
 mod geo;
 mod hashes;
 mod hub;
 mod hyperloglog;
 mod info;
 mod keys;
+mod keyspecs;
+mod latency;
 mod lcs;
 mod lists;
+mod memory;
+mod metrics;
 mod pops;
 mod pubsub;
 mod saving;
@@ -29,6 +39,8 @@ mod scan;
 mod server;
 mod session;
 mod sets;
+mod shutdown;
+mod slowlog;
 mod sort;
 mod sorted;
 mod sorted_algebra;
@@ -44,13 +56,18 @@ mod table;
 mod tests;
 mod thresholds;
 mod transactions;
+mod units;
+mod usage;
 
+pub use acl::Users;
 pub use blocking::{Reason, Wait, give_up, resume};
 pub use clients::{Buffers, Client, Pause};
+pub use configuration::{Allowed, Configuration, Fsync};
 pub use events::{Events, tell_expired};
 pub use hub::{Hub, Post, Topic};
+pub use metrics::metrics;
 pub use saving::Saving;
-pub use server::{Allowed, Configuration, Fsync, Server, Statistics};
+pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
 pub use thresholds::{Packed, Thresholds};
@@ -135,6 +152,13 @@ fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
     let sub = arguments.get(1).copied().unwrap_or_default();
     let sub = sub.get(..sub.len().min(128)).unwrap_or_default();
     Failure::new([b"ERR unknown subcommand '", sub, b"'. Try ", &name[..], b" HELP."].concat())
+}
+
+/// What a command with subcommands says of them.
+fn help(context: &mut Context, name: &str, lines: &[&str]) {
+    context.reply.array(lines.len() + 3);
+    context.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().chain(&["HELP", "    Print this help."]).for_each(|line| context.reply.simple(line));
 }
 
 impl Context<'_> {

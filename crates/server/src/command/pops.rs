@@ -22,7 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .since("6.2.0")
         .says("LMOVE that waits for an item", "O(1)"),
     pop(Group::List, "blmpop", -5, blmpop)
-        .keys(0, 1, 0)
+        .keys(0, 0, 0)
         .flags(WRITE | MOVABLE | BLOCKING)
         .since("7.0.0")
         .says("LMPOP that waits for an item", "O(n+m), n being the keys and m the items"),
@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .since("2.2.0")
         .says("RPOPLPUSH that waits for an item", "O(1)"),
     pop(Group::SortedSet, "bzmpop", -5, bzmpop)
-        .keys(0, 1, 0)
+        .keys(0, 0, 0)
         .flags(WRITE | MOVABLE | BLOCKING)
         .since("7.0.0")
         .says("ZMPOP that waits for a member", "O(n+m), n being the keys and m the members"),

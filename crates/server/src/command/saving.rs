@@ -5,9 +5,10 @@ use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX};
 use crate::persist::{Contents, save_file};
+use sinter_storage::store::Place;
 use sinterdb::db::{Durability, WriteOptions};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 const fn saving(name: &'static str, arity: i32, run: Run) -> Command {
@@ -61,9 +62,13 @@ impl Saving {
 }
 
 impl Configuration {
-    /// Where files are saved: directory and name.
+    /// Where files are saved: directory and name. A zoned drive has no directory: where the server was started.
     pub fn dump_file(&self) -> (PathBuf, String) {
-        (PathBuf::from(&self.directory), self.dump_name.clone())
+        let directory = match Place::of(Path::new(&self.directory)) {
+            Ok(Place::Zoned(_)) => PathBuf::from("."),
+            Ok(Place::Directory(_)) | Err(_) => PathBuf::from(&self.directory),
+        };
+        (directory, self.dump_name.clone())
     }
 }
 
@@ -92,7 +97,7 @@ fn bgsave(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(IN_PROGRESS);
     }
     saving.is_wanted = true;
-    context.reply.simple("Background saving started");
+    context.reply.simple(if context.session.is_in_exec { "Background saving scheduled" } else { "Background saving started" });
     Ok(())
 }
 

@@ -4,10 +4,10 @@ use super::arguments::{Rest, is};
 use super::table::{DANGEROUS, READ, Run};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::glob;
-use crate::keyspace::{Head, Kind};
+use crate::keyspace::{self, Head, Kind};
 use crate::resp::Writer;
 
-/// Keys that `KEYS` looks at before it makes room for others.
+/// Elements that a call looks at if it was not told how many.
 const COUNT: usize = 10;
 
 const fn generic(name: &'static str, arity: i32, run: Run) -> Command {
@@ -25,19 +25,16 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// What a scan is asked for.
-pub(super) struct Request<'a> {
-    pub cursor: u64,
-    pub count: usize,
+struct Request<'a> {
+    cursor: u64,
+    count: usize,
     pattern: Option<&'a [u8]>,
     kind: Option<&'a [u8]>,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a cursor and the options behind it. `TYPE` is one if `of_keys`.
-    pub fn parse(cursor: &[u8], options: &[&'a [u8]], of_keys: bool) -> Result<Self, Failure> {
-        const WRONG: Failure = Failure::fixed("ERR invalid cursor");
-        let digits = std::str::from_utf8(cursor).ok().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
-        let cursor = digits.and_then(|text| text.parse().ok()).ok_or(WRONG)?;
+    /// Reads the options behind a cursor. `TYPE` is one if `of_keys`.
+    fn parse(cursor: u64, options: &[&'a [u8]], of_keys: bool) -> Result<Self, Failure> {
         let mut request = Request { cursor, count: COUNT, pattern: None, kind: None };
         let mut rest = Rest::new(options);
         while let Some(word) = rest.next() {
@@ -55,7 +52,7 @@ impl<'a> Request<'a> {
     }
 
     /// A key or member is wanted.
-    pub fn wants(&self, name: &[u8]) -> bool {
+    fn wants(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
 
@@ -64,8 +61,14 @@ impl<'a> Request<'a> {
     }
 }
 
+fn cursor(text: &[u8]) -> Result<u64, Failure> {
+    const WRONG: Failure = Failure::fixed("ERR invalid cursor");
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+    digits.and_then(|text| text.parse().ok()).ok_or(WRONG)
+}
+
 /// Replies with a cursor and so many elements, which are replies already.
-pub(super) fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: &[u8]) {
+fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: &[u8]) {
     writer.array(2);
     writer.bulk(cursor.to_string().as_bytes());
     writer.array(elements);
@@ -73,7 +76,7 @@ pub(super) fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: 
 }
 
 fn scan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let request = Request::parse(arguments[1], &arguments[2..], true)?;
+    let request = Request::parse(cursor(arguments[1])?, &arguments[2..], true)?;
     let (mut found, mut out) = (0, Vec::new());
     let mut writer = Writer::new(&mut out, context.reply.protocol());
     let next = context.keyspace.scan(context.session.db, request.cursor, request.count, &mut |key: &[u8], head: &Head| {
@@ -82,6 +85,35 @@ fn scan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             found += 1;
         }
     })?;
+    reply(&mut context.reply, next, found, &out);
+    Ok(())
+}
+
+/// Walks over the members of a collection. `write` writes one with its value, and says as how many elements of the reply.
+pub(super) fn members(
+    context: &mut Context,
+    arguments: &[&[u8]],
+    kind: Kind,
+    write: fn(&mut Writer, &[u8], &[u8]) -> keyspace::Result<usize>,
+) -> Outcome {
+    let cursor = cursor(arguments[2])?;
+    // Where there is no key it does not matter what the options are.
+    let Some(head) = context.find(arguments[1], kind)? else {
+        reply(&mut context.reply, 0, 0, b"");
+        return Ok(());
+    };
+    let request = Request::parse(cursor, &arguments[3..], false)?;
+    let (mut found, mut out, mut damage) = (0, Vec::new(), Ok(()));
+    let mut writer = Writer::new(&mut out, context.reply.protocol());
+    let next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |member: &[u8], value: &[u8]| {
+        if request.wants(member) {
+            match write(&mut writer, member, value) {
+                Ok(elements) => found += elements,
+                Err(error) => damage = Err(error),
+            }
+        }
+    })?;
+    damage?;
     reply(&mut context.reply, next, found, &out);
     Ok(())
 }

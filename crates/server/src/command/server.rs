@@ -1,16 +1,20 @@
-//! The server: its configuration, its clients, its clock; clearing databases.
+//! The server: its clients, its counts, its clock; clearing databases.
 
+use super::acl::{self, Users};
 use super::arguments::{integer_or, is};
 use super::blocking::Reason;
 use super::clients::{Client, Pause};
-use super::events::Events;
 use super::hub::Hub;
-use super::table::{ADMIN, DANGEROUS, FAST, LOADING, NOSCRIPT, READ, Run, STALE, WRITE};
-use super::thresholds::Thresholds;
-use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session, unknown_subcommand, wrong_arity};
-use crate::glob;
+use super::latency::Monitor;
+use super::slowlog::Slowlog;
+use super::table::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
+use super::usage::{Stopwatch, Usage};
+use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
 use crate::keyspace::DATABASES;
+use crate::log::{Level, Log};
+use crate::system;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 const fn server(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Server, name, arity, run)
@@ -18,11 +22,6 @@ const fn server(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
-    server("config", -2, config)
-        .subcommands(&["get", "help", "resetstat", "set"])
-        .flags(ADMIN | LOADING | NOSCRIPT | STALE)
-        .since("2.0.0")
-        .says("Read and change the configuration", "O(n), n being the number of parameters"),
     server("dbsize", 1, dbsize).flags(READ | FAST).says("How many keys the database has", "O(1)"),
     server("flushall", -1, flushall).flags(WRITE | DANGEROUS).says("Remove all keys of all databases", "O(1)"),
     server("flushdb", -1, flushdb)
@@ -34,186 +33,6 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Give the keys of two databases to each other", "O(n), n being the keys watched or waited for in them"),
     server("time", 1, time).flags(LOADING | STALE | FAST).since("2.6.0").says("The server's time", "O(1)"),
 ];
-
-/// When a write is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fsync {
-    /// Before its reply.
-    Always,
-    /// Within a second or so.
-    #[default]
-    EverySecond,
-    /// When the system finds the time.
-    No,
-}
-
-impl Fsync {
-    const ALL: [(Fsync, &'static str); 3] = [(Fsync::Always, "always"), (Fsync::EverySecond, "everysec"), (Fsync::No, "no")];
-
-    /// As the configuration has it.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(fsync, _)| *fsync == self).map_or("", |(_, name)| name)
-    }
-
-    /// Reads what the configuration has.
-    pub fn parse(name: &str) -> Option<Fsync> {
-        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(fsync, _)| *fsync)
-    }
-}
-
-/// Who may use a command that can do harm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Allowed {
-    /// Nobody.
-    #[default]
-    No,
-    /// Clients on the same machine.
-    Local,
-    /// All clients.
-    Yes,
-}
-
-impl Allowed {
-    const ALL: [(Allowed, &'static str); 3] = [(Allowed::No, "no"), (Allowed::Yes, "yes"), (Allowed::Local, "local")];
-
-    /// As the configuration has it.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(allowed, _)| *allowed == self).map_or("", |(_, name)| name)
-    }
-
-    /// Reads what the configuration has.
-    pub fn parse(name: &str) -> Option<Allowed> {
-        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(allowed, _)| *allowed)
-    }
-}
-
-/// What the server was told to be, under Redis's names.
-#[derive(Debug, Clone)]
-pub struct Configuration {
-    /// Addresses that it listens on.
-    pub bind: String,
-    /// The port there.
-    pub port: u16,
-    /// Directory of the data.
-    pub directory: String,
-    /// Name of the file there in which all keys are saved when a client asks for it.
-    pub dump_name: String,
-    /// Clients authenticate with it; empty: they need not.
-    pub password: String,
-    /// When a write is durable.
-    pub fsync: Fsync,
-    /// Clients at the same time.
-    pub clients_max: usize,
-    /// Seconds after which a client that says nothing is closed; 0: never.
-    pub timeout: u64,
-    /// Entries of a stream that a trim with `~` removes together; 0: only all.
-    pub stream_block: u64,
-    /// Who may use `DEBUG`.
-    pub debug_command: Allowed,
-    /// Sizes at which values change their form.
-    pub thresholds: Thresholds,
-    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
-    pub clients_memory: usize,
-    /// Of which changes of keys there are messages.
-    pub events: Events,
-}
-
-impl Default for Configuration {
-    fn default() -> Self {
-        Configuration {
-            bind: "127.0.0.1".into(),
-            port: 6379,
-            directory: "sinter-data".into(),
-            dump_name: "dump.rdb".into(),
-            password: String::new(),
-            fsync: Fsync::default(),
-            clients_max: 10_000,
-            timeout: 0,
-            stream_block: 100,
-            debug_command: Allowed::default(),
-            thresholds: Thresholds::default(),
-            clients_memory: 2 << 30,
-            events: Events::default(),
-        }
-    }
-}
-
-/// Parameters by name. Those that follow from what the server is cannot be changed.
-const PARAMETERS: &[&str] = &[
-    "appendfsync",
-    "appendonly",
-    "bind",
-    "databases",
-    "dbfilename",
-    "dir",
-    "enable-debug-command",
-    "maxclients",
-    "maxmemory-clients",
-    "notify-keyspace-events",
-    "port",
-    "requirepass",
-    "save",
-    "stream-node-max-entries",
-    "timeout",
-];
-
-/// All parameters.
-fn parameters() -> impl Iterator<Item = &'static str> {
-    PARAMETERS.iter().copied().chain(Thresholds::names())
-}
-
-impl Configuration {
-    pub(super) fn needs_password(&self) -> bool {
-        !self.password.is_empty()
-    }
-
-    pub(super) fn password(&self) -> Option<&[u8]> {
-        self.needs_password().then_some(self.password.as_bytes())
-    }
-
-    fn get(&self, name: &str) -> Option<String> {
-        Some(match name {
-            "appendfsync" => self.fsync.name().into(),
-            // Every write is logged.
-            "appendonly" => "yes".into(),
-            "bind" => self.bind.clone(),
-            "databases" => DATABASES.to_string(),
-            "dbfilename" => self.dump_name.clone(),
-            "dir" => self.directory.clone(),
-            "maxclients" => self.clients_max.to_string(),
-            "maxmemory-clients" => self.clients_memory.to_string(),
-            "notify-keyspace-events" => self.events.text(),
-            "port" => self.port.to_string(),
-            "requirepass" => self.password.clone(),
-            // None is made unless a client asks for it.
-            "save" => String::new(),
-            "stream-node-max-entries" => self.stream_block.to_string(),
-            "timeout" => self.timeout.to_string(),
-            "enable-debug-command" => self.debug_command.name().into(),
-            _ => return self.thresholds.get(name),
-        })
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
-        match name {
-            "appendfsync" => self.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?,
-            // Clients do not say which files are written.
-            "dbfilename" => return Err("can't set protected config"),
-            "maxclients" => self.clients_max = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
-            "maxmemory-clients" => self.clients_memory = value.parse().map_err(|_| "argument must be a memory value")?,
-            "notify-keyspace-events" => {
-                self.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
-            }
-            "requirepass" => self.password = value.into(),
-            "stream-node-max-entries" => {
-                self.stream_block = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
-            }
-            "timeout" => self.timeout = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?,
-            _ => return self.thresholds.set(name, value).unwrap_or(Err("can't set immutable config")),
-        }
-        Ok(())
-    }
-}
 
 /// Counts since the start.
 #[derive(Debug, Default)]
@@ -228,14 +47,20 @@ pub struct Statistics {
     pub refused_connections: u64,
     /// Connections closed because all took too much memory.
     pub evicted_clients: u64,
-    /// Wrong passwords.
-    pub refused_passwords: u64,
+    /// Requests that were refused, by reason: the password, the command, a key, a channel.
+    pub refused_requests: [u64; 4],
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Keys that commands which read have found.
+    pub hits: u64,
+    /// Keys that they have not found.
+    pub misses: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// Of the counts above.
+    pub rates: Rates,
 }
 
 /// What all clients share beside the data.
@@ -263,13 +88,114 @@ pub struct Server {
     pub run_id: String,
     /// Keys whose time has come stay until somebody looks at them.
     pub keeps_expired: bool,
+    /// Who may do what.
+    pub users: Users,
+    /// Where events are told.
+    pub log: Log,
+    /// It was told to end, and does when the turn has ended.
+    pub is_ending: bool,
+    /// What was done, and how long it took.
+    pub records: Records,
+}
+
+/// What was done, and how long it took.
+#[derive(Debug, Default)]
+pub struct Records {
+    pub(super) usage: Usage,
+    pub(super) slowlog: Slowlog,
+    pub(super) latency: Monitor,
+    pub(super) stopwatch: Stopwatch,
+}
+
+/// Where counts stood, and when, unix milliseconds: what has come since is a rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    at: u64,
+    counts: [u64; 3],
+    /// Requests, bytes received and bytes sent in a second.
+    pub(super) per_second: [f64; 3],
+}
+
+/// Milliseconds over which rates are taken.
+const RATE_MS: u64 = 1000;
+
+impl Rates {
+    /// Looks at the counts, several times a second.
+    fn look(&mut self, now: u64, counts: [u64; 3]) {
+        let passed = now.saturating_sub(self.at);
+        if passed < RATE_MS {
+            // A clock that goes back does not stop them.
+            self.at = self.at.min(now);
+            return;
+        }
+        for (rate, (new, old)) in self.per_second.iter_mut().zip(counts.iter().zip(self.counts)) {
+            *rate = if self.at == 0 { 0.0 } else { new.saturating_sub(old) as f64 * 1000.0 / passed as f64 };
+        }
+        (self.at, self.counts) = (now, counts);
+    }
 }
 
 impl Server {
+    /// Takes the users from where the configuration says they are.
+    ///
+    /// # Errors
+    /// What is wrong with the file of users, or with the users in the configuration.
+    pub fn take_users(&mut self) -> Result<(), String> {
+        self.users = Users::default();
+        self.users.set_default_password(self.configuration.password());
+        let file = self.configuration.acl_file.clone();
+        if !file.is_empty() && !self.configuration.users.is_empty() {
+            return Err("users are in the configuration and in aclfile; they can be in one of them".into());
+        }
+        if !file.is_empty() {
+            self.users.replace(acl::load(file.as_ref())?);
+        }
+        for words in self.configuration.users.clone() {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            self.users.define(&words).map_err(|error| String::from_utf8_lossy(&error).into_owned())?;
+        }
+        Ok(())
+    }
+
+    /// Everybody who connects may use the server.
+    pub fn is_open(&self) -> bool {
+        self.users.is_open()
+    }
+
+    /// Writes an event to the log.
+    pub fn event(&self, level: Level, event: &str, values: &[(&str, &dyn Display)]) {
+        self.log.event(system::unix_ms(), level, event, values);
+    }
+
+    /// Nanoseconds since some fixed point.
+    pub fn monotonic_ns(&self) -> u64 {
+        self.records.stopwatch.now()
+    }
+
+    /// What runs next begins now: nothing of the same client ran just before.
+    pub fn start_stopwatch(&mut self) {
+        self.records.stopwatch.start();
+    }
+
+    /// Notes that something took so long, if that is worth it; `event` says what.
+    pub fn took(&mut self, event: &'static str, now: u64, ns: u64) {
+        let (threshold, ms) = (self.configuration.latency_threshold, ns / 1_000_000);
+        if threshold > 0 && ms >= threshold {
+            self.records.latency.add(event, now / 1000, ms);
+        }
+    }
+
+    /// What is due several times a second.
+    pub fn look_at_rates(&mut self, now: u64) {
+        let statistics = &mut self.statistics;
+        statistics.rates.look(now, [statistics.commands, statistics.bytes_in, statistics.bytes_out]);
+    }
+
     /// Notes what others may ask about a client.
     pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
         client.update(session, active);
+        client.set_user(session.user, &self.users);
         client
     }
 
@@ -287,6 +213,7 @@ impl Server {
 }
 
 fn dbsize(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.keyspace.need_all();
     let size = context.keyspace.size(context.session.db);
     context.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
     Ok(())
@@ -332,62 +259,4 @@ fn time(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.reply.bulk((now / 1000).to_string().as_bytes());
     context.reply.bulk((now % 1000 * 1000).to_string().as_bytes());
     Ok(())
-}
-
-const CONFIG_HELP: &[&str] = &[
-    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "GET <pattern> [<pattern> ...]",
-    "    The parameters that match, and their values.",
-    "RESETSTAT",
-    "    Count from zero again.",
-    "SET <parameter> <value> [<parameter> <value> ...]",
-    "    Change parameters until the server ends.",
-    "HELP",
-    "    Print this help.",
-];
-
-fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let sub = arguments[1];
-    match () {
-        () if is(sub, "help") => {
-            context.reply.array(CONFIG_HELP.len());
-            CONFIG_HELP.iter().for_each(|line| context.reply.simple(line));
-        }
-        () if is(sub, "get") && arguments.len() > 2 => {
-            let wanted = |name: &&str| arguments[2..].iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
-            let found: Vec<&str> = parameters().filter(wanted).collect();
-            context.reply.map(found.len());
-            for name in found {
-                context.reply.bulk(name.as_bytes());
-                context.reply.bulk(context.server.configuration.get(name).unwrap_or_default().as_bytes());
-            }
-        }
-        () if is(sub, "set") && arguments.len() > 3 && arguments.len().is_multiple_of(2) => {
-            let mut changed = context.server.configuration.clone();
-            for pair in arguments[2..].chunks_exact(2) {
-                set_parameter(&mut changed, pair[0], pair[1])?;
-            }
-            context.server.configuration = changed;
-            context.reply.ok();
-        }
-        () if is(sub, "resetstat") && arguments.len() == 2 => {
-            context.server.statistics = Statistics::default();
-            context.reply.ok();
-        }
-        () if ["get", "set", "resetstat"].iter().any(|known| is(sub, known)) => {
-            return Err(wrong_arity(&[b"config|", &sub.to_ascii_lowercase()[..]].concat()));
-        }
-        () => return Err(unknown_subcommand(arguments)),
-    }
-    Ok(())
-}
-
-fn set_parameter(configuration: &mut Configuration, name: &[u8], value: &[u8]) -> Outcome {
-    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
-    if !parameters().any(|known| known == lower) {
-        return Err(Failure::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat()));
-    }
-    let value = String::from_utf8_lossy(value);
-    let failed = |why| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{lower}') - {why}"));
-    configuration.set(&lower, &value).map_err(failed)
 }

@@ -1,8 +1,10 @@
 //! A client's state, and the way of a request through the checks to the command.
 
+use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
-use super::table::{IMMEDIATE, NO_AUTH, NO_MULTI};
-use super::{Command, Context, Failure, Server, clients, events, find, unknown_subcommand, wrong_arity};
+use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, find_numbered};
+use super::units::Unit;
+use super::{Context, Failure, Server, clients, events, slowlog, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -26,7 +28,8 @@ pub(super) enum Replies {
 /// A command that waits for `EXEC`.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub command: &'static Command,
+    /// What it is, in [`units`].
+    pub number: usize,
     pub arguments: Vec<Vec<u8>>,
 }
 
@@ -42,9 +45,9 @@ pub(super) struct Multi {
 
 impl Multi {
     /// Puts a command behind the others.
-    fn queue(&mut self, command: &'static Command, arguments: &[&[u8]]) {
+    fn queue(&mut self, number: usize, arguments: &[&[u8]]) {
         self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
-        self.commands.push(Queued { command, arguments: blocking::kept(arguments) });
+        self.commands.push(Queued { number, arguments: blocking::kept(arguments) });
     }
 }
 
@@ -61,6 +64,8 @@ pub struct Session {
     pub name: Vec<u8>,
     /// May use more than the commands that authenticate.
     pub is_authenticated: bool,
+    /// The number of its user.
+    pub(super) user: u64,
     /// The command that ran last.
     pub last_command: &'static str,
     /// And what its second word said, if that is a part of its name.
@@ -98,7 +103,7 @@ pub enum Ended {
 impl Session {
     /// A client that has just connected.
     pub fn new(id: u64, server: &Server) -> Self {
-        Session { id, is_authenticated: !server.configuration.needs_password(), ..Session::default() }
+        Session { id, user: DEFAULT, is_authenticated: server.users.is_open(), ..Session::default() }
     }
 
     /// A transaction is being put together.
@@ -148,37 +153,57 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
     Failure::new([b"ERR unknown command '", &name[..], b"', with args beginning with: ", &repeated[..]].concat())
 }
 
-/// Whether a request may be run at all.
-fn check(session: &Session, arguments: &[&[u8]]) -> Result<&'static Command, Failure> {
-    let command = arguments.first().and_then(|name| find(name)).ok_or_else(|| unknown_command(arguments))?;
+/// What a request is about: the command or subcommand that it names.
+fn identify(arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
+    let found = arguments.first().and_then(|name| find_numbered(name));
+    let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
         return Err(unknown_subcommand(arguments));
     }
-    if !command.takes(arguments.len()) {
-        return Err(wrong_arity(command.name.as_bytes()));
+    let number = units::resolve(number, arguments).ok_or_else(|| unknown_subcommand(arguments))?;
+    Ok((number, units::get(number)))
+}
+
+/// Whether a request may be run.
+fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &Request) -> Result<(), Failure> {
+    let unit = request.unit;
+    if !unit.takes(request.arguments.len()) {
+        return Err(wrong_arity(unit.name.as_bytes()));
     }
-    if !session.is_authenticated && !command.has(NO_AUTH) {
+    if !session.is_authenticated && !unit.command.has(NO_AUTH) && !server.users.is_open() {
         return Err(Failure::fixed("NOAUTH Authentication required."));
     }
-    if session.multi.is_some() && command.has(NO_MULTI) {
+    if session.multi.is_some() && unit.command.has(NO_MULTI) {
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
-    if session.gets_only_messages() && !WITH_MESSAGES.contains(&command.name) {
-        return Err(not_with_messages(command, arguments));
+    server.allow(keyspace, session, request).map_err(|refused| refused.failure(unit))?;
+    if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
+        return Err(not_with_messages(unit));
     }
-    Ok(command)
+    Ok(())
+}
+
+/// Answers a request that is not run.
+fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, failure: &Failure, out: &mut Vec<u8>) -> Ended {
+    session.refuse_transaction();
+    let text = failure.text();
+    Writer::new(out, session.protocol).error(&text);
+    server.statistics.errors += 1;
+    server.records.usage.error(&text);
+    if let Some(number) = number {
+        server.records.usage.rejected(number);
+    }
+    Ended::Open
 }
 
 /// What a client may send that gets only messages.
 const WITH_MESSAGES: &[&str] =
     &["ping", "psubscribe", "punsubscribe", "quit", "reset", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"];
 
-fn not_with_messages(command: &Command, arguments: &[&[u8]]) -> Failure {
-    let sub = command.subcommand(arguments);
-    let bar = if sub.is_empty() { "" } else { "|" };
+fn not_with_messages(unit: &Unit) -> Failure {
     Failure::new(format!(
-        "ERR Can't execute '{}{bar}{sub}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-        command.name
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        unit.name
     ))
 }
 
@@ -188,29 +213,27 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     let start = out.len();
     server.statistics.commands += 1;
     let mut confirms = false;
-    let ended = match check(session, arguments) {
-        Err(failure) => {
-            session.refuse_transaction();
-            Writer::new(out, session.protocol).error(&failure.text());
-            server.statistics.errors += 1;
-            Ended::Open
-        }
-        Ok(command) => {
-            session.last_command = command.name;
-            session.last_subcommand = command.subcommand(arguments);
-            match &mut session.multi {
-                Some(multi) if !command.has(IMMEDIATE) => {
-                    multi.queue(command, arguments);
-                    Writer::new(out, session.protocol).simple("QUEUED");
-                    Ended::Open
-                }
-                _ => {
-                    confirms = command.name.ends_with("subscribe");
-                    let reply = Writer::new(out, session.protocol);
-                    call(&mut Context { keyspace, server, session, reply }, command, arguments)
+    let ended = match identify(arguments) {
+        Err(failure) => reject(server, session, None, &failure, out),
+        Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
+            Err(failure) => reject(server, session, Some(number), &failure, out),
+            Ok(()) => {
+                session.last_command = unit.command.name;
+                session.last_subcommand = unit.command.subcommand(arguments);
+                match &mut session.multi {
+                    Some(multi) if !unit.command.has(IMMEDIATE) => {
+                        multi.queue(number, arguments);
+                        Writer::new(out, session.protocol).simple("QUEUED");
+                        Ended::Open
+                    }
+                    _ => {
+                        confirms = unit.command.name.ends_with("subscribe");
+                        let reply = Writer::new(out, session.protocol);
+                        call(&mut Context { keyspace, server, session, reply }, number, arguments)
+                    }
                 }
             }
-        }
+        },
     };
     if session.asks.is_some() {
         let is_silent = session.replies != Replies::On;
@@ -230,26 +253,64 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
 }
 
 /// Runs a command. An error takes the place of what it had written.
-pub(super) fn call(context: &mut Context, command: &Command, arguments: &[&[u8]]) -> Ended {
+pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
+    let begun = context.server.records.stopwatch.begun();
     let start = context.reply.position();
+    let lookups = context.keyspace.lookups();
+    let mut ended = Ended::Open;
+    let unit = units::get(number);
     let notifies = context.server.configuration.events.is_on();
     if notifies {
         context.keyspace.note_changes();
     }
-    let outcome = (command.run)(context, arguments);
+    let result = (unit.command.run)(context, arguments);
     if notifies {
-        events::tell(context, command, arguments);
+        events::tell(context, unit.command, arguments);
     }
     if context.server.hub.has_monitors() {
-        clients::tell(context, command, arguments);
+        clients::tell(context, unit, arguments);
     }
-    if let Err(failure) = outcome {
+    if unit.flags & READ != 0 {
+        let statistics = &mut context.server.statistics;
+        statistics.hits += context.keyspace.lookups().hits - lookups.hits;
+        statistics.misses += context.keyspace.lookups().misses - lookups.misses;
+    }
+    let failed = result.is_err();
+    if let Err(failure) = result {
         context.reply.truncate(start);
-        context.reply.error(&failure.text());
-        context.server.statistics.errors += 1;
+        refused(context, &failure);
         if failure.is_engine() {
-            return Ended::EngineFailed;
+            ended = Ended::EngineFailed;
         }
     }
-    if context.session.closes { Ended::Closes } else { Ended::Open }
+    // One that waits is counted when it is run for the last time.
+    if context.session.asks.is_none() || context.session.is_in_exec {
+        note(context, number, arguments, begun, failed);
+    }
+    if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
+}
+
+/// Answers with an error, and counts it.
+pub(super) fn refused(context: &mut Context, failure: &Failure) {
+    let text = failure.text();
+    context.reply.error(&text);
+    context.server.statistics.errors += 1;
+    context.server.records.usage.error(&text);
+}
+
+/// Counts a command that has run, and remembers it if it took long.
+fn note(context: &mut Context, number: usize, arguments: &[&[u8]], begun: u64, failed: bool) {
+    let server = &mut *context.server;
+    let ns = server.records.stopwatch.since(begun);
+    let now = context.keyspace.now();
+    let unit = units::get(number);
+    server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
+    server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, ns);
+    let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
+    // What `EXEC` runs is noted one by one.
+    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
+        let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
+        let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);
+        server.records.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);
+    }
 }

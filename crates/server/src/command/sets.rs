@@ -2,11 +2,10 @@
 
 use super::arguments::{Rest, count, integer_or, is, numbered_keys};
 use super::hashes::{pick, size};
-use super::scan::{self, Request};
+use super::scan;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
 use crate::keyspace::{Head, Kind, check_member};
-use crate::resp::Writer;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -195,19 +194,10 @@ fn srandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn sscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let request = Request::parse(arguments[2], &arguments[3..], false)?;
-    let (mut found, mut out, mut next) = (0, Vec::new(), 0);
-    if let Some(head) = context.find(arguments[1], Kind::Set)? {
-        let mut writer = Writer::new(&mut out, context.reply.protocol());
-        next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |member: &[u8], _: &[u8]| {
-            if request.wants(member) {
-                writer.bulk(member);
-                found += 1;
-            }
-        })?;
-    }
-    scan::reply(&mut context.reply, next, found, &out);
-    Ok(())
+    scan::members(context, arguments, Kind::Set, |writer, member, _| {
+        writer.bulk(member);
+        Ok(1)
+    })
 }
 
 /// The sets at keys; all are looked at, so that a key of another type is an error wherever it stands.

@@ -11,12 +11,11 @@ use std::ops::ControlFlow;
 const fn sorting(name: &'static str, run: Run) -> Command {
     Command::new(Group::Generic, name, -2, run)
         .keys(1, 1, 1)
-        .topics(&["@set", "@sortedset", "@list"])
         .says("Elements of a list, set or sorted set in order", "O(n+m*log(m)), n being the elements and m those sorted")
 }
 
 /// The key that is sorted, and the last one that is stored to. The keys of values are known only from the elements.
-fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let (mut at, mut stored) = (2, None);
     while let Some(word) = arguments.get(at) {
         at += match () {
@@ -34,8 +33,8 @@ fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    sorting("sort", sort).finds_keys(keys).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
-    sorting("sort_ro", sort_ro).finds_keys(|_| Some(vec![1])).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
+    sorting("sort", sort).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
+    sorting("sort_ro", sort_ro).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
 ];
 
 /// Where a value is that belongs to an element.
@@ -97,7 +96,8 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(options: &[&'a [u8]], may_store: bool) -> Result<Self, Failure> {
+    /// `may_read_all`: keys whose names come from the elements may be read, too, whichever they are.
+    fn parse(options: &[&'a [u8]], may_store: bool, may_read_all: bool) -> Result<Self, Failure> {
         let mut request = Request { backward: false, alphabetic: false, limit: (0, -1), by: None, get: Vec::new(), store: None };
         let mut rest = Rest::new(options);
         while let Some(word) = rest.next() {
@@ -110,6 +110,12 @@ impl<'a> Request<'a> {
                 () if is(word, "by") => {
                     let pattern = rest.value()?;
                     request.by = Some(if pattern.contains(&b'*') { Pattern::new(pattern) } else { Pattern::Nothing });
+                    if pattern.contains(&b'*') && !may_read_all {
+                        return Err(Failure::fixed("ERR BY option of SORT denied due to insufficient ACL permissions."));
+                    }
+                }
+                () if is(word, "get") && !may_read_all => {
+                    return Err(Failure::fixed("ERR GET option of SORT denied due to insufficient ACL permissions."));
                 }
                 () if is(word, "get") => request.get.push(Pattern::new(rest.value()?)),
                 () => return Err(SYNTAX),
@@ -226,28 +232,36 @@ fn wanted(context: &mut Context, head: &Head, request: &mut Request) -> Result<V
 }
 
 fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
-    let mut request = Request::parse(&arguments[2..], may_store)?;
+    let name = if may_store { "sort" } else { "sort_ro" };
+    let may_read_all = context.server.may_read_all(context.session, name, arguments);
+    let mut request = Request::parse(&arguments[2..], may_store, may_read_all)?;
     let head = context.keyspace.find(context.session.db, arguments[1])?;
     let elements = match head {
         None => Vec::new(),
         Some(head) if !matches!(head.kind, Kind::List | Kind::Set | Kind::SortedSet) => return Err(Error::WrongType.into()),
         Some(head) => wanted(context, &head, &mut request)?,
     };
+    if request.get.is_empty() {
+        request.get.push(Pattern::Element);
+    }
+    let Some(target) = request.store else {
+        // One value after the other: they may be as large as they like, and the same again and again.
+        context.reply.array(elements.len() * request.get.len());
+        for element in elements {
+            for pattern in &request.get {
+                let value = pattern.value(context, &element)?;
+                context.reply.bulk_or_null(value.as_deref());
+            }
+        }
+        return Ok(());
+    };
+    check_key(target)?;
     let mut values: Vec<Option<Vec<u8>>> = Vec::with_capacity(elements.len());
     for element in elements {
         for pattern in &request.get {
             values.push(pattern.value(context, &element)?);
         }
-        if request.get.is_empty() {
-            values.push(Some(element));
-        }
     }
-    let Some(target) = request.store else {
-        context.reply.array(values.len());
-        values.iter().for_each(|value| context.reply.bulk_or_null(value.as_deref()));
-        return Ok(());
-    };
-    check_key(target)?;
     context.keyspace.remove(context.session.db, target)?;
     let mut edit = context.keyspace.edit(context.session.db, target, Kind::List)?;
     for value in &values {

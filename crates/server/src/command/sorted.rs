@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
 use super::hashes::{pick, size};
-use super::scan::{self, Request};
+use super::scan;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX};
 use crate::keyspace::{Kind, check_member, decode_score};
@@ -315,12 +315,12 @@ fn zrandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
         return Ok(());
     };
+    let number = count(number)?;
     let with_scores = match rest.next() {
         None => false,
         Some(word) if is(word, "withscores") && rest.len() == 0 => true,
         Some(_) => return Err(SYNTAX),
     };
-    let number = count(number)?;
     if with_scores && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
         return Err(OUT_OF_RANGE);
     }
@@ -338,26 +338,10 @@ fn zrandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn zscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let request = Request::parse(arguments[2], &arguments[3..], false)?;
-    let (mut found, mut out, mut next) = (0, Vec::new(), 0);
-    let mut damage = None;
-    if let Some(head) = context.find(arguments[1], Kind::SortedSet)? {
-        let mut writer = Writer::new(&mut out, context.reply.protocol());
-        next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |member: &[u8], score: &[u8]| {
-            if request.wants(member) {
-                let score = decode_score(score).unwrap_or_else(|error| {
-                    damage = Some(error);
-                    0.0
-                });
-                writer.bulk(member);
-                writer.bulk(format_double(score).as_bytes());
-                found += 2;
-            }
-        })?;
-    }
-    if let Some(error) = damage {
-        return Err(error.into());
-    }
-    scan::reply(&mut context.reply, next, found, &out);
-    Ok(())
+    scan::members(context, arguments, Kind::SortedSet, |writer, member, score| {
+        let score = decode_score(score)?;
+        writer.bulk(member);
+        writer.bulk(format_double(score).as_bytes());
+        Ok(2)
+    })
 }

@@ -212,8 +212,8 @@ fn zdiffstore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn zintercard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (keys, options) = keys(&arguments[1..], arguments[0])?;
-    let limit = limit(options)?;
     let request = Request::new(heads(context, keys)?);
+    let limit = limit(options)?;
     let found = compute(context, &request, Operation::Intersection)?;
     context.reply.count(found.len().min(limit));
     Ok(())

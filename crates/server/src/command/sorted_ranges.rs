@@ -150,9 +150,9 @@ impl Request {
             match () {
                 () if is(word, "withscores") && !fixed.stores => with_scores = true,
                 () if is(word, "limit") && rest.len() >= 2 => limit = Some((rest.integer()?, rest.integer()?)),
-                () if is(word, "rev") && fixed.backward.is_none() => backward = Some(true),
-                () if is(word, "bylex") && fixed.by.is_none() => by = Some(By::Lex),
-                () if is(word, "byscore") && fixed.by.is_none() => by = Some(By::Score),
+                () if is(word, "rev") && backward.is_none() => backward = Some(true),
+                () if is(word, "bylex") && by.is_none() => by = Some(By::Lex),
+                () if is(word, "byscore") && by.is_none() => by = Some(By::Score),
                 () => return Err(SYNTAX),
             }
         }

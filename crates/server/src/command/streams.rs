@@ -4,7 +4,7 @@ use super::arguments::{Rest, integer, is};
 use super::hashes::size;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, wrong_arity};
-use crate::keyspace::{Blocks, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
+use crate::keyspace::{Blocks, Change, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
 use crate::number::parse_integer;
 use crate::resp::Writer;
 use std::ops::ControlFlow;
@@ -279,8 +279,11 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR Elements are too large to be stored"));
     }
     context.keyspace.append(&mut edit, id, encode_fields(pairs));
-    trim.run(context, &mut edit)?;
+    let trimmed = trim.run(context, &mut edit)?;
     context.keyspace.finish(&edit);
+    if trimmed > 0 {
+        context.keyspace.note(context.session.db, key, Change::Trimmed);
+    }
     reply_id(&mut context.reply, id);
     Ok(())
 }

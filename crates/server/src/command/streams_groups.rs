@@ -5,7 +5,7 @@ use super::streams::{entry_id, entry_ids, id_or_edge, range_end, range_start, re
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
-use crate::keyspace::{EntryId, Group, GroupEdit, Head, Kind, Pending, check_member};
+use crate::keyspace::{Change, EntryId, Group, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::Writer;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -50,7 +50,8 @@ pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Failure {
 /// The stream and the group that the first two arguments name; `None`: one of them is missing.
 fn find_group<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<Option<(Head, GroupEdit<'a>)>, Failure> {
     let Some(head) = context.find(arguments[1], Kind::Stream)? else { return Ok(None) };
-    Ok(context.keyspace.edit_group(&head, arguments[2])?.map(|edit| (head, edit)))
+    let of = (context.session.db, arguments[1]);
+    Ok(context.keyspace.edit_group(of, &head, arguments[2])?.map(|edit| (head, edit)))
 }
 
 const HELP: &[&str] = &[
@@ -124,7 +125,7 @@ fn stream_of(context: &mut Context, key: &[u8]) -> Result<Head, Failure> {
 /// The stream and the group that a subcommand is about, which must be there.
 fn group_of<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<(Head, GroupEdit<'a>), Failure> {
     let head = stream_of(context, arguments[2])?;
-    let edit = context.keyspace.edit_group(&head, arguments[3])?;
+    let edit = context.keyspace.edit_group((context.session.db, arguments[2]), &head, arguments[3])?;
     Ok((head, edit.ok_or_else(|| no_such_group(arguments[2], arguments[3]))?))
 }
 
@@ -140,6 +141,7 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         b"$" => head.map_or(EntryId::MIN, |head| head.stream.last),
         id => entry_id(id, 0)?,
     };
+    let existed = head.is_some();
     let head = match head {
         Some(head) => head,
         None => {
@@ -152,6 +154,10 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("BUSYGROUP Consumer Group name already exists"));
     }
     context.keyspace.create_group(&head, name, last, options.read);
+    // A stream that was made is noted as that.
+    if existed {
+        context.keyspace.note(context.session.db, key, Change::Changed);
+    }
     context.reply.ok();
     Ok(())
 }
@@ -168,6 +174,7 @@ fn set_id(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     };
     edit.group.read = options.read;
     context.keyspace.finish_group(edit);
+    context.keyspace.note(context.session.db, arguments[2], Change::Changed);
     context.reply.ok();
     Ok(())
 }
@@ -177,6 +184,7 @@ fn destroy(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let found = context.keyspace.group(&head, arguments[3])?;
     if let Some(group) = &found {
         context.keyspace.remove_group((context.session.db, arguments[2]), arguments[3], group)?;
+        context.keyspace.note(context.session.db, arguments[2], Change::Changed);
     }
     context.reply.integer(i64::from(found.is_some()));
     Ok(())
@@ -192,9 +200,12 @@ fn create_consumer(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn delete_consumer(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (_, mut edit) = group_of(context, arguments)?;
-    let pending = context.keyspace.remove_consumer(&mut edit, arguments[4])?.unwrap_or(0);
+    let pending = context.keyspace.remove_consumer(&mut edit, arguments[4])?;
     context.keyspace.finish_group(edit);
-    context.reply.integer(i64::try_from(pending).unwrap_or(i64::MAX));
+    if pending.is_some() {
+        context.keyspace.note(context.session.db, arguments[2], Change::Changed);
+    }
+    context.reply.integer(i64::try_from(pending.unwrap_or(0)).unwrap_or(i64::MAX));
     Ok(())
 }
 

@@ -17,17 +17,15 @@ pub(super) const COMMANDS: &[Command] = &[
     stream("xread", -4, xread)
         .keys(0, 0, 0)
         .flags(READ | MOVABLE | BLOCKING)
-        .finds_keys(keys)
         .says("The entries behind an id of each stream", "O(n), n being the entries that are returned"),
     stream("xreadgroup", -7, xreadgroup)
         .keys(0, 0, 0)
         .flags(WRITE | MOVABLE | BLOCKING)
-        .finds_keys(keys)
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];
 
 /// Where the keys are among the arguments; `None`: they do not stand where they should.
-fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let mut at = 1;
     while !is(arguments.get(at)?, "streams") {
         at += match arguments.get(at)? {
@@ -122,8 +120,9 @@ impl<'r, 'a> Request<'r, 'a> {
     }
 
     /// A group of a stream, for changes.
-    fn open_group<'n>(&self, context: &Context, key: &[u8], head: Option<&Head>, name: &'n [u8]) -> Result<GroupEdit<'n>, Failure> {
-        let found = head.map(|head| context.keyspace.edit_group(head, name)).transpose()?.flatten();
+    fn open_group<'n>(&self, context: &Context, key: &'n [u8], head: Option<&Head>, name: &'n [u8]) -> Result<GroupEdit<'n>, Failure> {
+        let of = (context.session.db, key);
+        let found = head.map(|head| context.keyspace.edit_group(of, head, name)).transpose()?.flatten();
         if self.woken.is_some() {
             return found.ok_or(Failure::fixed("NOGROUP the consumer group this client was blocked on no longer exists"));
         }

@@ -83,6 +83,17 @@ impl<'a> Ends<'a> {
         Ok(Some(Ends::At { number: rest.value()?, seconds, from_now }))
     }
 
+    /// What counts if another option follows: the same one again does, one that says it in another way is refused.
+    fn followed_by(self, next: Ends<'a>) -> Result<Ends<'a>, Failure> {
+        let is_same = match (self, next) {
+            (Ends::At { seconds, from_now, .. }, Ends::At { seconds: next_seconds, from_now: next_from_now, .. }) => {
+                (seconds, from_now) == (next_seconds, next_from_now)
+            }
+            (before, next) => before == Ends::Unsaid || before == next,
+        };
+        if is_same { Ok(next) } else { Err(SYNTAX) }
+    }
+
     /// The deadline, unix milliseconds; `old` is what the key has. `name` is the command's.
     fn deadline(self, old: Option<u64>, now: u64, name: &str) -> Result<Option<u64>, Failure> {
         let Ends::At { number, seconds, from_now } = self else {
@@ -131,12 +142,10 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             only.present = true;
         } else if is(word, "get") {
             gets = true;
-        } else if ends != Ends::Unsaid {
-            return Err(SYNTAX);
         } else if is(word, "keepttl") {
-            ends = Ends::Keep;
+            ends = ends.followed_by(Ends::Keep)?;
         } else {
-            ends = Ends::option(word, &mut rest)?.ok_or(SYNTAX)?;
+            ends = ends.followed_by(Ends::option(word, &mut rest)?.ok_or(SYNTAX)?)?;
         }
     }
     let new_deadline = ends.deadline(None, context.keyspace.now(), "set")?;
@@ -200,10 +209,8 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let mut ends = Ends::Unsaid;
     let mut rest = Rest::new(&arguments[2..]);
     while let Some(word) = rest.next() {
-        if ends != Ends::Unsaid {
-            return Err(SYNTAX);
-        }
-        ends = if is(word, "persist") { Ends::Never } else { Ends::option(word, &mut rest)?.ok_or(SYNTAX)? };
+        let next = if is(word, "persist") { Ends::Never } else { Ends::option(word, &mut rest)?.ok_or(SYNTAX)? };
+        ends = ends.followed_by(next)?;
     }
     let (db, key) = (context.db(), arguments[1]);
     let Some(head) = context.find(key, Kind::String)? else {

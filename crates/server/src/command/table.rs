@@ -1,10 +1,11 @@
 //! Commands as data: what a client may ask about them, and what the server checks before it runs one.
 
-use super::{Context, Outcome};
+use super::{Context, Outcome, keyspecs, units};
+use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
 use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
-use super::{dumps, saving};
+use super::{dumps, functions, saving};
 use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -40,6 +41,10 @@ pub enum Group {
     Server,
     /// Transactions.
     Transactions,
+    /// Programs that run in the server.
+    Scripting,
+    /// Many servers together.
+    Cluster,
 }
 
 impl Group {
@@ -60,26 +65,29 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
+            Group::Cluster => "cluster",
         }
     }
 
     /// The category of access rules that goes with it.
-    fn category(self) -> Option<&'static str> {
+    pub(super) fn category(self) -> Option<&'static str> {
         Some(match self {
-            Group::String => "@string",
-            Group::Generic => "@keyspace",
-            Group::Hash => "@hash",
-            Group::List => "@list",
-            Group::Set => "@set",
-            Group::SortedSet => "@sortedset",
-            Group::Stream => "@stream",
-            Group::Bitmap => "@bitmap",
-            Group::HyperLogLog => "@hyperloglog",
-            Group::Geo => "@geo",
-            Group::PubSub => "@pubsub",
-            Group::Connection => "@connection",
-            Group::Transactions => "@transaction",
-            Group::Server => return None,
+            Group::String => "string",
+            Group::Generic => "keyspace",
+            Group::Hash => "hash",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sortedset",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
+            Group::PubSub => "pubsub",
+            Group::Connection => "connection",
+            Group::Transactions => "transaction",
+            Group::Scripting => "scripting",
+            Group::Server | Group::Cluster => return None,
         })
     }
 }
@@ -135,9 +143,6 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (MAY_REPLICATE, "may_replicate"),
 ];
 
-/// Which of the arguments are keys.
-pub(super) type FindKeys = fn(&[&[u8]]) -> Option<Vec<usize>>;
-
 /// What runs a command; the first argument is its name.
 pub type Run = fn(&mut Context, &[&[u8]]) -> Outcome;
 
@@ -151,10 +156,6 @@ pub struct Command {
     flags: u32,
     /// First key, last key (negative: counted from the end), distance between keys; zeros: no keys.
     pub keys: (i32, i32, i32),
-    /// Finds the keys, where their places follow from neither of these and no number that says how many they are.
-    finds_keys: Option<FindKeys>,
-    /// Categories of access rules, if not that of its group.
-    topics: &'static [&'static str],
     /// Words that it takes behind its name; none: anything.
     pub subcommands: &'static [&'static str],
     /// What it is about.
@@ -171,20 +172,7 @@ pub struct Command {
 
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
-        Command {
-            name,
-            arity,
-            flags: 0,
-            keys: (0, 0, 0),
-            finds_keys: None,
-            topics: &[],
-            subcommands: &[],
-            group,
-            since: "1.0.0",
-            summary: "",
-            complexity: "O(1)",
-            run,
-        }
+        Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
     }
 
     pub(super) const fn flags(mut self, flags: u32) -> Self {
@@ -194,16 +182,6 @@ impl Command {
 
     pub(super) const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
         self.keys = (first, last, step);
-        self
-    }
-
-    pub(super) const fn finds_keys(mut self, find: FindKeys) -> Self {
-        self.finds_keys = Some(find);
-        self
-    }
-
-    pub(super) const fn topics(mut self, categories: &'static [&'static str]) -> Self {
-        self.topics = categories;
         self
     }
 
@@ -228,9 +206,18 @@ impl Command {
         self.flags & flag != 0
     }
 
+    pub(super) fn all_flags(&self) -> u32 {
+        self.flags
+    }
+
     /// So many arguments, the name included, are right.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
+    }
+
+    /// It is about the server, not about data: no log of commands has it, and one that has is not to be obeyed.
+    pub fn is_for_admins(&self) -> bool {
+        self.has(ADMIN) && !self.has(WRITE)
     }
 
     /// The second word of a request, if it is a part of the command's name.
@@ -244,57 +231,22 @@ impl Command {
         self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// Its flags as `COMMAND` gives them.
-    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
-        FLAG_NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name)
-    }
-
-    /// The categories of access rules that it is in.
-    pub fn categories(&self) -> Vec<&'static str> {
-        let by_flag = [(WRITE, "@write"), (READ, "@read"), (ADMIN, "@admin"), (ADMIN | DANGEROUS, "@dangerous"), (BLOCKING, "@blocking")];
-        let mut all: Vec<&str> = by_flag.iter().filter(|(flags, _)| self.has(*flags)).map(|(_, name)| *name).collect();
-        if self.topics.is_empty() {
-            all.extend(self.group.category());
-        }
-        all.extend(self.topics);
-        all.push(if self.has(FAST) { "@fast" } else { "@slow" });
-        all
-    }
-
     /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
     pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-        let count = arguments.len();
-        if let Some(find) = self.finds_keys {
-            return find(arguments);
-        }
-        if self.has(MOVABLE) {
-            return movable_keys(self, arguments);
-        }
-        let (first, last, step) = self.keys;
-        if first == 0 {
-            return Some(Vec::new());
-        }
-        let end = if last < 0 { count.checked_sub(usize::try_from(last.unsigned_abs()).ok()?)? } else { usize::try_from(last).ok()? };
-        let (first, step) = (usize::try_from(first).ok()?, usize::try_from(step).ok()?.max(1));
-        (end < count).then(|| (first..=end).step_by(step).collect())
+        let unit = units::get(units::resolve(units::find(self.name.as_bytes())?, arguments)?);
+        Some(keyspecs::keys(self, unit.specs, arguments)?.iter().map(|key| key.position).collect())
     }
+}
+
+/// The names of flags as `COMMAND` gives them.
+pub(super) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
+    FLAG_NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
 }
 
 /// So many arguments are right; a negative number means at least as many as it says.
 pub(super) fn takes(arity: i32, arguments: usize) -> bool {
     let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
     if arity < 0 { arguments >= least } else { arguments == least }
-}
-
-/// Keys behind a number that says how many they are: the number stands where the last fixed key ends. If there is no first fixed key,
-/// what stands before the number is none.
-fn movable_keys(command: &Command, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-    let fixed = usize::try_from(command.keys.1).ok()?;
-    let number = usize::try_from(crate::number::parse_integer(arguments.get(fixed + 1)?)?).ok()?;
-    let end = number.checked_add(fixed + 2).filter(|end| number > 0 && *end <= arguments.len())?;
-    let mut keys: Vec<usize> = if command.keys.0 == 0 { Vec::new() } else { (1..=fixed).collect() };
-    keys.extend(fixed + 2..end);
-    Some(keys)
 }
 
 /// All commands, family by family.
@@ -322,22 +274,39 @@ pub const TABLE: &[&[Command]] = &[
     debug::COMMANDS,
     info::COMMANDS,
     transactions::COMMANDS,
+    about::COMMANDS,
+    absent::COMMANDS,
+    acl::COMMANDS,
+    config::COMMANDS,
+    latency::COMMANDS,
+    memory::COMMANDS,
+    shutdown::COMMANDS,
+    slowlog::COMMANDS,
     pops::COMMANDS,
     pubsub::COMMANDS,
     clients::COMMANDS,
     durability::COMMANDS,
     dumps::COMMANDS,
     saving::COMMANDS,
+    functions::COMMANDS,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
-    LazyLock::new(|| TABLE.iter().flat_map(|family| family.iter()).map(|command| (command.name.as_bytes(), command)).collect());
+/// Commands by name, each with its number in [`units`].
+static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Command)>> = LazyLock::new(|| {
+    let commands = units::all().iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
+    commands.map(|(number, unit)| (unit.command.name.as_bytes(), (number, unit.command))).collect()
+});
 
 /// The longest name, bytes, so that others are not looked for.
 const NAME_MAX: usize = 32;
 
 /// A command by its name, in capitals or not.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
+    find_numbered(name).map(|(_, command)| command)
+}
+
+/// The same, with its number in [`units`].
+pub(super) fn find_numbered(name: &[u8]) -> Option<(usize, &'static Command)> {
     let mut lower = [0u8; NAME_MAX];
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);

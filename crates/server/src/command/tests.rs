@@ -3,28 +3,28 @@
 
 mod streams;
 
-use super::{Ended, Server, Session, execute};
+use super::{Ended, Server, Session, execute, units};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
 use sinterdb::db::WriteOptions;
 
 /// A server with clients that take turns.
-struct Talk {
-    keyspace: Keyspace,
-    server: Server,
+pub(super) struct Talk {
+    pub keyspace: Keyspace,
+    pub server: Server,
 }
 
 impl Talk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Talk { keyspace: fresh(), server: Server::default() }
     }
 
-    fn client(&self, id: u64) -> Session {
+    pub fn client(&self, id: u64) -> Session {
         Session::new(id, &self.server)
     }
 
     /// Words are split at blanks.
-    fn say(&mut self, session: &mut Session, line: &str) -> String {
+    pub fn say(&mut self, session: &mut Session, line: &str) -> String {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut out = Vec::new();
         let ended = execute(&mut self.keyspace, &mut self.server, session, &words, &mut out);
@@ -107,6 +107,34 @@ fn collections() {
     ]);
 }
 
+/// Which of several wrong things is complained of, and which of several options counts, as with Redis 7.0.15.
+#[test]
+fn what_comes_first_is_what_redis_looks_at_first() {
+    const RANGE: &str = "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807|";
+    const TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+    script(&[
+        ("HSET h f 1", ":1|"),
+        ("HSCAN h 0 x", "-ERR syntax error|"),
+        ("HSCAN none 0 x", "*2|$1|0|*0|"),
+        ("SSCAN h 0 x", TYPE),
+        ("ZSCAN h x 1", "-ERR invalid cursor|"),
+        ("HRANDFIELD none x x", "-ERR value is not an integer or out of range|"),
+        ("ZRANDMEMBER none x x", "-ERR value is not an integer or out of range|"),
+        ("HRANDFIELD none -9223372036854775808", RANGE),
+        ("SET k v EX x EX 20", "+OK|"),
+        ("TTL k", ":20|"),
+        ("SET k v PX 10 EX 20", "-ERR syntax error|"),
+        ("SET k v KEEPTTL KEEPTTL", "+OK|"),
+        ("TTL k", ":20|"),
+        ("GETEX k PERSIST EX 5", "-ERR syntax error|"),
+        ("GETEX k PERSIST PERSIST", "$1|v|"),
+        ("ZINTERCARD 1 k x", TYPE),
+        ("ZADD z 1 a 1 b", ":2|"),
+        ("ZRANGE z 0 1 REV REV", "-ERR syntax error|"),
+        ("ZRANGE z 0 1 BYSCORE BYLEX", "-ERR syntax error|"),
+    ]);
+}
+
 #[test]
 fn bits_and_counts() {
     script(&[
@@ -185,6 +213,8 @@ fn debugging_is_allowed_by_the_configuration_alone() {
         ("DEBUG DIGEST-VALUE k none", "*2|+145cfd7f960b7f24d04b5c1c0bf94a85eab91d90|+0000000000000000000000000000000000000000|"),
         ("DEBUG OBJECT none", "-ERR no such key|"),
         ("DEBUG OBJECT k", "+Value at:0x0 refcount:1 encoding:embstr serializedlength:27|"),
+        ("XADD s 1-1 field value", "$3|1-1|"),
+        ("DEBUG OBJECT s", "+Value at:0x0 refcount:1 encoding:stream serializedlength:13|"),
         ("DEBUG RELOAD", "+OK|"),
         ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK|"),
         ("DEBUG POPULATE 99999999999", "-ERR that is more than 512 MiB|"),
@@ -201,6 +231,32 @@ fn debugging_is_allowed_by_the_configuration_alone() {
     talk.say(&mut session, "HELLO 3");
     let attribute = "|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n$39\r\nSome real reply following the attribute\r\n";
     assert_eq!(talk.say(&mut session, "DEBUG PROTOCOL attrib"), attribute.replace("\r\n", "|"));
+}
+
+#[test]
+fn there_are_no_functions() {
+    script(&[
+        ("FUNCTION FLUSH", "+OK|"),
+        ("FUNCTION FLUSH async", "+OK|"),
+        ("FUNCTION FLUSH now", "-ERR FUNCTION FLUSH only supports SYNC|ASYNC option|"),
+        ("FUNCTION LIST", "*0|"),
+        ("FUNCTION LIST WITHCODE LIBRARYNAME x", "*0|"),
+        ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given|"),
+        ("FUNCTION LIST x", "-ERR Unknown argument x|"),
+        ("FUNCTION STATS", "*4|$14|running_script|$-1|$7|engines|*0|"),
+        ("FUNCTION DELETE x", "-ERR Library not found|"),
+        ("FUNCTION KILL", "-NOTBUSY No scripts in execution right now.|"),
+        ("FUNCTION LOAD x", "-ERR functions are not supported: there is nothing here that could run one|"),
+        ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command|"),
+        ("FUNCTION DUMP", "-ERR unknown subcommand 'DUMP'. Try FUNCTION HELP.|"),
+        // What cannot be otherwise may be set to what it is.
+        ("CONFIG SET appendonly yes", "+OK|"),
+        (
+            "CONFIG SET appendonly no",
+            "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - only yes is possible: every write is logged as it comes, \
+             and the log is compacted in the background; nothing is rewritten or forked|",
+        ),
+    ]);
 }
 
 /// A name that the engine cannot keep stands behind ones that it can.
@@ -255,6 +311,9 @@ fn transactions_are_whole_and_watch_keys() {
         ("EXEC", "-EXECABORT Transaction discarded because of previous errors.|"),
         ("GET a", "$1|2|"),
         ("EXEC", "-ERR EXEC without MULTI|"),
+        ("MULTI", "+OK|"),
+        ("BGSAVE", "+QUEUED|"),
+        ("EXEC", "*1|+Background saving scheduled|"),
         ("WATCH a", "+OK|"),
     ] {
         assert_eq!(talk.say(&mut one, line), expected, "{line}");
@@ -274,15 +333,15 @@ fn transactions_are_whole_and_watch_keys() {
 fn nothing_but_greetings_before_authentication() {
     let mut talk = Talk::new();
     talk.server.configuration.password = "secret".into();
-    for command in super::TABLE.iter().flat_map(|family| family.iter()) {
+    talk.server.take_users().unwrap();
+    for unit in units::all().iter().filter(|unit| unit.subcommands.is_empty()) {
         let mut session = talk.client(1);
-        let mut words = vec![command.name; usize::try_from(command.arity.unsigned_abs()).unwrap()];
-        if let (Some(word), Some(known)) = (words.get_mut(1), command.subcommands.first()) {
-            *word = known;
-        }
+        let mut words: Vec<&str> = unit.name.split('|').collect();
+        words.extend(unit.command.subcommands.first().filter(|_| unit.parent.is_none()));
+        words.resize(words.len().max(usize::try_from(unit.arity.unsigned_abs()).unwrap()), "a");
         let reply = talk.say(&mut session, &words.join(" "));
-        let is_open = ["auth", "hello", "quit", "reset"].contains(&command.name);
-        assert_eq!(reply != "-NOAUTH Authentication required.|", is_open, "{}: {reply}", command.name);
+        let is_open = ["auth", "hello", "quit", "reset"].contains(&unit.command.name);
+        assert_eq!(reply != "-NOAUTH Authentication required.|", is_open, "{}: {reply}", unit.name);
     }
     let mut session = talk.client(2);
     assert_eq!(talk.say(&mut session, "AUTH wrong"), "-WRONGPASS invalid username-password pair or user is disabled.|");

@@ -1,7 +1,8 @@
 //! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
 
+use super::acl::{Refused, Request};
 use super::blocking;
-use super::session::{Multi, call};
+use super::session::{self, Multi, Queued, call};
 use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
 
@@ -74,17 +75,30 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
         context.reply.null_array();
         return Ok(());
     }
+    context.reply.array(multi.commands.len());
     context.session.is_in_exec = true;
-    let outcome = run(context, &multi);
+    let outcome = run(context, &multi.commands);
     context.session.is_in_exec = false;
     outcome
 }
 
-fn run(context: &mut Context, multi: &Multi) -> Outcome {
-    context.reply.array(multi.commands.len());
-    for queued in &multi.commands {
+/// Runs the commands of a transaction. What the user may do can have changed since they were put together.
+fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
+    for queued in commands {
         let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
-        let ended = call(context, queued.command, &arguments);
+        let request = Request::new(queued.number, &arguments);
+        if let Err(why) = context.server.allow(context.keyspace, context.session, &request) {
+            let why = match why {
+                Refused::Command => "no permission to execute the command or subcommand",
+                Refused::Key(_) => "no permission to touch the specified keys",
+                Refused::Channel(_) => "no permission to access one of the channels used as arguments",
+            };
+            let text = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no \
+                        longer allowed for the following reason:";
+            session::refused(context, &Failure::new(format!("{text} {why}")));
+            continue;
+        }
+        let ended = call(context, queued.number, &arguments);
         blocking::refuse(context)?;
         if ended == Ended::EngineFailed {
             // The turn will be dropped, and with it what the commands before have done.

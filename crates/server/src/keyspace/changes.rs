@@ -17,6 +17,10 @@ pub enum Change {
     Expired,
     /// It was looked for and not found.
     Missed,
+    /// A stream was made shorter by what added an entry to it.
+    Trimmed,
+    /// A group of a stream has a consumer that it did not have.
+    ConsumerMade,
 }
 
 /// Database, key, and what became of it.
@@ -33,7 +37,8 @@ impl Keyspace {
         self.changes.take().unwrap_or_default()
     }
 
-    pub(super) fn note(&mut self, db: usize, key: &[u8], change: Change) {
+    /// Notes what became of a key, if that is wanted.
+    pub fn note(&mut self, db: usize, key: &[u8], change: Change) {
         if let Some(changes) = &mut self.changes {
             changes.push((db, key.to_vec(), change));
         }

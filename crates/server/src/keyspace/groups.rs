@@ -4,6 +4,7 @@
 //! consumer. Both counts are exact. A group that is changed is opened, like a collection: what changes in it and in its consumers is kept
 //! in the [`GroupEdit`] and written once.
 
+use super::changes::Change;
 use super::entry::Head;
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
@@ -57,6 +58,8 @@ pub struct Pending {
 #[derive(Debug)]
 #[must_use = "what was changed must be finished"]
 pub struct GroupEdit<'n> {
+    /// Database and key of the stream.
+    of: (usize, &'n [u8]),
     name: &'n [u8],
     old: Group,
     /// As it is by now.
@@ -64,6 +67,22 @@ pub struct GroupEdit<'n> {
     /// Consumers that have changed, by number.
     consumers: BTreeMap<u64, Consumer>,
 }
+
+/// A group that is being put in as it was elsewhere: first its pending entries, then its consumers, each followed by those that it has. The
+/// stream does not have the group before [`Keyspace::finish_new_group`].
+#[derive(Debug)]
+#[must_use = "what was put in must be finished"]
+pub struct NewGroup {
+    name: Vec<u8>,
+    group: Group,
+    /// The consumer that was added last.
+    consumer: Option<(u64, Consumer)>,
+    /// Pending entries that no consumer has yet.
+    unowned: u64,
+}
+
+/// The number of no consumer: of pending entries that nobody has yet.
+const NOBODY: u64 = 0;
 
 /// What a walk over pending entries calls for each of them.
 type VisitPending<'a> = dyn FnMut(EntryId, Pending) -> ControlFlow<()> + 'a;
@@ -76,7 +95,7 @@ impl Head {
     }
 
     /// How many entries were added up to `id`, those included that are gone, where that can be told.
-    fn added_up_to(&self, id: EntryId) -> Option<u64> {
+    pub fn added_up_to(&self, id: EntryId) -> Option<u64> {
         let stream = &self.stream;
         if stream.added == 0 || id == stream.last || self.count == 0 && id < stream.last {
             return Some(stream.added);
@@ -257,6 +276,75 @@ impl Keyspace {
     }
 }
 
+/// Putting groups in.
+impl Keyspace {
+    /// Begins a group; `None`: there is one of this name.
+    pub fn new_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) -> Result<Option<NewGroup>> {
+        if self.group(head, name)?.is_some() {
+            return Ok(None);
+        }
+        let group = Group { place: (head.id, self.new_id()), last, read, pending: 0, consumers: 0 };
+        Ok(Some(NewGroup { name: name.to_vec(), group, consumer: None, unowned: 0 }))
+    }
+
+    /// Adds a pending entry, which the group does not have.
+    pub fn add_pending(&mut self, new: &mut NewGroup, id: EntryId, delivered: u64, deliveries: u64) {
+        let pending = Pending { consumer: NOBODY, delivered, deliveries };
+        self.turn.put(Room::Elements, layout::pending_key(new.group.place, id), pending.encode());
+        new.group.pending += 1;
+        new.unowned += 1;
+    }
+
+    /// Adds a consumer; false: there is one of this name.
+    pub fn add_new_consumer(&mut self, new: &mut NewGroup, name: &[u8], seen: u64) -> Result<bool> {
+        self.put_new_consumer(new);
+        if self.consumer_number(&new.group, name)?.is_some() {
+            return Ok(false);
+        }
+        let number = self.put_consumer_name(&new.group, name);
+        new.consumer = Some((number, Consumer { name: name.to_vec(), seen, pending: 0 }));
+        new.group.consumers += 1;
+        Ok(true)
+    }
+
+    /// Gives a pending entry to the consumer that was added last; false: there is none that could be given.
+    pub fn own_pending(&mut self, new: &mut NewGroup, id: EntryId) -> Result<bool> {
+        let found = self.pending(&new.group, id)?.filter(|pending| pending.consumer == NOBODY);
+        let (Some(pending), Some((number, consumer))) = (found, &mut new.consumer) else { return Ok(false) };
+        let place = new.group.place;
+        consumer.pending += 1;
+        new.unowned = new.unowned.saturating_sub(1);
+        self.turn.put(Room::Elements, layout::pending_key(place, id), Pending { consumer: *number, ..pending }.encode());
+        self.turn.put(Room::Elements, layout::owned_key(place, *number, id), Vec::new());
+        Ok(true)
+    }
+
+    fn put_new_consumer(&mut self, new: &mut NewGroup) {
+        if let Some((number, consumer)) = new.consumer.take() {
+            self.turn.put(Room::Elements, layout::consumer_key(new.group.place, number), consumer.encode());
+        }
+    }
+
+    /// Gives the group to its stream; false, and nothing is done: it has pending entries that no consumer has.
+    pub fn finish_new_group(&mut self, mut new: NewGroup) -> bool {
+        self.put_new_consumer(&mut new);
+        let is_whole = new.unowned == 0;
+        if is_whole {
+            self.turn.put(Room::Elements, layout::group_key(new.group.place.0, &new.name), new.group.encode());
+        }
+        is_whole
+    }
+
+    /// Gives a consumer its number.
+    fn put_consumer_name(&mut self, group: &Group, name: &[u8]) -> u64 {
+        let number = self.new_id();
+        let mut value = Vec::with_capacity(7);
+        put_varint(&mut value, number);
+        self.turn.put(Room::Elements, layout::consumer_name_key(group.place, name), value);
+        number
+    }
+}
+
 /// Changing groups.
 impl Keyspace {
     /// Makes a group; the caller has seen that there is none of this name.
@@ -281,10 +369,10 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Begins to change a group; `None`: there is none of this name.
-    pub fn edit_group<'n>(&self, head: &Head, name: &'n [u8]) -> Result<Option<GroupEdit<'n>>> {
+    /// Begins to change a group of the stream at a key; `None`: there is none of this name.
+    pub fn edit_group<'n>(&self, of: (usize, &'n [u8]), head: &Head, name: &'n [u8]) -> Result<Option<GroupEdit<'n>>> {
         let found = self.group(head, name)?;
-        Ok(found.map(|group| GroupEdit { name, old: group, group, consumers: BTreeMap::new() }))
+        Ok(found.map(|group| GroupEdit { of, name, old: group, group, consumers: BTreeMap::new() }))
     }
 
     /// Ends the change of a group.
@@ -308,10 +396,8 @@ impl Keyspace {
     }
 
     fn add_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> u64 {
-        let number = self.new_id();
-        let mut value = Vec::with_capacity(7);
-        put_varint(&mut value, number);
-        self.turn.put(Room::Elements, layout::consumer_name_key(edit.group.place, name), value);
+        let number = self.put_consumer_name(&edit.group, name);
+        self.note(edit.of.0, edit.of.1, Change::ConsumerMade);
         edit.consumers.insert(number, Consumer { name: name.to_vec(), seen: self.now, pending: 0 });
         edit.group.consumers += 1;
         number

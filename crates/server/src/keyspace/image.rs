@@ -58,6 +58,7 @@ impl Keyspace {
     /// While this is on, keys stay whatever their deadline says: what was written when they were alive is being done again.
     pub fn keep_ended(&mut self, keeps: bool) {
         self.keeps_ended = keeps;
+        self.first_due = 0;
     }
 
     /// A key with this deadline would be gone at once.

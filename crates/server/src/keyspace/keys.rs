@@ -44,20 +44,41 @@ impl Keyspace {
     /// What is known of a key that has not ended.
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
         layout::check_key(key)?;
-        let place = layout::entry_key(self.seed, self.counters.places.of(db), key);
-        if !self.turn.get(Room::Keys, &place, &mut self.entry)? {
+        self.need(db, key);
+        self.look_up(db, key)?;
+        let Some(head) = self.known.head else {
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
-        }
-        let (head, string_at) = Head::decode(&self.entry)?;
-        self.string_at = string_at;
+        };
         if self.has_ended(&head) {
             self.delete_collection(head.id);
             self.forget(db, key, &head, Change::Expired);
+            self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
+        self.lookups.hits += 1;
         Ok(Some(head))
+    }
+
+    /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.
+    fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
+        self.place.clear();
+        layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
+        if self.known.version == Some(self.turn.version()) && self.known.place == self.place {
+            return Ok(());
+        }
+        self.known.version = None;
+        self.known.head = None;
+        if self.turn.get(Room::Keys, &self.place, &mut self.entry)? {
+            let (head, string_at) = Head::decode(&self.entry)?;
+            self.string_at = string_at;
+            self.known.head = Some(head);
+        }
+        std::mem::swap(&mut self.known.place, &mut self.place);
+        self.known.version = Some(self.turn.version());
+        Ok(())
     }
 
     /// What is known of a key, which must hold this type.
@@ -103,6 +124,7 @@ impl Keyspace {
             self.string_at = self.entry.len();
         }
         // What was read becomes what is written: a bit of a long string costs no further copy.
+        self.known.version = None;
         let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
         if change(&mut string) {
             self.counters.keys[db] += u64::from(is_new);
@@ -223,6 +245,7 @@ impl Keyspace {
         }
         if let Some(new) = new {
             self.counters.deadlines[db] += 1;
+            self.first_due = self.first_due.min(new);
             self.turn.put(Room::Keys, layout::expiry_key(new, place, key), Vec::new());
         }
     }
@@ -239,7 +262,8 @@ impl Keyspace {
 
     /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
     /// A key that is there from the first call to the last is shown once.
-    pub fn scan(&self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+    pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+        self.need_all();
         let (mut seen, mut last, mut next) = (0, None, 0);
         let mut damage = Ok(());
         self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), cursor), Direction::Forward, &mut |place, value| {
@@ -301,6 +325,7 @@ impl Keyspace {
 
     /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.
     pub fn clear(&mut self, db: usize) -> Result<()> {
+        self.note_change_of_all();
         self.disturb(|place| place == db)?;
         let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
         if is_alone {
@@ -318,6 +343,7 @@ impl Keyspace {
 
     /// Removes all keys of all databases.
     pub fn clear_all(&mut self) -> Result<()> {
+        self.note_change_of_all();
         self.disturb(|_| true)?;
         for db in 0..DATABASES {
             self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
@@ -332,16 +358,25 @@ impl Keyspace {
 
     /// Removes what the keys of a database have outside their entries.
     fn delete_collections_of(&mut self, db: usize) -> Result<()> {
-        let (mut next, end) = layout::entries(self.counters.places.of(db), 0);
+        let place_of = self.counters.places.of(db);
+        let (mut next, end) = layout::entries(place_of, 0);
         loop {
-            let chunk = self.chunk(Room::Keys, &(next, end.clone()), Direction::Forward, CHUNK)?;
+            // Without their strings, which may be of any size.
+            let (mut chunk, mut damage) = (Vec::new(), Ok(()));
+            self.turn.walk(Room::Keys, &(next, end.clone()), Direction::Forward, &mut |place, value| {
+                match Head::decode(value) {
+                    Ok((head, _)) => chunk.push((place.to_vec(), head)),
+                    Err(error) => damage = Err(error),
+                }
+                if damage.is_err() || chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            damage?;
             let Some((last, _)) = chunk.last() else { return Ok(()) };
             next = [last, &b"\0"[..]].concat();
-            for (place, value) in &chunk {
-                let (head, _) = Head::decode(value)?;
+            for (place, head) in &chunk {
                 self.delete_collection(head.id);
                 if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
-                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, self.counters.places.of(db), key));
+                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, place_of, key));
                 }
             }
         }
@@ -349,11 +384,9 @@ impl Keyspace {
 
     /// Removes keys whose time has come, at most so many; says how many deadlines it has dealt with. Fewer than `most`: there are no more.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
-        // Most of the time nothing is due; without any deadline nothing has to be read to know it.
-        let Some(before) = self.now.checked_sub(1).filter(|_| self.counters.deadlines.iter().any(|count| *count > 0)) else {
-            return Ok(0);
-        };
-        let due = self.chunk(Room::Keys, &layout::deadlines(before), Direction::Forward, most)?;
+        // Most of the time nothing is due. A look costs what stands before the first deadline in a table, which may be a huge value.
+        let Some(before) = self.now.checked_sub(1).filter(|before| *before >= self.first_due) else { return Ok(0) };
+        let due = self.chunk(Room::Keys, &layout::deadlines(self.first_due, before), Direction::Forward, most)?;
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
             let db = self.counters.places.database(of);
@@ -363,7 +396,20 @@ impl Keyspace {
                 self.turn.delete(Room::Keys, place.clone());
             }
         }
+        if due.len() < most {
+            self.first_due = self.first_deadline(self.now)?;
+        }
         Ok(due.len())
+    }
+
+    /// The first deadline from a time on; the last time there is if there is none.
+    fn first_deadline(&self, from: u64) -> Result<u64> {
+        let mut first = None;
+        self.turn.walk(Room::Keys, &layout::deadlines(from, u64::MAX), Direction::Forward, &mut |place, _| {
+            first = layout::split_expiry_key(place).map(|(deadline, ..)| deadline);
+            ControlFlow::Break(())
+        })?;
+        Ok(first.unwrap_or(u64::MAX))
     }
 
     /// Whether a key that has not ended is there: reading needs no more.
@@ -373,6 +419,7 @@ impl Keyspace {
 
     /// Those are told who watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.note_change(db, key);
         self.watches.touch(db, key);
         self.waits.touch(db, key);
     }
@@ -429,6 +476,7 @@ impl Keyspace {
         if a == b {
             return Ok(());
         }
+        self.note_change_of_all();
         for (db, key) in self.looked_at(|db| db == a || db == b) {
             // It goes, or comes, or both.
             if self.exists(a, &key)? || self.exists(b, &key)? {

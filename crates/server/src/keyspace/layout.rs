@@ -177,10 +177,15 @@ fn below(prefix: Vec<u8>) -> Bounds {
 /// Where a key's entry lies.
 pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + HASH + key.len());
-    out.push(place.0);
-    put_hash(&mut out, hash(seed, key));
-    out.extend_from_slice(key);
+    put_entry_key(&mut out, seed, place, key);
     out
+}
+
+/// An [`entry_key`] behind what is in `out`.
+pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: Place, key: &[u8]) {
+    out.push(place.0);
+    put_hash(out, hash(seed, key));
+    out.extend_from_slice(key);
 }
 
 /// The hash and the key of an [`entry_key`].
@@ -220,11 +225,10 @@ pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, Place, &[u8])> {
     Some((u64::from_be_bytes(*deadline), place, key))
 }
 
-/// The deadlines up to and including `now`.
-pub(super) fn deadlines(now: u64) -> Bounds {
-    let mut upper = vec![EXPIRY];
-    upper.extend_from_slice(&now.to_be_bytes());
-    (vec![EXPIRY], behind(&upper))
+/// The deadlines from one time up to and including another.
+pub(super) fn deadlines(from: u64, to: u64) -> Bounds {
+    let at = |time: u64| [&[EXPIRY][..], &time.to_be_bytes()].concat();
+    (at(from), behind(&at(to)))
 }
 
 /// All deadlines, of all databases.
@@ -501,10 +505,11 @@ mod tests {
             assert!(from <= score && score < to);
         }
         assert_eq!(owner(&exists_key(3)), Some((3, true)));
-        let (from, to) = deadlines(u64::MAX);
+        let (from, to) = deadlines(0, u64::MAX);
         assert!(from < to && expiry_key(u64::MAX, place(0), b"x") < to);
-        let (from, to) = deadlines(8);
-        assert!(expiry_key(8, place(15), b"\xff") < to && expiry_key(9, place(0), b"") >= to && from < expiry_key(0, place(0), b""));
+        let (from, to) = deadlines(3, 8);
+        assert!(expiry_key(8, place(15), b"\xff") < to && expiry_key(9, place(0), b"") >= to);
+        assert!(expiry_key(2, place(15), b"\xff") < from && from < expiry_key(3, place(0), b""));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements
-//! in their order), `watch`, `waits` and `changes` (who wants to know of a change), `cleaner` (how collections that are gone are removed),
-//! `image` (whole keyspaces and whole values).
+//! in their order), `watch`, `waits` and `changes` (who wants to know of a change), `unsynced` (what is not durable yet), `cleaner` (how
+//! collections that are gone are removed), `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -18,6 +18,7 @@ mod counting;
 mod entry;
 mod entry_id;
 mod error;
+mod estimate;
 mod groups;
 mod image;
 mod keys;
@@ -29,6 +30,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod unsynced;
 mod waits;
 mod watch;
 
@@ -36,7 +38,7 @@ pub use changes::{Change, Noted};
 pub use entry::{Head, Kind, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
-pub use groups::{Consumer, Group, GroupEdit, Pending};
+pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use image::Image;
 pub use keys::StringEdit;
 pub use layout::{DATABASES, check_key, check_member};
@@ -47,6 +49,7 @@ pub use streams::{Blocks, Keep, encode_fields, fields};
 
 use cleaner::Cleaner;
 use layout::{Places, Room};
+use parking_lot::Mutex;
 use sinter_storage::store::Store;
 use sinterdb::coding::Decoder;
 use sinterdb::db::{DEFAULT_FAMILY, Db, Durability, WriteOptions};
@@ -55,6 +58,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use turn::{Direction, Turn};
+use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
 
@@ -114,20 +118,45 @@ pub struct Keyspace {
     /// As the engine has them.
     committed: Counters,
     last_id: u64,
+    /// No deadline is earlier than this, so there is nothing to look for before.
+    first_due: u64,
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
-    /// The entry that was read last, and where a string starts in it.
+    /// The entry that was read last, where a string starts in it, and whose it is.
     entry: Vec<u8>,
     string_at: usize,
+    known: Known,
+    /// Where the entry lies that is looked for; kept for its memory.
+    place: Vec<u8>,
     watches: Watches,
     waits: Waits,
     /// What became of keys, if that is wanted.
     changes: Option<Vec<Noted>>,
     marks: Arc<Marks>,
+    unsynced: Unsynced,
     random: u64,
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
+    lookups: Lookups,
+}
+
+/// Keys that were looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// They were there.
+    pub hits: u64,
+    /// They were not.
+    pub misses: u64,
+}
+
+/// The key whose entry was read last.
+#[derive(Debug, Default)]
+struct Known {
+    /// [`Turn::version`] when that was so; `None`: it is not known.
+    version: Option<u64>,
+    place: Vec<u8>,
+    head: Option<Head>,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -135,6 +164,8 @@ pub struct Keyspace {
 struct Marks {
     committed: AtomicU64,
     synced: AtomicU64,
+    /// Why the last sync failed that failed, until somebody asks.
+    failure: Mutex<Option<String>>,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -189,16 +220,21 @@ impl Keyspace {
             counters: Counters::NONE,
             committed: Counters::NONE,
             last_id: 0,
+            first_due: 0,
             deleted: Vec::new(),
             all_deleted: false,
             entry: Vec::new(),
             string_at: 0,
+            known: Known::default(),
+            place: Vec::new(),
             watches: Watches::default(),
             waits: Waits::default(),
             changes: None,
             marks: Arc::default(),
+            unsynced: Unsynced::default(),
             random: random | 1,
             keeps_ended: false,
+            lookups: Lookups::default(),
         }
     }
 
@@ -259,6 +295,11 @@ impl Keyspace {
         self.now
     }
 
+    /// Keys that were looked for since the start, by whatever needed them.
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
+    }
+
     /// Bytes that wait for [`Keyspace::commit`].
     pub fn uncommitted(&self) -> usize {
         self.turn.bytes()
@@ -288,6 +329,7 @@ impl Keyspace {
         self.deleted.clear();
         self.all_deleted = false;
         let result = self.turn.commit(options);
+        self.unsynced.restart();
         if result.is_ok() {
             self.committed = self.counters.clone();
             let number = self.marks.committed.fetch_add(1, Ordering::AcqRel) + 1;
@@ -296,6 +338,7 @@ impl Keyspace {
             }
         } else {
             self.counters = self.committed.clone();
+            self.first_due = 0;
         }
         result
     }
@@ -306,7 +349,7 @@ impl Keyspace {
 
     /// The number of the commit that all writes so far are in.
     pub fn position(&self) -> u64 {
-        self.marks.committed.load(Ordering::Acquire) + u64::from(!self.is_committed())
+        self.committed() + u64::from(!self.is_committed())
     }
 
     /// All commits up to this number survive the machine.
@@ -314,12 +357,21 @@ impl Keyspace {
         self.marks.synced.load(Ordering::Acquire)
     }
 
+    /// Why a sync has failed since the last call. What was committed and is not synced may be gone after the next start, although it can be
+    /// read here.
+    pub fn take_sync_failure(&self) -> Option<String> {
+        self.marks.failure.lock().take()
+    }
+
     /// Drops all writes since the last commit.
     pub fn discard(&mut self) {
         self.turn.discard();
+        self.unsynced.restart();
         self.counters = self.committed.clone();
         self.deleted.clear();
         self.all_deleted = false;
+        // Deadlines that were removed are there again.
+        self.first_due = 0;
     }
 
     /// What makes commits durable, for another thread to use.
@@ -330,8 +382,11 @@ impl Keyspace {
     /// Commits, syncs and closes the store. Syncers have to be gone.
     pub fn close(mut self) -> Result<()> {
         self.commit(&WriteOptions::default())?;
+        // An earlier failure has ended the engine's handle, perhaps: closing it does not tell that again.
+        let synced = self.syncer().sync();
         self.cleaner.detach();
-        Ok(self.turn.db().clone().close()?)
+        self.turn.db().clone().close()?;
+        synced
     }
 
     /// A random number, not for secrets.
@@ -419,11 +474,14 @@ impl Syncer {
     /// Everything committed so far survives the machine.
     ///
     /// # Errors
-    /// Those of the engine, which is ended by them.
+    /// Those of the engine, which is ended by all of them but a full medium. [`Keyspace::take_sync_failure`] tells of them, too.
     pub fn sync(&self) -> Result<()> {
         let upto = self.marks.committed.load(Ordering::Acquire);
         self.cleaner.sync_begins();
-        self.db.sync()?;
+        if let Err(error) = self.db.sync() {
+            *self.marks.failure.lock() = Some(error.to_string());
+            return Err(error.into());
+        }
         self.cleaner.sync_ended();
         self.marks.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(())

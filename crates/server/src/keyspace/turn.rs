@@ -11,6 +11,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, ControlFlow};
 
+/// A range lies within another.
+fn covers(whole: &Bounds, part: &Bounds) -> bool {
+    whole.0 <= part.0 && part.1 <= whole.1
+}
+
 /// Keys that were written, and their values; `None`: removed.
 type Written = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -56,8 +61,10 @@ pub(super) struct Turn {
     keys: Side,
     elements: Side,
     batch: WriteBatch,
-    /// Bytes of keys and values that were written.
+    /// Bytes of keys, values and ranges that were written.
     bytes: usize,
+    /// Counted up whenever anything is written or dropped.
+    version: u64,
     /// How the engine is read.
     read: ReadOptions,
 }
@@ -65,7 +72,7 @@ pub(super) struct Turn {
 impl Turn {
     pub fn new(db: Db, keys: Family, elements: Family) -> Self {
         let (keys, elements) = (Side::new(keys), Side::new(elements));
-        Turn { db, keys, elements, batch: WriteBatch::new(), bytes: 0, read: ReadOptions::default() }
+        Turn { db, keys, elements, batch: WriteBatch::new(), bytes: 0, version: 0, read: ReadOptions::default() }
     }
 
     /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
@@ -104,6 +111,11 @@ impl Turn {
         self.bytes
     }
 
+    /// As long as this is the same, reads find the same.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The value of a key into `out`; false, and `out` empty, if there is none.
     pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let side = self.side(room);
@@ -120,23 +132,33 @@ impl Turn {
 
     pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
         self.bytes += key.len() + value.len();
+        self.version += 1;
         self.side_mut(room).written.insert(key, Some(value));
     }
 
     pub fn delete(&mut self, room: Room, key: Vec<u8>) {
         self.bytes += key.len();
+        self.version += 1;
         self.side_mut(room).written.insert(key, None);
     }
 
-    /// Removes a range of keys.
+    /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
+        self.version += 1;
         let side = self.side_mut(room);
         side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
+        if side.cleared.iter().any(|other| covers(other, &bounds)) {
+            return;
+        }
+        side.cleared.retain(|other| !covers(&bounds, other));
+        let bytes = bounds.0.len() + bounds.1.len();
         side.cleared.push(bounds);
+        self.bytes += bytes;
     }
 
     /// Takes back all that this turn has written to a range in which there was nothing before.
     pub fn forget(&mut self, room: Room, bounds: &Bounds) {
+        self.version += 1;
         self.side_mut(room).written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
     }
 
@@ -186,7 +208,7 @@ impl Turn {
 
     /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
     fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction) -> Result<Option<DbIterator>> {
-        if side.cleared.iter().any(|cleared| cleared.0 <= bounds.0 && bounds.1 <= cleared.1) {
+        if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
         }
         let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };
@@ -201,6 +223,7 @@ impl Turn {
     /// Makes one batch of all that was written. After an error nothing of it is in the engine, or it is not known what is (a failed
     /// sync); the turn is over either way.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
+        self.version += 1;
         let Turn { db, keys, elements, batch, bytes, .. } = self;
         batch.clear();
         *bytes = 0;
@@ -223,6 +246,7 @@ impl Turn {
     pub fn discard(&mut self) {
         self.keys.reset();
         self.elements.reset();
+        self.version += 1;
         self.bytes = 0;
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
 //! make the server hold is bounded by that and one reply.
+//!
+//! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
 
-use crate::command::{Buffers, Ended, Post, Reason, Server, Session, execute, find, give_up, resume};
+use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, find, give_up, resume};
 use crate::keyspace::Keyspace;
-use crate::resp::{Limits, Parser, Writer};
+use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
 use mio::net::TcpStream;
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 
+/// Bytes of writes at which a turn is committed before it ends.
+pub(super) const TURN_BYTES: usize = 8 << 20;
 /// Bytes to be sent at which a client's further requests wait.
 const OUTPUT_PAUSE: usize = 1 << 20;
 /// Bytes to be sent at which a client is closed: one reply larger than that.
@@ -33,6 +38,18 @@ const MESSAGES_MAX: usize = 32 << 20;
 /// The same if it stays above for [`MESSAGES_MS`].
 const MESSAGES_LONG_MAX: usize = 8 << 20;
 const MESSAGES_MS: u64 = 60_000;
+/// A reply that was cut is not sent: no more than this is in the buffer when one is begun, sent or not.
+const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + 2 * (MESSAGES_MAX + OUTPUT_PAUSE));
+
+/// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
+struct Awaiting {
+    /// Where they begin in the output.
+    start: usize,
+    /// How many they are.
+    replies: usize,
+    /// The commit that has to be synced.
+    needs: u64,
+}
 
 /// A connected client.
 pub(super) struct Connection {
@@ -48,6 +65,12 @@ pub(super) struct Connection {
     /// Where this turn's replies begin in `output`, and how many they are.
     turn_start: usize,
     turn_replies: usize,
+    /// The commit that has to be synced before what comes next may leave. Replies keep their order, so it falls only if a sync fails.
+    pub needs: u64,
+    /// What waits for a sync, in order.
+    awaiting: VecDeque<Awaiting>,
+    /// The network knows that something waits for a sync.
+    pub is_awaiting: bool,
     /// There may be more to read than was read.
     pub is_readable: bool,
     /// Requests that are complete were left for later.
@@ -56,6 +79,8 @@ pub(super) struct Connection {
     takes_more: bool,
     /// The next request waits until a pause is over.
     pub is_postponed: bool,
+    /// It is among those that are served next.
+    pub is_active: bool,
     /// It takes part in this turn.
     pub is_touched: bool,
     /// It will send nothing more.
@@ -70,6 +95,8 @@ pub(super) struct Connection {
     pub is_dead: bool,
     /// When it last said something, unix milliseconds.
     pub active: u64,
+    /// When it was last seen to be authenticated, or else when it came, unix milliseconds.
+    pub known: u64,
 }
 
 /// What came of handling a client's requests.
@@ -77,7 +104,7 @@ pub(super) struct Connection {
 pub(super) enum Handled {
     /// All that can be handled now.
     All,
-    /// Something has to be done for others before the next request.
+    /// Something has to be done for others, or the turn has grown long and is to be committed, before the next request.
     Others,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
@@ -95,10 +122,14 @@ impl Connection {
             sent: 0,
             turn_start: 0,
             turn_replies: 0,
+            needs: 0,
+            awaiting: VecDeque::new(),
+            is_awaiting: false,
             is_readable: true,
             has_waiting: false,
             takes_more: false,
             is_postponed: false,
+            is_active: false,
             is_touched: false,
             is_shut: false,
             behind_since: None,
@@ -106,6 +137,7 @@ impl Connection {
             is_ending: false,
             is_dead: false,
             active: now,
+            known: now,
         }
     }
 
@@ -151,13 +183,15 @@ impl Connection {
     /// Reads once, through a buffer that all share.
     pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) {
         match self.stream.read(buffer) {
+            // Who has said all may still listen.
+            Ok(0) if self.waits_for_sync() => self.is_ending = true,
             Ok(0) => self.is_dead = true,
             Ok(bytes) => {
                 self.input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
                 server.statistics.bytes_in += bytes as u64;
                 self.active = now;
                 // A short read has emptied the socket; what comes later is told of.
-                self.is_readable = bytes == buffer.len();
+                self.is_readable = bytes == buffer.len() || self.is_shut;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -168,6 +202,7 @@ impl Connection {
     /// Handles the requests that are complete.
     pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
         self.has_waiting = false;
+        server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
             if self.is_paused() {
                 self.has_waiting = true;
@@ -191,7 +226,7 @@ impl Connection {
                     if ended == Ended::EngineFailed {
                         return Handled::EngineFailed;
                     }
-                    if server.has_orders() || keyspace.has_ready() {
+                    if server.has_orders() || keyspace.has_ready() || keyspace.uncommitted() > TURN_BYTES {
                         return Handled::Others;
                     }
                     self.has_waiting = false;
@@ -222,6 +257,7 @@ impl Connection {
     pub fn resume(&mut self, key: Option<&[u8]>, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
         let before = self.output.len();
         let ended = resume(keyspace, server, &mut self.session, key, &mut self.output);
+        self.needs = self.needs.max(keyspace.take_needs());
         self.goes_on(before);
         self.is_ending |= ended == Ended::Closes;
         if ended == Ended::EngineFailed { Handled::EngineFailed } else { Handled::All }
@@ -231,6 +267,7 @@ impl Connection {
     pub fn give_up(&mut self, reason: Reason, keyspace: &mut Keyspace, server: &mut Server) {
         let before = self.output.len();
         give_up(keyspace, server, &mut self.session, reason, &mut self.output);
+        self.needs = self.needs.max(keyspace.take_needs());
         self.goes_on(before);
     }
 
@@ -239,12 +276,14 @@ impl Connection {
         if !self.session.is_waiting() {
             self.has_waiting = true;
             self.turn_replies += usize::from(self.output.len() > before);
+            self.is_dead |= self.unsent() > OUTPUT_MAX;
         }
     }
 
-    /// Sends a message, with the replies of the turn.
-    pub fn post(&mut self, post: &Post, now: u64) {
+    /// Sends a message, with the replies of the turn. What it tells of is in the commit `needs`, or in none.
+    pub fn post(&mut self, post: &Post, needs: u64, now: u64) {
         if !self.is_ending && !self.is_dead {
+            self.needs = self.needs.max(needs);
             post.write(self.session.protocol, &mut self.output);
             self.check_messages(now);
         }
@@ -296,7 +335,11 @@ impl Connection {
         if is_foreign(arguments) {
             return Ended::Closes;
         }
+        keyspace.note_unsynced(server.configuration.fsync == Fsync::Always);
+        // What others have left there is not this one's.
+        keyspace.take_needs();
         let ended = execute(keyspace, server, &mut self.session, arguments, &mut self.output);
+        self.needs = self.needs.max(keyspace.take_needs());
         self.turn_replies += usize::from(self.output.len() > before);
         ended
     }
@@ -312,31 +355,75 @@ impl Connection {
         self.is_dead |= self.input.len() > input_max || self.unsent() > output_max;
     }
 
-    /// The turn's writes are in the engine: its replies count.
-    pub fn settle(&mut self) {
+    /// The turn's writes are in the engine: its replies count, and may leave when the commit that they need is among those that are synced
+    /// (`None`: at once).
+    pub fn settle(&mut self, committed: u64, synced: Option<u64>) {
+        // What was to be written and then was not is in no commit.
+        self.needs = self.needs.min(committed);
+        let needs = if synced.is_some_and(|synced| self.needs > synced) { self.needs } else { 0 };
+        self.end_turn(needs);
+    }
+
+    /// The turn's replies are what they will be.
+    fn end_turn(&mut self, needs: u64) {
+        let (start, replies) = (self.turn_start, std::mem::take(&mut self.turn_replies));
         self.turn_start = self.output.len();
-        self.turn_replies = 0;
+        match self.awaiting.back_mut() {
+            Some(last) if needs <= last.needs => last.replies += replies,
+            _ if needs > 0 && start < self.turn_start => self.awaiting.push_back(Awaiting { start, replies, needs }),
+            _ => {}
+        }
+    }
+
+    /// Something waits for a sync.
+    pub fn waits_for_sync(&self) -> bool {
+        !self.awaiting.is_empty()
+    }
+
+    /// All commits up to this one are synced.
+    pub fn release(&mut self, synced: u64) {
+        while self.awaiting.front().is_some_and(|first| first.needs <= synced) {
+            self.awaiting.pop_front();
+        }
+    }
+
+    /// A sync has failed: an error takes the place of each reply that has waited for one. The turn has not begun.
+    pub fn refuse_awaiting(&mut self, text: &[u8]) {
+        if let Some(first) = self.awaiting.front() {
+            self.turn_start = first.start;
+            self.turn_replies = self.awaiting.iter().map(|awaiting| awaiting.replies).sum();
+            self.awaiting.clear();
+            self.refuse(text);
+        }
+    }
+
+    /// Where that begins in the output which may not leave yet.
+    fn awaiting_from(&self) -> usize {
+        self.awaiting.front().map_or(self.turn_start, |first| first.start)
     }
 
     /// The turn's writes are lost: an error takes the place of each of its replies.
     pub fn refuse(&mut self, text: &[u8]) {
         self.output.truncate(self.turn_start);
+        // What comes next is told to somebody who knows nothing of what was lost.
+        self.needs = 0;
         for _ in 0..self.turn_replies {
             Writer::new(&mut self.output, self.session.protocol).error(text);
         }
-        self.settle();
+        self.end_turn(0);
     }
 
-    /// Sends what there is, as far as the client takes it, up to its share.
+    /// Sends what may leave, as far as the client takes it, up to its share.
     pub fn write(&mut self, server: &mut Server) {
         let mut share = WRITE_SHARE;
         self.takes_more = false;
-        while self.sent < self.output.len() && !self.is_dead {
+        let until = self.awaiting_from();
+        while self.sent < until && !self.is_dead {
             if share == 0 {
                 self.takes_more = true;
                 return self.compact();
             }
-            let end = self.output.len().min(self.sent + share);
+            let end = until.min(self.sent + share);
             match self.stream.write(&self.output[self.sent..end]) {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
@@ -349,10 +436,13 @@ impl Connection {
                 Err(_) => self.is_dead = true,
             }
         }
+        if until < self.output.len() {
+            return self.compact();
+        }
         self.output.clear();
         self.output.shrink_to(KEPT);
         self.sent = 0;
-        self.settle();
+        self.turn_start = 0;
         self.is_dead |= self.is_ending;
     }
 
@@ -370,8 +460,9 @@ impl Connection {
     fn compact(&mut self) {
         if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
+            self.turn_start -= self.sent;
+            self.awaiting.iter_mut().for_each(|awaiting| awaiting.start -= self.sent);
             self.sent = 0;
-            self.settle();
         }
     }
 }

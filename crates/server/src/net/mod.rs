@@ -6,23 +6,31 @@
 //! 2. Read once from each client that has sent something, and run its requests. Replies are kept back. After each request, before the
 //!    next one, its messages are delivered and those are served who waited for what it has changed (`others`).
 //! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies.
-//! 4. Send all replies.
+//! 4. Send all replies, but those that have to wait for a sync.
 //!
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
 //! one read per turn: none can keep the others waiting.
+//!
+//! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output says which of
+//! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
+//! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
 
 mod connection;
+mod descriptors;
+mod listeners;
+mod metrics;
 mod others;
 mod saving;
 mod ticking;
-mod time;
 
-pub use time::unix_ms;
+pub use crate::system::unix_ms;
 
 use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
+use crate::log::Level;
 use connection::{Connection, Handled};
-use mio::net::TcpListener;
+use listeners::Listeners;
+use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
 use saving::SaveThread;
 use sinterdb::db::{Durability, WriteOptions};
@@ -35,17 +43,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use ticking::{SyncThread, Ticks};
 
-const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 /// Tokens of clients start behind these: session numbers do.
 const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
 /// Bytes that are read at once: one client's share of a turn.
 const READ: usize = 64 << 10;
-/// Bytes of writes at which a turn is committed before it ends.
-const TURN_BYTES: usize = 8 << 20;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
+
+/// What others than those on this machine are told while there is no password.
+const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
 
 /// Why the server could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +67,9 @@ pub enum Error {
     /// It would be open to everybody.
     #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass")]
     Open(SocketAddr),
+    /// The users cannot be had.
+    #[error("{0}")]
+    Users(String),
 }
 
 /// Stops a server from another thread.
@@ -80,16 +91,24 @@ impl Stopper {
 /// A server that listens.
 pub struct Net {
     poll: Poll,
-    listener: TcpListener,
+    listeners: Listeners,
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
-    /// Clients that have something to be handled or sent in the next turn.
+    /// Clients that there are descriptors for.
+    room: usize,
+    /// Clients that have something to be handled or sent in the next turn, in the order in which they came to have it.
     active: Vec<u64>,
     /// Clients that take part in this turn.
     touched: Vec<u64>,
     /// Clients whose requests wait until a pause is over.
     postponed: Vec<u64>,
+    /// Clients with something that waits for a sync.
+    awaiting: Vec<u64>,
+    /// The last commit for which a sync was asked.
+    asked: u64,
+    /// The commit that has to be synced before a message of the request that was run last may leave.
+    cause: u64,
     /// Memory of all clients' buffers, bytes.
     held: usize,
     /// The last commit that was known to be synced.
@@ -105,38 +124,54 @@ pub struct Net {
     ticks: Ticks,
     syncs: SyncThread,
     saves: SaveThread,
+    metrics: Option<Metrics>,
 }
 
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Net({:?}, {} clients)", self.listener, self.connections.len())
+        write!(f, "Net({:?}, {} clients)", self.listeners, self.connections.len())
     }
 }
 
 impl Net {
-    /// Listens.
+    /// Listens at one address.
     ///
     /// # Errors
     /// The address cannot be had, or everybody could use the server.
-    pub fn bind(address: SocketAddr, keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
-        if !address.ip().is_loopback() && server.configuration.password.is_empty() {
-            return Err(Error::Open(address));
+    pub fn bind(address: SocketAddr, keyspace: Keyspace, server: Server) -> Result<Net, Error> {
+        Net::listen(&[(address, false)], keyspace, server)
+    }
+
+    /// Listens at all addresses but those that may be missing on the machine, and are. With them goes whether one may.
+    ///
+    /// # Errors
+    /// An address cannot be had, everybody could use the server, or there is something wrong with its users.
+    pub fn listen(addresses: &[(SocketAddr, bool)], keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
+        server.take_users().map_err(Error::Users)?;
+        if let Some((address, _)) = addresses.iter().find(|(address, _)| !address.ip().is_loopback())
+            && server.is_open()
+        {
+            return Err(Error::Open(*address));
         }
-        let mut listener = TcpListener::bind(address)?;
-        server.configuration.port = listener.local_addr()?.port();
-        server.started = unix_ms();
         let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let listeners = Listeners::bind(addresses, poll.registry())?;
+        server.configuration.port = listeners.address()?.port();
+        server.started = unix_ms();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
+        let metrics = Metrics::start(&server.configuration, waker.clone())?;
         Ok(Net {
             poll,
-            listener,
+            listeners,
             accepts: true,
             connections: HashMap::new(),
+            room: descriptors::clients_max(),
             active: Vec::new(),
             touched: Vec::new(),
             postponed: Vec::new(),
+            awaiting: Vec::new(),
+            asked: 0,
+            cause: 0,
             held: 0,
             synced: 0,
             looked_at: 0,
@@ -148,7 +183,13 @@ impl Net {
             ticks: Ticks::default(),
             syncs,
             saves: SaveThread::default(),
+            metrics,
         })
+    }
+
+    /// Where metrics are; `None`: nowhere.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Metrics::address)
     }
 
     /// Where it listens.
@@ -156,7 +197,7 @@ impl Net {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listeners.address()
     }
 
     /// Stops it.
@@ -177,11 +218,31 @@ impl Net {
             }
             self.note(&events);
             self.turn(unix_ms());
+            if let Some(metrics) = &self.metrics {
+                metrics.answer(&self.server, &self.keyspace);
+            }
+            if self.server.is_ending {
+                self.stopper.stops.store(true, Ordering::Release);
+            }
+        }
+        self.server.event(Level::Notice, "stopping", &[("clients", &self.connections.len())]);
+        self.saves.stop();
+        drop(self.metrics.take());
+        self.syncs.stop();
+        if !self.awaiting.is_empty() {
+            // Whose reply waits gets it, whatever it will be; the keyspace knows.
+            let _ = self.keyspace.syncer().sync();
+            self.end_syncs();
+            self.commit();
+            self.send();
         }
         self.connections.clear();
-        self.saves.stop();
-        self.syncs.stop();
-        Ok(self.keyspace.close()?)
+        let closed = self.keyspace.close();
+        match &closed {
+            Ok(()) => self.server.event(Level::Notice, "stopped", &[]),
+            Err(error) => self.server.event(Level::Warning, "not_closed", &[("error", error)]),
+        }
+        Ok(closed?)
     }
 
     /// How long nothing may be done if nobody sends anything.
@@ -199,26 +260,35 @@ impl Net {
     fn note(&mut self, events: &Events) {
         for event in events {
             match event.token() {
-                LISTENER => self.accepts = true,
                 WAKER => {}
+                token if Listeners::has(token) => self.accepts = true,
                 Token(token) => {
                     let id = token as u64;
                     if let Some(connection) = self.connections.get_mut(&id) {
                         connection.is_readable |= event.is_readable();
                         connection.is_shut |= event.is_read_closed();
-                        self.active.push(id);
                     }
+                    self.activate(id);
                 }
             }
         }
     }
 
+    /// A client takes its turn, behind those that had something to do before it.
+    fn activate(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !connection.is_active
+        {
+            connection.is_active = true;
+            self.active.push(id);
+        }
+    }
+
     fn turn(&mut self, now: u64) {
         self.keyspace.set_now(now);
+        self.end_syncs();
         self.accept(now);
         self.end_pause(now);
-        self.active.sort_unstable();
-        self.active.dedup();
         for id in std::mem::take(&mut self.active) {
             self.serve(id, now);
         }
@@ -245,26 +315,31 @@ impl Net {
     fn serve(&mut self, id: u64, now: u64) {
         self.touch(id);
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.is_active = false;
         if connection.can_read() {
             connection.read(&mut self.buffer, &mut self.server, now);
         }
         connection.check_shut();
-        if connection.is_dead {
+        if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
         }
         while let Some(connection) = self.connections.get_mut(&id) {
             let handled = connection.handle(&mut self.keyspace, &mut self.server);
+            self.cause = connection.needs;
             if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);
             }
             match handled {
-                Handled::All => break,
-                Handled::Others => self.serve_others(),
+                Handled::All => return,
+                Handled::Others => {
+                    self.serve_others();
+                    // Between two requests of one client, too: a few bytes can ask for long values.
+                    if self.keyspace.uncommitted() > connection::TURN_BYTES {
+                        self.commit_all();
+                    }
+                }
                 Handled::EngineFailed => return self.drop_turn(),
             }
-        }
-        if self.keyspace.uncommitted() > TURN_BYTES {
-            self.commit_all();
         }
     }
 
@@ -274,19 +349,31 @@ impl Net {
     }
 
     fn commit_all(&mut self) {
-        let fsync = self.server.configuration.fsync;
-        let durability = if fsync == Fsync::Always { Durability::Sync } else { Durability::Buffered };
-        match self.keyspace.commit(&WriteOptions { durability }) {
+        let begun = self.server.monotonic_ns();
+        let result = self.keyspace.commit(&WriteOptions { durability: Durability::Buffered });
+        self.server.took("commit", self.keyspace.now(), self.server.monotonic_ns().saturating_sub(begun));
+        match result {
             Ok(()) => self.settle(),
             Err(error) => self.refuse(&error.to_string()),
         }
     }
 
+    /// The turn's writes are in the engine, and are to be synced if a reply waits for that.
     fn settle(&mut self) {
+        let is_always = self.server.configuration.fsync == Fsync::Always;
+        let committed = self.keyspace.committed();
+        let synced = is_always.then(|| self.keyspace.synced());
         for id in &self.touched {
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.settle();
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.settle(committed, synced);
+            if connection.waits_for_sync() && !connection.is_awaiting {
+                connection.is_awaiting = true;
+                self.awaiting.push(*id);
             }
+        }
+        if committed > self.asked && synced.is_some_and(|synced| synced < committed) {
+            self.asked = committed;
+            self.syncs.ask();
         }
     }
 
@@ -297,6 +384,7 @@ impl Net {
     }
 
     fn refuse(&mut self, why: &str) {
+        self.server.event(Level::Warning, "nothing_written", &[("why", &why)]);
         let text = format!("MISCONF Nothing was written: {why}");
         for id in &self.touched {
             if let Some(connection) = self.connections.get_mut(id) {
@@ -324,7 +412,7 @@ impl Net {
             self.held = self.held + held - connection.held;
             connection.held = held;
             if connection.has_work() {
-                self.active.push(id);
+                self.activate(id);
             }
         }
         self.touched = touched;
@@ -335,7 +423,7 @@ impl Net {
             if !self.accepts {
                 return;
             }
-            match self.listener.accept() {
+            match self.listeners.accept() {
                 Ok((stream, address)) => self.welcome(stream, address, now),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
                 // A client that went away again, or no more descriptors: the next tick tries again.
@@ -348,10 +436,16 @@ impl Net {
     }
 
     fn welcome(&mut self, mut stream: mio::net::TcpStream, address: SocketAddr, now: u64) {
-        if self.connections.len() >= self.server.configuration.clients_max {
+        if self.connections.len() >= self.server.configuration.clients_max.min(self.room) {
             self.server.statistics.refused_connections += 1;
             // It is told if it listens.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // Checked at the start, too; but clients can take the password away.
+        if self.server.is_open() && !address.ip().to_canonical().is_loopback() {
+            self.server.statistics.refused_connections += 1;
+            let _ = stream.write(DENIED);
             return;
         }
         let id = self.next_session;
@@ -368,7 +462,8 @@ impl Net {
         let session = Session::new(id, &self.server);
         self.server.update(&session, now);
         self.connections.insert(id, Connection::new(stream, session, now));
-        self.active.push(id);
+        self.server.event(Level::Verbose, "client_connected", &[("id", &id), ("address", &address)]);
+        self.activate(id);
     }
 
     fn remove(&mut self, id: u64) {
@@ -380,6 +475,7 @@ impl Net {
             self.keyspace.unwait(id);
             self.server.hub.leave(id);
             self.server.clients.remove(&id);
+            self.server.event(Level::Verbose, "client_gone", &[("id", &id)]);
         }
     }
 
@@ -389,15 +485,23 @@ impl Net {
             return;
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
-        self.syncs.set(self.server.configuration.fsync);
+        self.server.look_at_rates(now);
+        let fsync = self.server.configuration.fsync;
+        self.syncs.set(fsync);
+        if fsync == Fsync::Always && self.keyspace.synced() < self.keyspace.committed() {
+            // One has failed, perhaps because the medium was full; or this was not asked for when it was written.
+            self.syncs.ask();
+        }
         let most = if self.server.keeps_expired { 0 } else { ticking::EXPIRED_AT_ONCE };
         let notifies = self.server.configuration.events.is_on();
         if notifies {
             self.keyspace.note_changes();
         }
         let removed = self.keyspace.remove_expired(most);
+        self.cause = self.keyspace.take_needs();
         if notifies {
             tell_expired(&mut self.keyspace, &mut self.server);
+            self.deliver();
         }
         match removed {
             Ok(removed) => self.server.statistics.expired += removed as u64,
@@ -420,13 +524,18 @@ impl Net {
             if idle >= ticking::IDLE_MS {
                 connection.rest();
             }
-            let is_silent_for_a_reason = connection.session.is_waiting() || self.server.hub.is_listening(id);
-            let limit = match self.server.configuration.timeout {
-                _ if !connection.session.is_authenticated => ticking::GREETING_SECONDS,
-                _ if is_silent_for_a_reason => 0,
-                timeout => timeout,
+            let is_held_up = connection.session.is_waiting() || connection.is_postponed;
+            let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
+            if connection.session.is_authenticated {
+                connection.known = now;
+            }
+            let (passed, limit) = match self.server.configuration.timeout {
+                // Whatever it says meanwhile.
+                _ if !connection.session.is_authenticated => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
+                _ if is_silent_for_a_reason => (idle, 0),
+                timeout => (idle, timeout),
             };
-            connection.is_dead |= limit > 0 && idle / 1000 >= limit;
+            connection.is_dead |= limit > 0 && passed / 1000 >= limit;
             if connection.is_behind() {
                 connection.check_messages(now);
             }

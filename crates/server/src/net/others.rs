@@ -27,7 +27,7 @@ impl Net {
     }
 
     /// Puts messages into the outputs of those whom they are for.
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         if !self.server.hub.has_posts() {
             return;
         }
@@ -35,7 +35,7 @@ impl Net {
         for post in self.server.hub.take() {
             self.touch(post.to);
             if let Some(connection) = self.connections.get_mut(&post.to) {
-                connection.post(&post, now);
+                connection.post(&post, self.cause, now);
             }
         }
     }
@@ -60,7 +60,9 @@ impl Net {
         self.touch(id);
         match self.connections.get_mut(&id) {
             Some(connection) if !connection.is_dead => {
-                if connection.resume(key, &mut self.keyspace, &mut self.server) == Handled::EngineFailed {
+                let handled = connection.resume(key, &mut self.keyspace, &mut self.server);
+                self.cause = connection.needs;
+                if handled == Handled::EngineFailed {
                     self.drop_turn();
                 }
             }
@@ -77,17 +79,38 @@ impl Net {
         }
     }
 
-    /// Ends waits whose time is over, and those for a sync that has ended.
+    /// Ends waits whose time is over.
     pub(super) fn end_waits(&mut self) {
         while let Some(id) = self.keyspace.next_overdue() {
             self.give_up(id, Reason::Timeout);
         }
+    }
+
+    /// Lets those go on who have waited for a sync, if one has ended; tells those who held a reply back for it if one has failed. The turn
+    /// has not begun.
+    pub(super) fn end_syncs(&mut self) {
+        let failure = self.keyspace.take_sync_failure();
         let synced = self.keyspace.synced();
-        if synced != self.synced {
-            self.synced = synced;
-            for id in self.keyspace.sync_waiters() {
-                self.resume(id, None);
+        if failure.is_none() && synced == self.synced {
+            return;
+        }
+        self.synced = synced;
+        self.keyspace.forget_synced();
+        let text = failure.map(|why| format!("MISCONF It is not known what would survive a power cut: {why}"));
+        for id in std::mem::take(&mut self.awaiting) {
+            self.touch(id);
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.release(synced);
+            if let Some(text) = &text {
+                connection.refuse_awaiting(text.as_bytes());
             }
+            connection.is_awaiting = connection.waits_for_sync();
+            if connection.is_awaiting {
+                self.awaiting.push(id);
+            }
+        }
+        for id in self.keyspace.sync_waiters() {
+            self.resume(id, None);
         }
     }
 
@@ -99,7 +122,7 @@ impl Net {
         for id in std::mem::take(&mut self.postponed) {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.is_postponed = false;
-                self.active.push(id);
+                self.activate(id);
             }
         }
     }

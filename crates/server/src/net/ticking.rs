@@ -5,7 +5,7 @@ use crate::keyspace::Syncer;
 use mio::Waker;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -46,14 +46,23 @@ impl Ticks {
     }
 }
 
-/// A thread that syncs, so that clients do not wait for it.
+/// A thread that syncs, so that clients do not wait for it: after so much time, and when it is asked to. Whatever is committed while it
+/// syncs shares the next one.
 #[derive(Debug)]
 pub(super) struct SyncThread {
-    /// Milliseconds between two syncs.
-    interval: Arc<AtomicU64>,
-    /// Dropped: it ends.
-    ends: Option<Sender<()>>,
+    shared: Arc<Wishes>,
+    /// Asks for a sync. Dropped: the thread ends.
+    orders: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is wanted of the thread.
+#[derive(Debug)]
+struct Wishes {
+    /// Milliseconds between two syncs.
+    interval: AtomicU64,
+    /// A sync that was asked for has not begun.
+    is_asked: AtomicBool,
 }
 
 /// Without a wish for durability there is a sync now and then all the same: elements of collections that are gone are kept until one.
@@ -66,35 +75,46 @@ fn interval(fsync: Fsync) -> u64 {
 
 impl SyncThread {
     pub fn start(syncer: Syncer, fsync: Fsync, waker: Arc<Waker>) -> io::Result<SyncThread> {
-        let shared = Arc::new(AtomicU64::new(interval(fsync)));
+        let shared = Arc::new(Wishes { interval: AtomicU64::new(interval(fsync)), is_asked: AtomicBool::new(false) });
         let theirs = shared.clone();
-        let (ends, ended) = channel::<()>();
+        let (orders, ordered) = channel::<()>();
         let work = move || {
             loop {
-                let wait = Duration::from_millis(theirs.load(Ordering::Relaxed));
-                match ended.recv_timeout(wait) {
-                    Err(RecvTimeoutError::Timeout) => {
-                        // A failed sync ends the engine's handle: every later write gets the reason. After a good one somebody may have
-                        // waited for it, whom else the next tick would serve.
-                        if syncer.sync().is_ok() {
-                            let _ = waker.wake();
-                        }
-                    }
-                    _ => return,
+                let wait = Duration::from_millis(theirs.interval.load(Ordering::Relaxed));
+                if ordered.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+                    return;
                 }
+                // Before the sync looks what is committed: who commits later asks again.
+                theirs.is_asked.swap(false, Ordering::AcqRel);
+                // The keyspace knows how it went. Somebody may have waited for it, whom else the next tick would serve.
+                let _ = syncer.sync();
+                let _ = waker.wake();
             }
         };
         let thread = std::thread::Builder::new().name("sinter-sync".into()).spawn(work)?;
-        Ok(SyncThread { interval: shared, ends: Some(ends), thread: Some(thread) })
+        Ok(SyncThread { shared, orders: Some(orders), thread: Some(thread) })
     }
 
-    /// The configuration has changed, perhaps. A wait that has begun goes on.
+    /// Wants a sync of what is committed by now.
+    pub fn ask(&self) {
+        if let Some(orders) = &self.orders
+            && !self.shared.is_asked.swap(true, Ordering::AcqRel)
+        {
+            // A thread that is gone has panicked; ending it will tell.
+            let _ = orders.send(());
+        }
+    }
+
+    /// The configuration has changed, perhaps. Nobody waits for the end of a longer interval then.
     pub fn set(&self, fsync: Fsync) {
-        self.interval.store(interval(fsync), Ordering::Relaxed);
+        let interval = interval(fsync);
+        if self.shared.interval.swap(interval, Ordering::Relaxed) != interval {
+            self.ask();
+        }
     }
 
     pub fn stop(&mut self) {
-        self.ends.take();
+        self.orders.take();
         if let Some(thread) = self.thread.take() {
             // It has nothing to say.
             let _ = thread.join();

@@ -1,7 +1,8 @@
 //! From a value in Redis's format to a key.
 
+use super::streams::{self, Loading};
 use crate::keyspace::{self, Edit, Keyspace, Kind, Side};
-use crate::rdb::{self, Element, StreamElement};
+use crate::rdb::{self, Element, STRING_MAX};
 use sinterdb::db::WriteOptions;
 
 /// Bytes of writes at which a piece of a collection is committed.
@@ -13,12 +14,15 @@ pub enum Error {
     /// Its bytes.
     #[error(transparent)]
     Format(#[from] rdb::Error),
-    /// A set, a hash or a sorted set has something twice.
+    /// A set, a hash, a sorted set, or what belongs to a stream has something twice.
     #[error("the same member comes twice")]
     Twice,
-    /// A type that is not there yet.
-    #[error("not supported: {0}")]
-    Unsupported(&'static str),
+    /// Pending entries of a group of a stream are not those of its consumers.
+    #[error("a pending entry of a group that is not that of one consumer")]
+    Unowned,
+    /// A value that is loaded as a whole would take too much memory.
+    #[error("the value would take more than 512 MiB")]
+    TooLarge,
     /// The keyspace.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
@@ -36,18 +40,13 @@ pub enum Pieces {
 /// What reads a value calls this for each of its elements.
 pub type Visit<'a> = dyn FnMut(Element<'_>) -> Result<(), Error> + 'a;
 
-/// A part of a stream, as it is read: `rdb::streams` has the order in which they come.
-fn stream(_: &StreamElement) -> Result<(), Error> {
-    Err(Error::Unsupported("stream"))
-}
-
 /// Refuses what could not be loaded, before anything is written.
 ///
 /// # Errors
-/// A type that is not there, or a member that is too long.
+/// A member that is too long.
 pub fn check(element: &Element) -> Result<(), Error> {
     match element {
-        Element::Stream(element) => stream(element),
+        Element::Stream(element) => streams::check(element),
         Element::Member(name) | Element::Scored(name, _) | Element::Field(name, _) => Ok(keyspace::check_member(name)?),
         Element::Text(_) | Element::Item(_) => Ok(()),
     }
@@ -64,7 +63,8 @@ pub fn load(
     pieces: Pieces,
     read: impl FnOnce(&mut Visit) -> Result<(), Error>,
 ) -> Result<bool, Error> {
-    let mut target = Target { keyspace, place, deadline, pieces, text: None, edit: None };
+    let before = keyspace.uncommitted();
+    let mut target = Target { keyspace, place, deadline, pieces, before, text: None, edit: None, stream: Loading::default() };
     let result = read(&mut |element| target.put(element));
     target.end(result)
 }
@@ -74,10 +74,13 @@ struct Target<'a> {
     place: (usize, &'a [u8]),
     deadline: Option<u64>,
     pieces: Pieces,
+    /// Bytes that waited to be committed at the start.
+    before: usize,
     /// A string.
     text: Option<Vec<u8>>,
     /// A collection.
     edit: Option<Edit<'a>>,
+    stream: Loading,
 }
 
 impl Target<'_> {
@@ -91,7 +94,7 @@ impl Target<'_> {
             Element::Member(_) => Kind::Set,
             Element::Scored(..) => Kind::SortedSet,
             Element::Field(..) => Kind::Hash,
-            Element::Stream(element) => return stream(element),
+            Element::Stream(_) => Kind::Stream,
         };
         if self.edit.is_none() {
             self.edit = Some(self.keyspace.replace(self.place.0, self.place.1, kind, self.deadline)?);
@@ -102,19 +105,27 @@ impl Target<'_> {
             Element::Member(member) => self.keyspace.add_member(edit, member)?,
             Element::Scored(member, score) => self.keyspace.set_score(edit, member, score)?.is_none(),
             Element::Field(field, value) => self.keyspace.set_field(edit, field, value)?,
-            Element::Text(_) | Element::Stream(_) => true,
+            Element::Stream(element) => self.stream.put(self.keyspace, edit, &element).map(|()| true)?,
+            Element::Text(_) => true,
         };
         if !is_new {
             return Err(Error::Twice);
         }
-        if self.pieces == Pieces::Many && self.keyspace.uncommitted() > PIECE {
-            self.keyspace.keep(edit);
-            self.keyspace.commit(&WriteOptions::default())?;
+        let waiting = self.keyspace.uncommitted();
+        match self.pieces {
+            // What is written once in the format may be meant for many elements.
+            Pieces::Whole if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(Error::TooLarge),
+            Pieces::Many if waiting > PIECE => {
+                self.keyspace.keep(edit);
+                self.keyspace.commit(&WriteOptions::default())?;
+            }
+            Pieces::Whole | Pieces::Many => {}
         }
         Ok(())
     }
 
-    fn end(self, result: Result<(), Error>) -> Result<bool, Error> {
+    fn end(mut self, result: Result<(), Error>) -> Result<bool, Error> {
+        let result = result.and_then(|()| self.stream.end(self.keyspace));
         match (&self.edit, result) {
             (Some(edit), Err(error)) => {
                 self.keyspace.abandon(edit);

@@ -2,6 +2,9 @@
 
 mod load;
 mod save;
+mod streams;
+#[cfg(test)]
+mod tests;
 
 pub use load::{Error as LoadError, Pieces, Visit, check, load};
 pub use save::{Contents, Error as SaveError, dump, save_file, sync_directory};

@@ -1,7 +1,8 @@
 //! From keys to Redis's format: single values, and files.
 
+use super::streams;
 use crate::keyspace::{self, DATABASES, Head, Image, Keyspace, Kind};
-use crate::rdb::{Output, STRING_MAX, Version, kind};
+use crate::rdb::{Output, STRING_MAX, Version, kind, stream_kind};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -20,9 +21,6 @@ pub enum Error {
     /// Where it is kept.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
-    /// It holds something that cannot be written in this format yet.
-    #[error("a {0} cannot be written to a file or dumped yet")]
-    Unsupported(&'static str),
 }
 
 /// What a file is to be.
@@ -36,13 +34,13 @@ pub struct Contents {
 
 /// Carries an error out of a walk, and counts its steps.
 #[derive(Default)]
-struct Steps {
+pub(super) struct Steps {
     count: u64,
     failed: Option<io::Error>,
 }
 
 impl Steps {
-    fn step(&mut self, result: io::Result<()>) -> ControlFlow<()> {
+    pub fn step(&mut self, result: io::Result<()>) -> ControlFlow<()> {
         match result {
             Ok(()) => {
                 self.count += 1;
@@ -56,7 +54,7 @@ impl Steps {
     }
 
     /// The walk has ended; so many steps had been promised.
-    fn end(self, promised: u64) -> Result<(), Error> {
+    pub fn end(self, promised: u64) -> Result<(), Error> {
         match self.failed {
             Some(error) => Err(error.into()),
             None if self.count != promised => Err(keyspace::Error::Damaged("its elements are not as many as its count says").into()),
@@ -66,27 +64,28 @@ impl Steps {
 }
 
 /// The type under which a value is written.
-fn kind_of(head: &Head) -> Result<u8, Error> {
-    Ok(match head.kind {
+fn kind_of(head: &Head, version: Version) -> u8 {
+    match head.kind {
         Kind::String => kind::STRING,
         Kind::List => kind::LIST,
         Kind::Set => kind::SET,
         Kind::SortedSet => kind::SORTED_SET,
         Kind::Hash => kind::HASH,
-        Kind::Stream => return Err(Error::Unsupported(head.kind.name())),
-    })
+        Kind::Stream => stream_kind(version),
+    }
 }
 
 /// Writes what a key holds, as its elements come; `text` is the value of a string.
-fn write_value<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<(), Error> {
-    if head.kind == Kind::String {
-        return Ok(out.string(text)?);
+fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<(), Error> {
+    match head.kind {
+        Kind::String => return Ok(out.string(text)?),
+        Kind::Stream => return streams::write(out, version, keyspace, head),
+        Kind::List | Kind::Set | Kind::SortedSet | Kind::Hash => {}
     }
     out.length(head.count)?;
     let mut steps = Steps::default();
     match head.kind {
-        Kind::String => {}
-        Kind::Stream => return Err(Error::Unsupported(head.kind.name())),
+        Kind::String | Kind::Stream => {}
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
         Kind::Set => keyspace.walk_members(head, &mut |member, _| steps.step(out.string(member)))?,
         Kind::Hash => keyspace.walk_members(head, &mut |field, value| {
@@ -119,15 +118,16 @@ impl Write for Bounded {
     }
 }
 
-/// What a key holds as `DUMP` gives it; `text` is the value of a string.
+/// What a key holds as `DUMP` gives it; `text` is the value of a string. Only a stream has more than version 9 has room for.
 ///
 /// # Errors
 /// It would be longer than a string may be; those of the keyspace.
 pub fn dump(keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Output::new(Bounded::default());
-    out.kind(kind_of(head)?)?;
-    write_value(&mut out, keyspace, head, text)?;
-    Ok(out.end_of_value(Version::default())?.0)
+    let version = if head.kind == Kind::Stream { Version::Ten } else { Version::Nine };
+    out.kind(kind_of(head, version))?;
+    write_value(&mut out, version, keyspace, head, text)?;
+    Ok(out.end_of_value(version)?.0)
 }
 
 /// Writes all keys that have not ended; says how many they are.
@@ -145,8 +145,8 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
         keyspace.walk_keys(db, &mut |key, head, text| {
-            let written = kind_of(head).and_then(|kind| Ok(out.key(kind, key, head.deadline)?));
-            match written.and_then(|()| write_value(out, keyspace, head, text)) {
+            let written = out.key(kind_of(head, contents.version), key, head.deadline).map_err(Error::from);
+            match written.and_then(|()| write_value(out, contents.version, keyspace, head, text)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
             }

@@ -10,6 +10,8 @@ pub enum Version {
     /// What every Redis since 5.0 reads.
     #[default]
     Nine,
+    /// That of Redis 7.0, the first one in which all that is known of a stream has a place.
+    Ten,
     /// That of Redis 7.2.
     Eleven,
 }
@@ -19,6 +21,7 @@ impl Version {
     pub fn number(self) -> u16 {
         match self {
             Version::Nine => 9,
+            Version::Ten => 10,
             Version::Eleven => 11,
         }
     }

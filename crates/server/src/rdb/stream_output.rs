@@ -16,6 +16,7 @@ const SAME_FIELDS: i64 = 2;
 pub fn stream_kind(version: Version) -> u8 {
     match version {
         Version::Nine => kind::STREAM,
+        Version::Ten => kind::STREAM_2,
         Version::Eleven => kind::STREAM_3,
     }
 }
@@ -229,7 +230,7 @@ impl<W: Write> Output<W> {
     pub fn stream_consumer(&mut self, version: Version, name: &[u8], seen: u64, active: Option<u64>) -> io::Result<()> {
         self.string(name)?;
         self.bytes(&seen.to_le_bytes())?;
-        if version == Version::Nine { Ok(()) } else { self.bytes(&active.unwrap_or(u64::MAX).to_le_bytes()) }
+        if version == Version::Eleven { self.bytes(&active.unwrap_or(u64::MAX).to_le_bytes()) } else { Ok(()) }
     }
 
     /// A pending entry that a consumer owns.

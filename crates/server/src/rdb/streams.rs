@@ -24,7 +24,7 @@ pub type StreamField<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 /// A part of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamElement<'a> {
-    /// An entry; ids ascend.
+    /// An entry; ids ascend from above 0-0.
     Entry {
         /// Its id.
         id: StreamId,
@@ -33,9 +33,9 @@ pub enum StreamElement<'a> {
     },
     /// What is known of the stream as a whole; all entries came before.
     State {
-        /// Entries.
+        /// Entries, as many as came.
         length: u64,
-        /// The largest id that was ever given.
+        /// The largest id that was ever given, that of the last entry or a larger one.
         last: StreamId,
         /// The largest id that was removed; 0-0 if unknown.
         max_deleted: StreamId,
@@ -51,7 +51,7 @@ pub enum StreamElement<'a> {
         /// Entries that it was given; `None` if unknown.
         read: Option<u64>,
     },
-    /// An entry that the group before was given and has not acknowledged.
+    /// An entry that the group before was given and has not acknowledged; ids ascend.
     Pending {
         /// The entry.
         id: StreamId,
@@ -69,7 +69,7 @@ pub enum StreamElement<'a> {
         /// When it last was given something; `None` if unknown or never.
         active: Option<u64>,
     },
-    /// The consumer before has this one of the group's pending entries.
+    /// The consumer before has this one of the group's pending entries; ids ascend, and the consumers of a group have as many as it has.
     Owned {
         /// The entry.
         id: StreamId,
@@ -79,6 +79,8 @@ pub enum StreamElement<'a> {
 /// Calls for each part of a stream.
 type Visit<'v, E> = dyn FnMut(StreamElement<'_>) -> std::result::Result<(), E> + 'v;
 
+/// Fields of an entry: a request has no more arguments.
+pub(super) const FIELDS_MAX: u64 = 1 << 20;
 /// Flags of an entry inside a node.
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -86,15 +88,16 @@ const SAME_FIELDS: i64 = 2;
 /// Reads a stream of one of the three versions.
 pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     let mut text = Vec::new();
-    let mut last_seen = None;
+    let (mut entries, mut last_seen) = (0u64, StreamId::default());
     for _ in 0..input.length()? {
         input.string(&mut text)?;
         let base = raw_id(&text).ok_or_else(|| input.damaged("the id of a stream's node"))?;
         input.string(&mut text)?;
         node(&text, base, &mut |id, fields| {
-            if last_seen.replace(id).is_some_and(|last| last >= id) {
+            if id <= std::mem::replace(&mut last_seen, id) {
                 return Err(Stopped::Damage("ids of a stream that do not ascend"));
             }
+            entries += 1;
             visit(StreamElement::Entry { id, fields }).map_err(Stopped::Visit)
         })
         .map_err(|stopped| match stopped {
@@ -103,7 +106,13 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
         })?;
     }
     let length = input.length()?;
+    if length != entries {
+        return Err(input.damaged("a stream that has not as many entries as it says").into());
+    }
     let last = id(input)?;
+    if last < last_seen {
+        return Err(input.damaged("a stream with an entry behind its last one").into());
+    }
     let (mut max_deleted, mut added) = (StreamId::default(), None);
     if version != kind::STREAM {
         // The first id follows from the entries.
@@ -129,22 +138,26 @@ fn group<R: Read, E: From<Error>>(
     // -1 where it is not known.
     let read = if version == kind::STREAM { None } else { Some(input.length()?).filter(|read| i64::try_from(*read).is_ok()) };
     visit(StreamElement::Group { name: text, last, read })?;
-    for _ in 0..input.length()? {
-        let id = pending_id(input)?;
+    let (waiting, mut before) = (input.length()?, None);
+    for _ in 0..waiting {
+        let id = pending_id(input, &mut before)?;
         let delivered = time(input)?.unwrap_or(0);
         let deliveries = input.length()?;
         visit(StreamElement::Pending { id, delivered, deliveries })?;
     }
+    let mut owned = 0u64;
     for _ in 0..input.length()? {
         input.string(text)?;
         let seen = time(input)?.unwrap_or(0);
         let active = if version == kind::STREAM_3 { time(input)? } else { None };
         visit(StreamElement::Consumer { name: text, seen, active })?;
+        let mut before = None;
         for _ in 0..input.length()? {
-            visit(StreamElement::Owned { id: pending_id(input)? })?;
+            visit(StreamElement::Owned { id: pending_id(input, &mut before)? })?;
+            owned += 1;
         }
     }
-    Ok(())
+    if owned == waiting { Ok(()) } else { Err(input.damaged("pending entries of a group that are not those of its consumers").into()) }
 }
 
 fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
@@ -156,9 +169,15 @@ fn time<R: Read>(input: &mut Input<R>) -> Result<Option<u64>> {
     Ok(u64::try_from(i64::from_le_bytes(input.array("a time")?)).ok())
 }
 
-fn pending_id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
-    let bytes: [u8; 16] = input.array("the id of a pending entry")?;
-    raw_id(&bytes).ok_or_else(|| input.damaged("the id of a pending entry"))
+/// An id larger than the one before it.
+fn pending_id<R: Read>(input: &mut Input<R>, before: &mut Option<StreamId>) -> Result<StreamId> {
+    const WHAT: &str = "the id of a pending entry";
+    let bytes: [u8; 16] = input.array(WHAT)?;
+    let id = raw_id(&bytes).ok_or_else(|| input.damaged(WHAT))?;
+    if before.replace(id).is_some_and(|before| before >= id) {
+        return Err(input.damaged("ids of pending entries that do not ascend"));
+    }
+    Ok(id)
 }
 
 fn raw_id(bytes: &[u8]) -> Option<StreamId> {
@@ -187,7 +206,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
     let mut pack = Listpack::new(bytes)?;
     let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
     let mut names = Vec::new();
-    for _ in 0..count(&mut pack)? {
+    for _ in 0..field_count(&mut pack)? {
         names.push(next(&mut pack)?.text());
     }
     if next(&mut pack)? != Entry::Integer(0) {
@@ -206,7 +225,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
             }
             parts += fields.len();
         } else {
-            for _ in 0..count(&mut pack)? {
+            for _ in 0..field_count(&mut pack)? {
                 fields.push((next(&mut pack)?.text(), next(&mut pack)?.text()));
             }
             parts += 1 + 2 * fields.len();
@@ -231,6 +250,11 @@ fn next<'a>(pack: &mut Listpack<'a>) -> std::result::Result<Entry<'a>, Damage> {
 fn count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
     let number = next(pack)?.integer().ok_or(NODE)?;
     u64::try_from(number).map_err(|_| NODE)
+}
+
+/// How many fields come. They lie in memory together, and take far more of it than in a node of many small ones.
+fn field_count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
+    count(pack).and_then(|fields| if fields > FIELDS_MAX { Err("more fields than a request can have") } else { Ok(fields) })
 }
 
 fn delta(pack: &mut Listpack) -> std::result::Result<u64, Damage> {

@@ -86,13 +86,19 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> 
     }
 }
 
+/// The words of a line, split as a request is; `None`: quotes are not balanced. Lines of configuration files are split the same way.
+pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    let is_balanced = split(line, &mut bytes, &mut spans);
+    is_balanced.then(|| spans.iter().map(|(start, end)| bytes.get(*start..*end).unwrap_or_default().to_vec()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn words(line: &str) -> Option<Vec<Vec<u8>>> {
-        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
-        split(line.as_bytes(), &mut bytes, &mut spans).then(|| spans.iter().map(|(a, b)| bytes[*a..*b].to_vec()).collect())
+        split_words(line.as_bytes())
     }
 
     #[test]

@@ -10,5 +10,6 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use reply::{Protocol, Writer};
+pub use inline::split_words;
+pub use reply::{Protocol, REPLIES_MAX, Writer};
 pub use request::{Limits, Parser, ProtocolError};

@@ -16,7 +16,11 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Writes replies to the end of a buffer.
+/// Bytes in a buffer from which on no more text is added to it. Some requests ask for far more than there is memory; by then it is known
+/// that the client will be closed instead of getting the reply.
+pub const REPLIES_MAX: usize = (1 << 30) + (128 << 20);
+
+/// Writes replies to the end of a buffer, up to [`REPLIES_MAX`].
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -51,7 +55,13 @@ impl<'a> Writer<'a> {
 
     /// Adds bytes that are replies already, of the same protocol.
     pub fn raw(&mut self, replies: &[u8]) {
-        self.out.extend_from_slice(replies);
+        if !self.is_full() {
+            self.out.extend_from_slice(replies);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.out.len() >= REPLIES_MAX
     }
 
     fn is_three(&self) -> bool {
@@ -102,7 +112,7 @@ impl<'a> Writer<'a> {
     /// A string of bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len());
-        self.out.extend_from_slice(bytes);
+        self.raw(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -240,6 +250,18 @@ mod tests {
         expect(&|w| w.verbatim(*b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");
         expect(&|w| w.big_number("12345678901234567890"), "$20\r\n12345678901234567890\r\n", "(12345678901234567890\r\n");
         expect(&|w| w.bulk_or_null(None), "$-1\r\n", "_\r\n");
+    }
+
+    /// However much a request asks for: what it gets then is of no use, and is not sent.
+    #[test]
+    fn no_text_is_added_to_what_will_not_be_sent() {
+        // Zeros that nobody looks at take no memory.
+        let mut out = vec![0; REPLIES_MAX - 1];
+        let text = vec![b'x'; 1 << 20];
+        let mut writer = Writer::new(&mut out, Protocol::Resp2);
+        (0..10).for_each(|_| writer.bulk(&text));
+        (0..10).for_each(|_| writer.raw(&text));
+        assert!(out.len() < REPLIES_MAX + (2 << 20), "{}", out.len());
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub enum Error {
         /// The key, printable.
         key: String,
         /// Its database.
-        db: u64,
+        db: usize,
         /// What is wrong.
         error: LoadError,
     },

@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
-use crate::command::{Ended, Server, Session, execute, find};
+use crate::command::{Command, Ended, Server, Session, execute, find};
 use crate::keyspace::{DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Key, Reader, Record};
@@ -121,11 +121,7 @@ impl Found {
         loop {
             match reader.record().map_err(wrong)? {
                 Record::Aux { name, value } => is_base |= says_base(&name, &value),
-                Record::Database(number) if number >= DATABASES as u64 => {
-                    let what = format!("database {number}, and there are {DATABASES}");
-                    return Err(Error::log(path, reader.position(), what));
-                }
-                Record::Database(number) => db = number,
+                Record::Database(number) => db = database(path, reader.position(), number)?,
                 Record::Key(key) => {
                     let checked = check_key(&key.name).map_err(LoadError::from);
                     let checked = checked.and_then(|()| reader.value(&mut |element| check(&element)));
@@ -172,7 +168,13 @@ impl Found {
     }
 }
 
-fn of_key(path: &Path, at: u64, db: u64, key: &Key, error: LoadError) -> Error {
+/// The database of this number, up to some byte of a file.
+fn database(path: &Path, at: u64, number: u64) -> Result<usize> {
+    let db = usize::try_from(number).ok().filter(|db| *db < DATABASES);
+    db.ok_or_else(|| Error::log(path, at, format!("database {number}, and there are {DATABASES}")))
+}
+
+fn of_key(path: &Path, at: u64, db: usize, key: &Key, error: LoadError) -> Error {
     match error {
         LoadError::Keyspace(error @ (crate::keyspace::Error::Engine(_) | crate::keyspace::Error::Damaged(_))) => error.into(),
         error => Error::Key { path: path.display().to_string(), at, key: printable(&key.name), db, error },
@@ -190,8 +192,12 @@ fn look_at_log(path: &Path, source: Source, base: u64) -> Result<End> {
             Next::End => return Ok(multi.map_or(End::Whole, End::Cut)),
             Next::Command(at, arguments) => {
                 let name = arguments.first().copied().unwrap_or_default();
-                if find(name).is_none() && !is_skipped(name) {
+                let command = find(name);
+                if command.is_none() && !is_skipped(name) {
                     return Err(Error::log(path, at, format!("the command '{}' is not supported", printable(name))));
+                }
+                if command.is_some_and(Command::is_for_admins) {
+                    return Err(Error::log(path, at, format!("the command '{}' is none of a log", printable(name))));
                 }
                 if name.eq_ignore_ascii_case(b"multi") {
                     multi = Some(at);
@@ -232,14 +238,14 @@ impl Loader<'_> {
         let mut db = 0;
         loop {
             match reader.record().map_err(wrong)? {
-                Record::Database(number) => db = number,
+                // It was looked at before, but may be another file by now.
+                Record::Database(number) => db = database(path, reader.position(), number)?,
                 Record::Key(key) => {
                     if !self.keeps_ended && key.deadline.is_some_and(|deadline| deadline < self.now) {
                         self.report.expired += 1;
                         continue;
                     }
-                    let place = (usize::try_from(db).unwrap_or(DATABASES - 1), key.name.as_slice());
-                    let loaded = load(self.keyspace, place, key.deadline, Pieces::Many, |visit| reader.value(visit));
+                    let loaded = load(self.keyspace, (db, &key.name), key.deadline, Pieces::Many, |visit| reader.value(visit));
                     let is_there = loaded.map_err(|error| of_key(path, reader.position(), db, &key, error))?;
                     self.report.empty += u64::from(!is_there);
                     self.commit_some()?;

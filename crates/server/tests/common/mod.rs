@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(dead_code, reason = "each test uses a part of it")]
 
+pub mod beside;
 pub mod play;
 pub mod shapes;
 

@@ -118,32 +118,37 @@ impl Backup {
             return Err(wrong(directory, io::ErrorKind::AlreadyExists, "the directory is not empty"));
         }
         let store = DirStore::open(directory, true)?;
-        let mut files = Vec::new();
-        let mut save = |file: &FileEntry| -> Result<()> {
-            let (lifetime, level, family) = (file.about.lifetime, file.about.level, file.about.family);
-            let saved = Saved { id: file.id, bytes: 0, checksum: 0, lifetime, level, family };
-            let (bytes, checksum) = copy(from, &store, file.id, &saved.hint())?;
-            files.push(Saved { bytes, checksum, ..saved });
-            Ok(())
-        };
-        let listed = from.files();
-        if let Err(error) = listed.iter().try_for_each(&mut save).and_then(|()| store.sync_names()) {
-            // What there is of it is of no use to anybody.
-            for file in &listed {
-                let _ = store.delete(file.id);
+        let (listed, path) = (from.files(), directory.join(LIST));
+        match Self::save(from, &listed, &store, &path) {
+            Ok(files) => Ok(Backup { store, volume: from.id(), files }),
+            Err(error) => {
+                // What there is of it is of no use to anybody, and in the way of the next.
+                let _ = fs::remove_file(path);
+                for file in &listed {
+                    let _ = store.delete(file.id);
+                }
+                Err(error)
             }
-            return Err(error);
         }
-        let list = list(from.id(), &files);
-        let path = directory.join(LIST);
-        let write = |path: &Path| {
+    }
+
+    /// Copies files into an empty directory, and writes the list when all else is durable.
+    fn save(from: &ZonedStore, listed: &[FileEntry], store: &DirStore, path: &Path) -> Result<Vec<Saved>> {
+        let mut files = Vec::with_capacity(listed.len());
+        for FileEntry { id, about, .. } in listed {
+            let saved = Saved { id: *id, bytes: 0, checksum: 0, lifetime: about.lifetime, level: about.level, family: about.family };
+            let (bytes, checksum) = copy(from, store, *id, &saved.hint())?;
+            files.push(Saved { bytes, checksum, ..saved });
+        }
+        store.sync_names()?;
+        let write = || {
             let mut file = File::options().write(true).create_new(true).open(path)?;
-            file.write_all(list.as_bytes())?;
+            file.write_all(list(from.id(), &files).as_bytes())?;
             file.sync_all()
         };
-        write(&path).map_err(|e| wrong(&path, e.kind(), e))?;
+        write().map_err(|e| wrong(path, e.kind(), e))?;
         store.sync_names()?;
-        Ok(Backup { store, volume: from.id(), files })
+        Ok(files)
     }
 
     /// Reads the list of a backup. `InvalidData` if it is damaged, or if the directory has other files of a database than the list.

@@ -305,7 +305,7 @@ impl Appender for FaultAppender {
     fn sync_beside(&self) -> Option<SyncBeside> {
         let (below, plan, id) = (self.below.sync_beside()?, Arc::clone(&self.plan), self.id);
         Some(Box::new(move || {
-            plan.enter(Operation::Sync).map_err(|fault| error(Operation::Sync, Some(id), fault))?;
+            plan.check(Operation::Sync, Some(id))?;
             below()
         }))
     }

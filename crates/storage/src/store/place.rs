@@ -43,10 +43,12 @@ impl Place {
     /// Reads a path, or `zoned:DRIVE` with options behind commas, as in `zoned:/dev/nvme0n1,allocation=sla,reset=lzr`. What is wrong,
     /// otherwise.
     pub fn of(path: &Path) -> std::result::Result<Self, String> {
-        match path.to_str().and_then(|text| text.strip_prefix(ZONED)) {
-            Some(text) => ZonedPlace::parse(text).map(Place::Zoned),
-            None => Ok(Place::Directory(path.to_owned())),
+        if !path.as_os_str().as_encoded_bytes().starts_with(ZONED.as_bytes()) {
+            return Ok(Place::Directory(path.to_owned()));
         }
+        // A drive of another name would be taken for a directory otherwise.
+        let text = path.to_str().and_then(|text| text.strip_prefix(ZONED)).ok_or("the path of a drive must be UTF-8")?;
+        ZonedPlace::parse(text).map(Place::Zoned)
     }
 
     /// Opens the store; `create` makes a directory that is missing, but no volume.
@@ -196,6 +198,8 @@ mod tests {
             let complaint = zoned(text).unwrap_err();
             assert!(complaint.contains(part), "{text}: {complaint}");
         }
+        let odd = std::os::unix::ffi::OsStrExt::from_bytes(b"zoned:\xff");
+        assert!(Place::of(Path::new::<std::ffi::OsStr>(odd)).unwrap_err().contains("UTF-8"));
     }
 
     #[test]

@@ -54,4 +54,14 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "both files are gone");
         assert_eq!(std::fs::read(&file).unwrap(), b"SINTZONE");
     }
+
+    /// More than most file systems let a file be long.
+    #[test]
+    fn a_drive_that_cannot_be_made_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let geometry = Geometry { block: 512, zones: 7, zone_size: 1 << 60, max_open: None, max_active: None, conventional: 0 };
+        let made = Emulator::create(folder.path().join("drive"), geometry, 4096);
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, if made.is_ok() { 2 } else { 0 }, "{:?}", made.err());
+    }
 }

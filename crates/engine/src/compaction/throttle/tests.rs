@@ -164,7 +164,9 @@ fn the_share_follows_the_quota_that_is_read() {
     made.put("cg/cpu.max", "200000 100000");
     step(1_469_000, 8, (0.25 + STEP) / 2.0 + STEP);
     made.put("cg/cpu.max", "garbage");
-    step(1_569_000, 9, 1.0);
+    step(1_569_000, 9, ((0.25 + STEP) / 2.0 + STEP) / 2.0);
+    made.put("cg/cpu.max", "max 100000");
+    step(1_669_000, 10, 1.0);
 }
 
 #[test]

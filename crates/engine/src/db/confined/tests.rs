@@ -71,6 +71,22 @@ fn the_cache_follows_a_limit_that_changes_while_open() {
 }
 
 #[test]
+fn a_limit_that_cannot_be_read_holds_and_is_told() {
+    let made = Made::new(&mib(512));
+    let db = made.open(DbSettings { cache_size: 1024 * MIB, ..DbSettings::default() });
+    made.memory("garbage", 100 * MIB);
+    db.inner.watch_limits(1);
+    assert_eq!(capacity(&db), 256);
+    let text = db.property(&db.default_family(), "sinterdb.limits").unwrap();
+    assert!(text.contains("memory limit: 512MiB (") && text.contains("cg/box/memory.max cannot be read, or not understood"), "{text}");
+    assert!(db.stats().tickers.iter().any(|(name, count)| *name == "sinterdb.limits.unknown.count" && *count > 0));
+    made.memory("max", 0);
+    db.inner.watch_limits(2);
+    assert_eq!(capacity(&db), 1024);
+    assert!(!db.property(&db.default_family(), "sinterdb.limits").unwrap().contains("not known"));
+}
+
+#[test]
 fn a_limit_is_found_at_the_start_and_holds_without_threads_too() {
     for jobs in [0, 2] {
         let made = Made::new(&mib(128));

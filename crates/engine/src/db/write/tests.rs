@@ -5,7 +5,8 @@
 use super::*;
 use crate::settings::DbSettings;
 use parking_lot::Mutex;
-use sinter_storage::store::{Calls, CrashMode, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
+use sinter_storage::store::{Calls, CrashMode, EIO, Fault, FaultStore, FileId, MemoryStore, Operation, Store};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -101,19 +102,79 @@ fn a_segment_that_is_given_up_meanwhile_is_no_failure() {
         if std::thread::current().name() == Some("syncs") {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    db.inner.lead_in_turn(|state| db.inner.start_log(state)).unwrap();
                     db.put(b"behind", b"v").unwrap();
+                    db.flush().unwrap();
                 });
             });
         }
     });
+    let log = FileId::log(db.inner.active_log.load(Ordering::Acquire));
     db.put(b"before", b"v").unwrap();
     let theirs = db.clone();
     std::thread::Builder::new().name("syncs".into()).spawn(move || theirs.sync()).unwrap().join().unwrap().unwrap();
     store.on_call(None);
-    db.flush().unwrap();
-    db.sync().unwrap();
+    assert!(memory.list().unwrap().iter().all(|(id, _)| *id != log), "it is still there");
     assert_eq!(keys(&memory).len(), 3);
+}
+
+/// The manifest must not name a segment that it has given up: its loss would be taken for damage.
+#[test]
+fn a_segment_that_was_given_up_is_not_told_to_the_manifest() {
+    let memory = Arc::new(MemoryStore::new());
+    let db = inline(memory.clone());
+    db.inner.lead_in_turn(|state| db.inner.start_log(state)).unwrap();
+    let number = db.inner.active_log.load(Ordering::Acquire);
+    db.put(b"key", b"v").unwrap();
+    db.flush().unwrap();
+    db.inner.activate(number).unwrap();
+    assert!(!db.inner.shared.lock().state.logs.contains(&number));
+    assert_eq!(keys(&memory).len(), 1);
+}
+
+/// Another process may open the database when a handle is closed that a failure has ended: nobody may go on writing to it.
+#[test]
+fn who_closes_an_ended_handle_waits_for_a_sync_which_writes_no_more() {
+    let (closed, was_closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let closers: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
+    let theirs = (closed.clone(), was_closed.clone(), closers.clone());
+    let (memory, store, db) = staged(move |db| {
+        let (closed, was_closed, closers) = &theirs;
+        let (db, done) = (db.clone(), closed.clone());
+        closers.lock().push(std::thread::spawn(move || {
+            db.inner.poison("job", Error::Closed("made up".into()));
+            assert!(db.inner.shut_down().is_ok());
+            done.store(true, Ordering::Release);
+        }));
+        // Time to be wrong in.
+        (0..100).take_while(|_| !closed.load(Ordering::Acquire)).for_each(|_| std::thread::sleep(Duration::from_millis(2)));
+        was_closed.fetch_or(closed.load(Ordering::Acquire), Ordering::AcqRel);
+    });
+    db.put(b"before", b"v").unwrap();
+    let files = memory.list().unwrap();
+    db.sync().unwrap();
+    store.on_call(None);
+    closers.lock().drain(..).for_each(|closer| closer.join().unwrap());
+    assert!(closed.load(Ordering::Acquire) && !was_closed.load(Ordering::Acquire), "closed while a sync was under way");
+    assert_eq!(memory.list().unwrap(), files, "written behind the end");
+    assert_eq!(keys(&memory).len(), 2);
+}
+
+#[test]
+fn syncs_that_come_together_are_one() {
+    let (memory, store, db) = staged(|_| {});
+    db.put(b"before", b"v").unwrap();
+    let syncs = store.count(Operation::Sync);
+    let turn = db.inner.log_sync.lock();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| db.sync().unwrap());
+        }
+        // Whoever is later than this finds nothing to sync.
+        std::thread::sleep(Duration::from_millis(50));
+        drop(turn);
+    });
+    assert_eq!(store.count(Operation::Sync) - syncs, 1);
+    assert_eq!(keys(&memory).len(), 2);
 }
 
 /// Syncs and writes from all sides; what a sync acknowledged is there after a crash.
@@ -122,7 +183,7 @@ fn what_a_sync_acknowledges_survives() {
     let memory = Arc::new(MemoryStore::new());
     let db = inline(memory.clone());
     let acknowledged = std::sync::atomic::AtomicU64::new(0);
-    let ends = std::sync::atomic::AtomicBool::new(false);
+    let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut written = 0u64;

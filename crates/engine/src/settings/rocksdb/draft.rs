@@ -59,7 +59,7 @@ impl DbDraft {
 }
 
 /// Codec options, for all levels or the last.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Effort {
     enabled: bool,
     level: Option<i32>,
@@ -67,7 +67,7 @@ struct Effort {
 }
 
 /// A family's part.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct FamilyDraft {
     settings: FamilySettings,
     codec: Option<Codec>,
@@ -87,6 +87,8 @@ pub(super) struct FamilyDraft {
 const TABLE: &str = "BlockBasedTable.";
 
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
+const NO_LEVELS: &str = "only zstd and zlib take a level";
+const NO_DICTIONARIES: &str = "only zstd uses dictionaries";
 
 impl FamilyDraft {
     /// An option of a CFOptions section.
@@ -180,6 +182,30 @@ impl FamilyDraft {
         self.settings.bloom_bits_per_key = bits;
         self.settings.bloom_bits_last_level = bits;
         Ok(Verdict::Used)
+    }
+
+    /// Members of the codec options that somebody set and without which all levels would be compressed in the same way, with the reason.
+    pub(super) fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        let now = self.clone().finish().compression;
+        let changes_nothing = |change: fn(&mut Self)| {
+            let mut draft = self.clone();
+            change(&mut draft);
+            draft.finish().compression == now
+        };
+        let (upper, last) = (&self.effort, &self.last_effort);
+        let of_last = |why: &'static str| if last.enabled { why } else { "it counts with enabled=true only" };
+        let mut found = Vec::new();
+        let mut note = |is_set: bool, key: &'static str, without: fn(&mut Self), why: &'static str| {
+            if is_set && changes_nothing(without) {
+                found.push((key, why));
+            }
+        };
+        note(upper.level.is_some(), "compression_opts.level", |d| d.effort.level = None, NO_LEVELS);
+        note(upper.dictionary_bytes > 0, "compression_opts.max_dict_bytes", |d| d.effort.dictionary_bytes = 0, NO_DICTIONARIES);
+        let (level, dictionary) = ("bottommost_compression_opts.level", "bottommost_compression_opts.max_dict_bytes");
+        note(last.level.is_some(), level, |d| d.last_effort.level = None, of_last(NO_LEVELS));
+        note(last.dictionary_bytes > 0, dictionary, |d| d.last_effort.dictionary_bytes = 0, of_last(NO_DICTIONARIES));
+        found
     }
 
     /// What is asked for and cannot be had together.

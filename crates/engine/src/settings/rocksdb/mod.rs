@@ -81,6 +81,21 @@ impl OptionsFile {
         let quiet = self.without_effect.iter().filter(|w| !w.at_default).map(|w| format!("{}: no effect: {}", entry(&w.entry), w.why));
         quiet.chain(self.unknown.iter().map(|e| format!("{}: unknown option", entry(e)))).collect()
     }
+
+    /// An option of a family was taken, but what else the file says leaves nothing for it to do.
+    fn take_back(&mut self, family: &str, key: &str, why: &'static str) {
+        let section = title("CFOptions", family);
+        if let Some(at) = self.used.iter().position(|option| option.section == section && option.key == key) {
+            let entry = self.used.remove(at);
+            let at_default = known::is_default(key, &entry.value);
+            self.without_effect.push(WithoutEffect { entry, why, at_default });
+        }
+    }
+}
+
+/// The name of a section in what is told.
+fn title(kind: &str, name: &str) -> String {
+    if name.is_empty() { kind.to_string() } else { format!("{kind} \"{name}\"") }
 }
 
 struct Reading {
@@ -127,8 +142,8 @@ impl Reading {
     fn each(&mut self, section: &Section<'_>, take: impl Fn(&mut Self, &Entry<'_>) -> Result<Verdict, String>) {
         for entry in &section.entries {
             let verdict = take(self, entry);
-            let title = if section.name.is_empty() { section.kind.to_string() } else { format!("{} \"{}\"", section.kind, section.name) };
-            let option = OptionEntry { section: title, key: entry.key.to_string(), value: entry.value.to_string(), line: entry.line };
+            let (key, value) = (entry.key.to_string(), entry.value.to_string());
+            let option = OptionEntry { section: title(section.kind, section.name), key, value, line: entry.line };
             match verdict {
                 Ok(Verdict::Used) => self.file.used.push(option),
                 Ok(Verdict::NoEffect(why)) => {
@@ -146,6 +161,7 @@ impl Reading {
             self.complaints.push("not an OPTIONS file: it has no section [CFOptions \"default\"]".into());
         }
         for (name, draft) in self.families {
+            draft.without_effect().into_iter().for_each(|(key, why)| self.file.take_back(&name, key, why));
             let conflict = draft.conflict();
             let family = draft.finish();
             let list = conflict.into_iter().chain(family.validate().err().into_iter().flatten());

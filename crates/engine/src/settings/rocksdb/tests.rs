@@ -165,6 +165,32 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
     assert_eq!(report.lines().count(), 10, "{report}");
 }
 
+/// Levels and dictionaries of codecs that have none: told, wherever the codec is named.
+#[test]
+fn efforts_of_codecs_that_take_none_are_reported() {
+    let report = |family: &str| OptionsFile::parse(&file("", family, "")).unwrap().report().join("\n");
+    for codec in ["kLZ4Compression", "kSnappyCompression", "kNoCompression", "kBZip2Compression"] {
+        let told = report(&format!("compression_opts={{level=5;max_dict_bytes=16384}}\ncompression={codec}"));
+        assert!(told.contains("[CFOptions \"default\"] compression_opts.level = 5: no effect: only zstd and zlib take a level"), "{told}");
+        assert!(told.contains("compression_opts.max_dict_bytes = 16384: no effect: only zstd"), "{told}");
+    }
+    assert!(report("compression_opts={level=5}").contains("no effect"), "the codec of those who say nothing has none either");
+    assert!(report("compression=kZlibCompression\ncompression_opts={max_dict_bytes=9;level=5}").contains("only zstd"));
+    assert!(report("bottommost_compression_opts={level=19}\nbottommost_compression=kZSTD").contains("it counts with enabled=true only"));
+    let last = "bottommost_compression_opts={level=19;enabled=true;}";
+    assert!(report(&format!("{last}\nbottommost_compression=kLZ4Compression")).contains("only zstd and zlib take a level"));
+    for quiet in [
+        "compression=kZSTD\ncompression_opts={level=5;max_dict_bytes=16384}",
+        "compression=kLZ4Compression\ncompression_opts={level=32767;max_dict_bytes=0}",
+        "compression_per_level=kNoCompression:kLZ4Compression:kZSTD\ncompression_opts={level=5}",
+        "compression=kLZ4Compression\nbottommost_compression=kZSTD\ncompression_opts={level=5}",
+        "compression=kLZ4Compression\nbottommost_compression=kZSTD\nbottommost_compression_opts={level=19;enabled=true;}",
+        "compression=kZSTD\nbottommost_compression_opts={level=19;enabled=true;}",
+    ] {
+        assert_eq!(report(quiet), "", "{quiet}");
+    }
+}
+
 #[test]
 fn all_mistakes_are_listed_with_lines() {
     let complaints = OptionsFile::parse(&file(

@@ -115,7 +115,7 @@ fn a_helper_gives_what_any_other_thread_gives() {
         let from = random.below(900) as usize;
         let rows = &rows[from..from + 1 + random.below(100) as usize];
         let mut mine = batch(compression, dictionary, rows);
-        mine.pack();
+        mine.pack().unwrap();
         // Not asked for before a helper had it: there is no one else to pack it.
         let theirs = packers.submit(batch(compression, dictionary, rows)).take().unwrap();
         assert!(packed(&theirs) == packed(&mine), "round {round} {compression:?}");
@@ -178,6 +178,10 @@ fn a_panic_is_an_error_and_the_helper_goes_on() {
         broken.raw.truncate(1000);
         let error = packers.submit(broken).take().err().unwrap();
         assert!(matches!(error, Error::Closed(_)), "{error}");
+        // As where no helper is asked.
+        let mut broken = batch(lz4, None, &rows);
+        broken.raw.truncate(1000);
+        assert!(matches!(broken.pack(), Err(Error::Closed(_))));
         assert!(packers.submit(batch(lz4, None, &rows)).take().is_ok());
     }
 }
@@ -194,12 +198,12 @@ fn a_panic_is_an_error_of_the_table_whoever_packs() {
         window.share(&packers);
         // What comes first is packed on the spot.
         window.raw().resize(BATCH, b'a');
-        window.end_block();
+        window.end_block().unwrap();
         let first = window.take(true).unwrap().unwrap();
         window.written(first, 10);
         // A batch that cannot be packed: its block ends where there is nothing.
         window.raw().resize(1000, b'a');
-        window.end_block();
+        window.end_block().unwrap();
         window.raw().truncate(10);
         let error = window.take(true).err();
         assert!(matches!(error, Some(Error::Closed(_))), "{error:?}");
@@ -229,7 +233,7 @@ fn a_window_is_bounded() {
         for _ in 0..8 * WINDOW / block + 3 {
             let end = window.raw().len() + block;
             window.raw().resize(end, b'a');
-            window.end_block();
+            window.end_block().unwrap();
             inside += block;
             while let Some(batch) = window.take(false).unwrap() {
                 inside -= batch.raw.len();

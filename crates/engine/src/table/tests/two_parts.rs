@@ -167,3 +167,27 @@ fn what_is_packed_is_not_read_again_to_read_ahead() {
     assert_eq!(scan(&table, &cache, &rows, ReadOptions { fill_cache: false, readahead: 5000 }), 0);
     assert_eq!(cache.packed_used(), 0, "in use, each in one part");
 }
+
+/// Blocks that the cache has here and there are neither read again nor counted as misses.
+#[test]
+fn reading_ahead_leaves_out_what_the_cache_has() {
+    let rows = rows();
+    for codec in [Codec::None, Codec::Zstd] {
+        let (store, info) = written(codec, 0, &rows);
+        let open = || {
+            let cache = cache(1 << 20, 1 << 20);
+            (Table::open(&store, DB, Arc::clone(&info), &cache).unwrap(), cache)
+        };
+        let (table, empty) = open();
+        let blocks = scan(&table, &empty, &rows, ReadOptions { fill_cache: true, readahead: 0 });
+        let (table, cache) = open();
+        for row in rows.iter().step_by(150) {
+            assert!(value(&table, &row.0, ReadOptions::default()).unwrap().is_some());
+        }
+        let known = cache.misses(Part::Data);
+        assert!(known > 10 && known < blocks / 2, "{known} of {blocks}");
+        let ahead = ReadOptions { fill_cache: true, readahead: 5000 };
+        assert_eq!(known + scan(&table, &cache, &rows, ahead), blocks, "{codec:?}");
+        assert_eq!(scan(&table, &cache, &rows, ahead), 0, "{codec:?}");
+    }
+}

@@ -1,9 +1,11 @@
 //! redis-benchmark in the place of the laboratory's client: what others measure with.
 
+use super::child::{Server, last_said};
 use crate::run::{PhaseKind, RunSpec, ValueSize};
 use crate::target::Outcome;
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,23 +22,18 @@ pub(super) struct Said {
     pub per_second: f64,
 }
 
-/// Lets `program` do a phase; `None` if it was stopped, or there is nothing for it to do. What it prints lies in `directory` meanwhile.
+/// Lets `program` do a phase; `None` if it was stopped, or there is nothing for it to do. What it prints lies in the directory of the run
+/// meanwhile, and it ends with the server whatever becomes of this process.
 ///
 /// # Errors
 /// A program that cannot be started, fails, or says nothing that is understood.
-pub(super) fn ask(
-    program: &Path,
-    spec: &RunSpec,
-    phase: &PhaseKind,
-    address: SocketAddr,
-    directory: &Path,
-    stop: &AtomicBool,
-) -> Outcome<Option<Said>> {
-    let Some((arguments, operations)) = arguments(spec, phase, address) else { return Ok(None) };
+pub(super) fn ask(program: &Path, spec: &RunSpec, phase: &PhaseKind, server: &Server, stop: &AtomicBool) -> Outcome<Option<Said>> {
+    let Some((arguments, operations)) = arguments(spec, phase, server.address()) else { return Ok(None) };
     let name = program.display();
-    let printed = directory.join("benchmark.csv");
+    let [printed, complaints] = ["benchmark.csv", "benchmark.log"].map(|file| server.directory().join(file));
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(File::create(&printed)?).stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).stdout(File::create(&printed)?).stderr(File::create(&complaints)?);
+    command.process_group(i32::try_from(server.process())?);
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -50,7 +47,7 @@ pub(super) fn ask(
         thread::sleep(POLL);
     };
     if !status.success() {
-        return Err(format!("{name}: ended with {status}").into());
+        return Err(format!("{name}: ended with {status}{}", last_said(&complaints)).into());
     }
     let text = fs::read_to_string(&printed)?;
     let per_second = rate(&text).ok_or_else(|| format!("{name}: said nothing of requests per second"))?;

@@ -1,5 +1,6 @@
 //! The server of a run: a child process in a group of its own, so that the end of the run is the end of everything that it started.
 
+use super::field;
 use super::line::Line;
 use crate::run::{EngineSpec, REDIS, ServerSpec};
 use crate::target::{Failure, Outcome};
@@ -40,11 +41,21 @@ impl Server {
     /// # Errors
     /// A program that cannot be started, or ends, or does not answer; `stop` was raised.
     pub fn start(spec: &EngineSpec, server: &ServerSpec, directory: &Path, clock: &SystemClock, stop: &AtomicBool) -> Outcome<Server> {
+        Self::start_at(free_address()?, spec, server, directory, clock, stop)
+    }
+
+    fn start_at(
+        address: SocketAddr,
+        spec: &EngineSpec,
+        server: &ServerSpec,
+        directory: &Path,
+        clock: &SystemClock,
+        stop: &AtomicBool,
+    ) -> Outcome<Server> {
         // It is started in its own directory.
         let directory = std::path::absolute(directory)?;
         fs::create_dir(directory.join(DATA))?;
         let log = File::create(directory.join(LOG))?;
-        let address = free_address()?;
         let program = program(spec, server)?;
         let mut command = Command::new(&program);
         command.args(arguments(spec, address, &directory.join(DATA))).current_dir(&directory);
@@ -53,7 +64,7 @@ impl Server {
         let mut server = Server { child, address, directory };
         fs::write(server.directory.join(GROUP), server.process().to_string())?;
         let until = clock.monotonic_ns() + PATIENCE_NS;
-        while !Line::connect(address, stop).is_ok_and(|mut line| line.ping().is_ok()) {
+        while !server.answers(stop)? {
             if let Some(status) = server.child.try_wait()? {
                 return Err(server.blamed(format!("ended with {status}")));
             }
@@ -66,6 +77,21 @@ impl Server {
             thread::sleep(POLL);
         }
         Ok(server)
+    }
+
+    /// Whether it answers. Another server may listen there, if it was faster.
+    fn answers(&self, stop: &AtomicBool) -> Outcome<bool> {
+        let said = Line::connect(self.address, stop).and_then(|mut line| {
+            line.ping()?;
+            line.info()
+        });
+        let Ok(said) = said else { return Ok(false) };
+        match field(&said, "process_id") {
+            Some(other) if other != self.process().to_string() => {
+                Err(self.blamed(format!("process {other} answers at {} in its place", self.address)))
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Where it listens.
@@ -90,13 +116,16 @@ impl Server {
 
     /// A failure with the last that the server said.
     pub fn blamed(&self, failure: impl std::fmt::Display) -> Failure {
-        let said = fs::read_to_string(self.directory.join(LOG)).unwrap_or_default();
-        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-        match last {
-            Some(line) => format!("the server: {failure}; the last that it said: {line}").into(),
-            None => format!("the server: {failure}").into(),
-        }
+        format!("the server: {failure}{}", last_said(&self.directory.join(LOG))).into()
     }
+}
+
+/// The last line of what a program said, to be told behind its failure.
+pub(super) fn last_said(log: &Path) -> String {
+    let said = fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    last.map_or_else(String::new, |line| format!("; the last that it said: {line}"))
 }
 
 impl Drop for Server {
@@ -107,10 +136,13 @@ impl Drop for Server {
     }
 }
 
-/// Ends the server that a process left behind which was killed: the group that is noted in the directory of its run.
+/// Ends the server that a process left behind which was killed: the group that is noted in the directory of its run. Not if the number
+/// has become another process's: a server works in that directory, or below.
 pub fn end_left(directory: &Path) {
     let noted = fs::read_to_string(directory.join(GROUP)).ok();
-    if let Some(process) = noted.and_then(|text| text.parse().ok()) {
+    let home = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let is_others = |process: &u32| fs::read_link(format!("/proc/{process}/cwd")).is_ok_and(|works| !works.starts_with(&home));
+    if let Some(process) = noted.and_then(|text| text.parse().ok()).filter(|process| !is_others(process)) {
         end(process);
     }
 }
@@ -152,7 +184,7 @@ fn arguments(spec: &EngineSpec, address: SocketAddr, data: &Path) -> Vec<String>
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Read, Write};
 
     #[test]
     fn servers_are_told_where_and_the_settings() {
@@ -183,12 +215,49 @@ mod tests {
         assert!(said.to_string().starts_with("/nowhere/server: "), "{said}");
     }
 
+    /// Whoever took the address before the server did is not the one to be measured.
+    #[test]
+    fn another_server_at_the_address_is_a_failure() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut request = [0; 14];
+                while stream.read_exact(&mut request).is_ok() {
+                    let reply: &[u8] = if request.ends_with(b"PING\r\n") { b"+PONG\r\n" } else { b"$14\r\nprocess_id:1\r\n\r\n" };
+                    stream.write_all(reply).unwrap();
+                }
+            }
+        };
+        thread::Builder::new().spawn(answer).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("serve"), "sleep 100\n").unwrap();
+        let spec = EngineSpec { name: "sinter".into(), ..EngineSpec::default() };
+        let server = ServerSpec { program: Some("/bin/sh".into()), ..ServerSpec::new(1, 1) };
+        let (clock, stop) = (SystemClock::default(), AtomicBool::new(false));
+        let started = Server::start_at(address, &spec, &server, directory.path(), &clock, &stop);
+        assert_eq!(started.err().unwrap().to_string(), format!("the server: process 1 answers at {address} in its place"));
+    }
+
+    #[test]
+    fn a_number_that_is_another_process_s_by_now_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut other = Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
+        fs::write(directory.path().join(GROUP), other.id().to_string()).unwrap();
+        end_left(directory.path());
+        thread::sleep(POLL);
+        let is_alive = other.try_wait().unwrap().is_none();
+        let _ = other.kill();
+        other.wait().unwrap();
+        assert!(is_alive);
+    }
+
     #[test]
     fn what_a_server_started_ends_with_it() {
         let directory = tempfile::tempdir().unwrap();
         for left_behind in [false, true] {
             let mut command = Command::new("/bin/sh");
-            command.args(["-c", "sleep 100 & echo $!; wait"]).stdout(Stdio::piped()).process_group(0);
+            command.args(["-c", "sleep 100 & echo $!; wait"]).current_dir(directory.path()).stdout(Stdio::piped()).process_group(0);
             let mut child = command.spawn().unwrap();
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -41,6 +41,8 @@ pub(super) struct Client<'a> {
     /// Seconds in which requests begin, and those of them that are warm-up.
     pub seconds: f64,
     pub warm_up: f64,
+    /// Looks in which nothing came after which nothing ever will ([`LOOKS`](super::line::LOOKS)).
+    pub looks: u32,
 }
 
 /// What it took.
@@ -56,7 +58,7 @@ impl Client<'_> {
     /// Asks until all is answered that is to be asked, or `stop` is raised.
     ///
     /// # Errors
-    /// A server that cannot be reached, goes away, or answers with an error.
+    /// A server that cannot be reached, goes away, does not answer, or answers with an error.
     pub fn run(&self) -> Outcome<Ran> {
         let mut poll = Poll::new()?;
         let open = |token| Connection::open(self.address, token, poll.registry());
@@ -72,11 +74,15 @@ impl Client<'_> {
         for connection in &mut connections {
             busy += usize::from(connection.begin(&mut asker, start_ns)?);
         }
-        let mut last_ns = start_ns;
+        let (mut last_ns, mut in_vain) = (start_ns, 0);
         while busy > 0 && !self.stop.load(Ordering::Relaxed) {
             match poll.poll(&mut events, Some(LOOK)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
+            }
+            in_vain = if events.is_empty() { in_vain + 1 } else { 0 };
+            if in_vain >= self.looks {
+                return Err("the server does not answer".into());
             }
             for event in &events {
                 let Some(connection) = connections.get_mut(event.token().0).filter(|connection| !connection.is_idle()) else { continue };

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// How often a connection that waits looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
+/// A server that sends nothing for so many of these never will: ten minutes.
+pub(super) const LOOKS: u32 = 6000;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const PONG: &[u8] = b"+PONG";
 const INFO: &[u8] = b"*1\r\n$4\r\nINFO\r\n";
@@ -19,6 +21,7 @@ const LONGEST_LINE: usize = 64 << 10;
 pub(super) struct Line<'a> {
     stream: TcpStream,
     stop: &'a AtomicBool,
+    looks: u32,
     /// What came behind the last reply.
     read: Vec<u8>,
 }
@@ -29,7 +32,7 @@ impl<'a> Line<'a> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
-        Ok(Line { stream, stop, read: Vec::new() })
+        Ok(Line { stream, stop, looks: LOOKS, read: Vec::new() })
     }
 
     /// Asks, and waits for the answer.
@@ -71,7 +74,7 @@ impl<'a> Line<'a> {
 
     fn more(&mut self) -> Outcome<()> {
         let mut buffer = [0; 4096];
-        loop {
+        for _ in 0..self.looks {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Err("the server closed the connection".into()),
                 Ok(count) => {
@@ -86,5 +89,23 @@ impl<'a> Line<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
+        Err("the server does not answer".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stop = AtomicBool::new(false);
+        let line = Line::connect(silent.local_addr().unwrap(), &stop).unwrap();
+        assert_eq!(Line { looks: 2, ..line }.ping().unwrap_err().to_string(), "the server does not answer");
+        let mut line = Line::connect(silent.local_addr().unwrap(), &stop).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(line.ping().unwrap_err().to_string(), "interrupted");
     }
 }

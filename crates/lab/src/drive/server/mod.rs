@@ -26,7 +26,7 @@ use crate::workload::ValuePool;
 use benchmark::Said;
 use child::Server;
 use client::{Client, Ran};
-use line::Line;
+use line::{LOOKS, Line};
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,10 +91,14 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
 
 /// Name and version, from what the server says.
 fn version(engine: &str, info: &str) -> String {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let known = [("sinterdb_version", "sinterdb"), ("valkey_version", "valkey"), ("redis_version", REDIS)];
-    let found = known.into_iter().find_map(|(name, product)| Some(format!("{product} {}", field(name)?.trim())));
+    let found = known.into_iter().find_map(|(name, product)| Some(format!("{product} {}", field(info, name)?)));
     found.unwrap_or_else(|| format!("{engine} of an unknown version"))
+}
+
+/// What a server says of one thing.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
 /// The numbers of [`KEPT`].
@@ -202,7 +206,7 @@ impl Run<'_> {
     fn work(&self, kind: &PhaseKind, plan: Option<&Plan>, gauge: &Gauge) -> Outcome<Done> {
         let (Some(plan), Some(server)) = (plan, &self.spec.engine.server) else { return self.rest() };
         if let Some(program) = &server.benchmark {
-            let said = benchmark::ask(program, self.spec, kind, self.server.address(), self.server.directory(), self.stop)?;
+            let said = benchmark::ask(program, self.spec, kind, self.server, self.stop)?;
             return Ok(said.map_or(Done::Stopped, Done::Benchmark));
         }
         let (count, seconds, warm_up) = match *kind {
@@ -222,6 +226,7 @@ impl Run<'_> {
             count: count.unwrap_or(u64::MAX),
             seconds: seconds.unwrap_or(f64::INFINITY),
             warm_up,
+            looks: LOOKS,
         };
         client.run().map(Done::Asked)
     }

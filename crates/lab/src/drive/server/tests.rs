@@ -87,6 +87,10 @@ fn made_up(length: usize, reply: &'static str, most: usize) -> SocketAddr {
 
 /// What a client of three connections with five requests at once makes of a server.
 fn ask(address: SocketAddr, phase: &Phase, count: u64, stop: bool) -> (Outcome<Ran>, Totals) {
+    ask_with_patience(address, phase, count, stop, LOOKS)
+}
+
+fn ask_with_patience(address: SocketAddr, phase: &Phase, count: u64, stop: bool, looks: u32) -> (Outcome<Ran>, Totals) {
     let spec = spec(Path::new("."), &[], ServerSpec::new(3, 5), vec![phase.clone()]);
     let plan = Plan::of(&phase.kind, &spec.workload, &spec.engine, 1, 0, 0).unwrap();
     let gauges = [Gauge::new(1)];
@@ -103,6 +107,7 @@ fn ask(address: SocketAddr, phase: &Phase, count: u64, stop: bool) -> (Outcome<R
         count,
         seconds: f64::INFINITY,
         warm_up: 0.0,
+        looks,
     };
     (client.run(), Totals::of(&gauges))
 }
@@ -135,6 +140,8 @@ fn a_server_that_goes_away_or_refuses_is_a_failure() {
     assert_eq!(failure("-OOM no\r\n", usize::MAX), "the server answered with an error: OOM no");
     assert_eq!(failure("$1\r\na\r\n", usize::MAX), "the server answered Put with Value(1)");
     assert_eq!(failure("+OK\r\n+OK\r\n", usize::MAX), "the server answered what nobody had asked");
+    let silent = ask_with_patience(made_up(SET, "", usize::MAX), &phase("a", "put", 100), 100, false, 2).0.unwrap_err();
+    assert_eq!(silent.to_string(), "the server does not answer");
     let gone = failure("+OK\r\n", 3);
     assert!(gone == "the server closed a connection" || gone.contains("reset") || gone.contains("Broken pipe"), "{gone}");
 }
@@ -227,6 +234,19 @@ fn redis_benchmark_can_ask_instead() {
 }
 
 #[test]
+fn a_benchmark_that_fails_says_why() {
+    if !redis_is_here() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    // The shell knows other flags, or none of such a name.
+    let server = ServerSpec { benchmark: Some("/bin/sh".into()), ..ServerSpec::new(1, 1) };
+    let failure = go(&spec(directory.path(), &[("appendonly", "yes")], server, vec![phase("sets", "put", 1)])).failure.unwrap();
+    assert!(failure.contains("/bin/sh: ended with exit status: "), "{failure}");
+    assert!(failure.contains("; the last that it said: /bin/sh: "), "{failure}");
+}
+
+#[test]
 fn a_stopped_run_ends_its_server() {
     if !redis_is_here() {
         return;
@@ -244,7 +264,7 @@ fn a_stopped_run_ends_its_server() {
             let own = std::fs::read_dir(directory.path()).ok()?.next()?.ok()?;
             std::fs::read_to_string(own.path().join("server.group")).ok()?.parse::<u32>().ok()
         };
-        while noted().is_none_or(|process| Process::of(process).cpu_seconds < 0.1) {
+        while !run.is_finished() && noted().is_none_or(|process| Process::of(process).cpu_seconds < 0.1) {
             thread::sleep(POLL);
         }
         let process = noted().unwrap();

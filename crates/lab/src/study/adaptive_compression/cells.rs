@@ -101,11 +101,12 @@ fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
     let mut family = family("default", Shape::Leveled { base: BASE, fan_out: FAN_OUT }, size.memtable());
     let compression = match levels {
         None => vec![("compression", AUTO.to_string())],
-        Some(levels) => vec![
-            ("compression", levels[6].to_string()),
-            ("compression_per_level", levels.join(":")),
-            ("compression_opts.level", ZSTD_LEVEL.to_string()),
-        ],
+        Some(levels) => {
+            let list = [("compression", levels[6].to_string()), ("compression_per_level", levels.join(":"))];
+            // No other codec of the study takes a level.
+            let level = levels.contains(&"kZSTD").then(|| ("compression_opts.level", ZSTD_LEVEL.to_string()));
+            list.into_iter().chain(level).collect()
+        }
     };
     let others =
         [("filter_policy", "nullptr".to_string()), ("block_size", BLOCK.to_string()), ("block_cache", (cache / size.divisor).to_string())];

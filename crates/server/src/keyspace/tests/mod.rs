@@ -6,10 +6,11 @@ mod streams;
 
 use super::layout::{self, Room};
 use super::turn::Direction;
-use super::{Error, Keyspace, Kind};
+use super::{Counters, Error, FORMAT, Keyspace, Kind};
 use crate::testing::{fresh, open};
 use sinter_storage::store::MemoryStore;
 use sinterdb::db::WriteOptions;
+use sinterdb::ledger::Ticker;
 use sinterdb::operator::{CompactionFilter, Decision};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -43,6 +44,24 @@ pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
         })
         .unwrap();
     count
+}
+
+/// As docs/format.md has it.
+#[test]
+fn counters_are_kept_as_the_format_says() {
+    let mut counters = Counters { ids: 0x0102, ..Counters::NONE };
+    (counters.keys[1], counters.deadlines[15]) = (7, 9);
+    counters.places.swap(0, 2);
+    let bytes = counters.encode();
+    let mut expected = vec![0; 33 * 8];
+    (expected[8], expected[31 * 8], expected[32 * 8], expected[32 * 8 + 1]) = (7, 9, 2, 1);
+    expected.extend([2, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!((FORMAT, &bytes), (2, &expected));
+    assert_eq!(Counters::decode(&bytes), Some(counters));
+    for end in 0..bytes.len() {
+        assert_eq!(Counters::decode(&bytes[..end]), None, "cut at {end}");
+    }
+    assert_eq!(Counters::decode(&[&bytes[..], b"\0"].concat()), None);
 }
 
 #[test]
@@ -157,6 +176,38 @@ fn keys_end_at_their_time() {
     assert_eq!(get(&mut keyspace, b"b").as_deref(), Some(&b"1"[..]));
 }
 
+/// A look at the deadlines may have to read what stands before them, however large it is. So there is none before one is due.
+#[test]
+fn deadlines_are_not_looked_at_before_the_first_one() {
+    let mut keyspace = fresh();
+    let now = keyspace.now();
+    for (key, ends) in [(b"a", 100), (b"b", 300), (b"c", 200)] {
+        keyspace.set_string(0, key, b"1", Some(now + ends)).unwrap();
+    }
+    commit(&mut keyspace);
+    let looks = |keyspace: &mut Keyspace, from: u64, to: u64| {
+        let before = keyspace.db().statistics().ticker(Ticker::NumIteratorCreated);
+        let mut removed = Vec::new();
+        for time in from..to {
+            keyspace.set_now(now + time);
+            if keyspace.remove_expired(10).unwrap() > 0 {
+                removed.push(time);
+            }
+        }
+        (removed, keyspace.db().statistics().ticker(Ticker::NumIteratorCreated) - before)
+    };
+    // The first look finds out which is the first one.
+    assert_eq!(looks(&mut keyspace, 0, 100), (vec![], 2));
+    assert_eq!(looks(&mut keyspace, 100, 200), (vec![101], 2));
+    // What is taken back has to be found again, and what comes before all others as well.
+    keyspace.discard();
+    assert_eq!(looks(&mut keyspace, 200, 250), (vec![200, 201], 4));
+    keyspace.set_string(0, b"d", b"1", Some(now + 260)).unwrap();
+    assert_eq!(looks(&mut keyspace, 250, 400), (vec![261, 301], 4));
+    assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (0, 0));
+    assert_eq!(looks(&mut keyspace, 400, 500), (vec![], 0));
+}
+
 #[test]
 fn renaming_and_copying_keep_elements_and_deadlines() {
     let mut keyspace = fresh();
@@ -248,6 +299,9 @@ fn clearing_takes_one_database_or_all() {
     assert_eq!(keyspace.item(&list, 0).unwrap().as_deref(), Some(&b"x"[..]));
     keyspace.clear_all().unwrap();
     assert_eq!((keyspace.size(0), keyspace.size(1), stored(&keyspace, Room::Elements)), (0, 0, 0));
+    let bytes = keyspace.uncommitted();
+    keyspace.clear_all().unwrap();
+    assert_eq!((bytes > 0, keyspace.uncommitted()), (true, bytes), "what is removed twice is kept once");
     commit(&mut keyspace);
     assert_eq!((stored(&keyspace, Room::Elements), stored(&keyspace, Room::Keys)), (0, 3), "the three settings are left");
     assert_eq!(keyspace.remove_expired(10).unwrap(), 0);

@@ -73,7 +73,7 @@ fn change_entries(keyspace: &mut Keyspace, edit: &mut Edit, model: &mut Model, r
 /// One random change of a group and of its model.
 fn change_group(keyspace: &mut Keyspace, head: &Head, model: &mut Model, random: &mut Random) {
     let name = random.bytes(1, b"\0g");
-    let Some(mut edit) = keyspace.edit_group(head, &name).unwrap() else {
+    let Some(mut edit) = keyspace.edit_group((0, KEY), head, &name).unwrap() else {
         assert!(!model.groups.contains_key(&name));
         if random.below(3) == 0 {
             let last = some_id(random);
@@ -299,7 +299,7 @@ fn a_large_group_goes_as_a_range() {
     keyspace.finish(&edit);
     for name in [&b"goes"[..], b"stays"] {
         keyspace.create_group(&edit.head, name, EntryId::MIN, Some(3));
-        let mut group = keyspace.edit_group(&edit.head, name).unwrap().unwrap();
+        let mut group = keyspace.edit_group((0, KEY), &edit.head, name).unwrap().unwrap();
         let consumer = keyspace.see_consumer(&mut group, b"me").unwrap();
         for n in 0..2000 {
             let new = Pending { consumer, delivered: 1, deliveries: 1 };
@@ -326,7 +326,7 @@ fn copies_have_groups_of_their_own() {
     keyspace.append(&mut edit, EntryId::new(1, 1), encode_fields(&[b"f", b"v"]));
     keyspace.finish(&edit);
     keyspace.create_group(&edit.head, b"g", EntryId::MIN, None);
-    let mut group = keyspace.edit_group(&edit.head, b"g").unwrap().unwrap();
+    let mut group = keyspace.edit_group((0, KEY), &edit.head, b"g").unwrap().unwrap();
     let consumer = keyspace.see_consumer(&mut group, b"me").unwrap();
     let pending = Pending { consumer, delivered: 5, deliveries: 6 };
     keyspace.set_pending(&mut group, EntryId::new(1, 1), None, pending).unwrap();
@@ -336,7 +336,7 @@ fn copies_have_groups_of_their_own() {
     commit(&mut keyspace);
     let head = keyspace.find(1, b"copy").unwrap().unwrap();
     assert_eq!((head.count, head.stream), (1, edit.head.stream));
-    let mut group = keyspace.edit_group(&head, b"g").unwrap().unwrap();
+    let mut group = keyspace.edit_group((0, KEY), &head, b"g").unwrap().unwrap();
     assert_eq!(keyspace.consumer(&group.group, consumer).unwrap().name, b"me");
     assert_eq!(keyspace.pending(&group.group, EntryId::new(1, 1)).unwrap(), Some(pending));
     keyspace.remove_pending(&mut group, EntryId::new(1, 1), pending).unwrap();

@@ -1,5 +1,6 @@
 //! Bytes that no Redis has written: every one of them is an error that says where it is, and none takes memory that it only claims to need.
 
+use super::super::streams::FIELDS_MAX;
 use super::values::one_of_each;
 use super::*;
 use crate::testing::Random;
@@ -81,6 +82,18 @@ fn claims_take_no_memory() {
             assert!(out.capacity() < 4096);
         }
     }
+}
+
+/// A string of a few megabytes in a file can be half a gigabyte of small fields, and these many gigabytes in memory.
+#[test]
+fn entries_have_no_more_fields_than_requests() {
+    let node = |fields: u64| {
+        let ones = std::iter::repeat_n(Part::Number(1), fields as usize);
+        let parts: Vec<Part> = [0, 0, fields as i64].map(Part::Number).into_iter().chain(ones).chain([Part::Number(0)]).collect();
+        [&b"\x01"[..], &string(&[0; 16]), &string(&listpack(&parts)), b"\0\0\0\0"].concat()
+    };
+    assert_eq!(read(kind::STREAM, &node(FIELDS_MAX)).map(|found| found.len()).ok(), Some(1));
+    assert!(matches!(read(kind::STREAM, &node(FIELDS_MAX + 1)), Err(Error::Damaged { .. })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `tests/rdb.rs`.
 
 use super::{Error, Found, Report, Result, export_log, export_rdb};
-use crate::keyspace::{Keyspace, Kind, Side};
+use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
 use crate::rdb::{Output, Version, kind};
 use crate::testing::fresh;
 use sinter_storage::store::MemoryStore;
@@ -80,6 +80,21 @@ fn an_rdb_file() {
     keyspace.commit(&WriteOptions::default()).unwrap();
     let report = Found::look(&path).unwrap().load(&mut keyspace, true, NOW).unwrap();
     assert_eq!((report.keys, text(&mut keyspace, 0, "own")), (2, None));
+}
+
+/// What is loaded is read a second time.
+#[test]
+fn a_file_that_has_changed_since_it_was_looked_at_is_an_error() {
+    let (_directory, path) = with("dump.rdb", &strings(None));
+    let found = Found::look(&path).unwrap();
+    let mut out = Output::new(Vec::new());
+    out.head(Version::Nine).unwrap();
+    out.database(99, 1, 0).unwrap();
+    out.key(kind::STRING, b"a", None).unwrap();
+    out.string(b"1").unwrap();
+    fs::write(&path, out.end().unwrap()).unwrap();
+    let error = found.load(&mut fresh(), false, NOW).unwrap_err().to_string();
+    assert!(error.contains("database 99, and there are 16"), "{error}");
 }
 
 #[test]
@@ -179,8 +194,8 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     stream.key(kind::STRING, b"a", None).unwrap();
     stream.string(b"1").unwrap();
     stream.key(kind::STREAM, b"s", None).unwrap();
-    // No nodes; length, last id; no groups.
-    for n in [0, 0, 1, 1, 0] {
+    // No nodes; a length of 1, last id; no groups.
+    for n in [0, 1, 1, 1, 0] {
         stream.length(n).unwrap();
     }
     let mut far = Output::new(Vec::new());
@@ -193,13 +208,15 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     long.string(b"a").unwrap();
     long.string(&vec![b'x'; 1 << 20]).unwrap();
     let good = log(&["SET a 1"]);
-    let cases: [(Vec<u8>, &str); 11] = [
+    let cases: [(Vec<u8>, &str); 12] = [
         (rdb[..rdb.len() - 1].to_vec(), "it ends in the middle of the checksum"),
         (flipped, "at byte"),
-        (stream.end().unwrap(), "key s of database 0: not supported: stream"),
+        (stream.end().unwrap(), "a stream that has not as many entries as it says"),
         (long.end().unwrap(), "key s of database 0: ERR a member of a collection is longer"),
         (far.end().unwrap(), "database 16, and there are 16"),
         ([&good[..], &log(&["NOSUCH x"])].concat(), "at byte 27: the command 'NOSUCH' is not supported"),
+        // It would write a file.
+        ([&good[..], &log(&["SAVE"])].concat(), "at byte 27: the command 'SAVE' is none of a log"),
         ([&good[..], b"SET b 2\r\n"].concat(), "at byte 27: no command begins here"),
         ([&good[..], b"*1\r\n$x\r\n"].concat(), "at byte 27"),
         ([&good[..], b"*0\r\n"].concat(), "at byte 27: a command without a name"),
@@ -241,8 +258,32 @@ fn fill(keyspace: &mut Keyspace) {
         keyspace.finish(&edit);
         keyspace.commit(&WriteOptions::default()).unwrap();
     }
+    fill_stream(keyspace, &long);
     keyspace.set_string(15, b"text", b"value", None).unwrap();
     keyspace.set_string(15, b"over", b"value", Some(5)).unwrap();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+}
+
+/// A stream of which everything is too large to be committed at once: entries, and what two groups have pending.
+fn fill_stream(keyspace: &mut Keyspace, long: &str) {
+    let mut edit = keyspace.edit(7, b"stream", Kind::Stream).unwrap();
+    for n in 0..35_000 {
+        keyspace.append(&mut edit, EntryId::new(5, n), encode_fields(&[b"field", long.as_bytes()]));
+    }
+    keyspace.finish(&edit);
+    for name in [&b"one"[..], b"two"] {
+        keyspace.create_group(&edit.head, name, EntryId::new(5, 34_000), Some(34_001));
+        let mut group = keyspace.edit_group((7, b"stream"), &edit.head, name).unwrap().unwrap();
+        let consumers = [&b"alice"[..], b"bob"].map(|name| keyspace.see_consumer(&mut group, name).unwrap());
+        for n in 0..60_000 {
+            // Some of them are gone.
+            let pending = Pending { consumer: consumers[n as usize % 2], delivered: n, deliveries: n / 7 };
+            keyspace.set_pending(&mut group, EntryId::new(4, n), None, pending).unwrap();
+        }
+        keyspace.finish_group(group);
+    }
+    keyspace.remove_entries(&mut edit, &[EntryId::new(5, 0), EntryId::new(5, 77)]).unwrap();
+    keyspace.finish(&edit);
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
@@ -274,15 +315,15 @@ fn what_is_exported_is_imported_again() {
     let directory = tempfile::tempdir().unwrap();
     let never = AtomicBool::new(false);
     let (file, folder) = (directory.path().join("dump.rdb"), directory.path().join("new/appendonlydir"));
-    assert_eq!(export_rdb(&keyspace, &file, Version::Eleven, &never).unwrap(), 5);
-    assert_eq!(export_log(&keyspace, &folder, Version::Nine, &never).unwrap(), 5);
+    assert_eq!(export_rdb(&keyspace, &file, Version::Eleven, &never).unwrap(), 6);
+    assert_eq!(export_log(&keyspace, &folder, Version::Ten, &never).unwrap(), 6);
     assert!(matches!(export_rdb(&keyspace, &file, Version::Nine, &never), Err(Error::Request(_))), "it is there already");
     assert!(matches!(export_log(&keyspace, &folder, Version::Nine, &never), Err(Error::Request(_))), "it is there already");
     for path in [file, folder] {
         // Members come in the order of their hashes, whose seed is that of the same test.
         let mut other = roomy();
         let report = import(&path, &mut other).unwrap();
-        assert_eq!(report, Report { keys: 5, ..Report::default() });
+        assert_eq!(report, Report { keys: 6, ..Report::default() });
         assert!(everything(&other) == expected, "{}", path.display());
     }
     // Told to stop, it leaves nothing.

@@ -225,6 +225,11 @@ impl ZonedStore {
         self.volume.figures()
     }
 
+    /// How it is run: the reserve is what is kept of the one that was asked for.
+    pub fn options(&self) -> Options {
+        self.volume.options
+    }
+
     /// The shape of its drive.
     pub fn geometry(&self) -> &Geometry {
         self.volume.device.geometry()

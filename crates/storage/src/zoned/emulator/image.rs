@@ -98,22 +98,27 @@ impl Image {
     pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
-        bytes.set_len(geometry.bytes())?;
-        // Half a drive would be in the way of a whole one.
         let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
-        lock(&states)?;
         let image = Image { bytes, states, zone_size: geometry.zone_size };
-        for (zone, record) in (0..).zip(records) {
-            image.write_record(zone, record, Durable::default())?;
-        }
-        image.write_boot(&this_boot()?)?;
-        image.states.sync_all()?;
-        image.states.write_all_at(&header(geometry), 0)?;
-        image.states.sync_all()?;
-        image.bytes.sync_all()?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent)?.sync_all()?;
+        // Half a drive would be in the way of a whole one.
+        image.fill(path, geometry, records).inspect_err(|_| drop(remove(path)))?;
         Ok(image)
+    }
+
+    /// Gives new files their sizes and their content.
+    fn fill(&self, path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<()> {
+        lock(&self.states)?;
+        self.bytes.set_len(geometry.bytes())?;
+        for (zone, record) in (0..).zip(records) {
+            self.write_record(zone, record, Durable::default())?;
+        }
+        self.write_boot(&this_boot()?)?;
+        self.states.sync_all()?;
+        self.states.write_all_at(&header(geometry), 0)?;
+        self.states.sync_all()?;
+        self.bytes.sync_all()?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()
     }
 
     /// Opens a drive. If the machine was started since (`boot` is another), it is left with what was durable.

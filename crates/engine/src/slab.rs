@@ -3,6 +3,8 @@
 //! Blocks are read in by many threads and evicted by others. An allocator with arenas per thread keeps what they free for each thread
 //! apart, between living blocks: with a cache of 64 MiB, two threads and some rounds of eviction a process had 230 MiB instead of 130.
 //! Here any thread reuses any slot, the slabs with low addresses first so that others empty, and an empty one goes back to the system.
+//! A cache that becomes smaller keeps what is used most, wherever it lies, so that hardly a slab empties: [`trim`] gives the system the
+//! pages between.
 //!
 //! The argument for the unsafe code, once:
 //!
@@ -10,14 +12,17 @@
 //!   least its length. Mappings are filled with zeros by the system, so all of it is initialised memory.
 //! * *Alive.* A slab is unmapped only when none of its slots is in use, and a slot is in use until its `Bytes` is dropped.
 //! * *Disjoint.* A slot is handed out only if it is free, under the lock of its class, and has one owner, which cannot be cloned. Access
-//!   borrows the owner, so the usual rules hold.
+//!   borrows the owner, so the usual rules hold. [`trim`] takes the contents of pages that lie in free slots alone, under the same lock:
+//!   nobody has these, and they are zeros when they are used again.
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, UncheckedAdvice};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+/// The smallest page there is. Where pages are larger, the system refuses a range that is none of them, and it stays.
+const PAGE: usize = 4096;
 /// Bytes of a slab. Mappings of a process are limited to some ten thousand, though the system joins neighbours.
 const SLAB: usize = 1 << 20;
 /// Smaller blocks are no concern: small ends of tables.
@@ -96,6 +101,21 @@ impl Drop for Bytes {
     }
 }
 
+/// Gives the system what lies free between slots in use, where slots were given back since the last time. Whoever needs it again pays for
+/// new pages, so this is for a cache that has become smaller.
+pub fn trim() {
+    for (number, class) in SLABS.iter().enumerate() {
+        let size = slot_size(number);
+        let loose: Vec<usize> = class.lock().slabs.iter().filter(|(_, slab)| slab.is_loose).map(|(address, _)| *address).collect();
+        // The lock for one at a time: readers wait for it.
+        for address in loose {
+            if let Some(slab) = class.lock().slabs.get_mut(&address) {
+                slab.trim(size);
+            }
+        }
+    }
+}
+
 /// The class for `len` bytes; `None` if it is too large or too small for slabs.
 fn class_of(len: usize) -> Option<usize> {
     if !(LEAST + 1..=MOST).contains(&len) {
@@ -129,7 +149,9 @@ struct Slab {
     /// Slots from here on were never used.
     fresh: u16,
     slots: u16,
-    _memory: MmapMut,
+    /// Slots were given back since the free pages went to the system.
+    is_loose: bool,
+    memory: MmapMut,
 }
 
 // SAFETY: a slab owns its memory, and `start` is only an address.
@@ -140,7 +162,7 @@ impl Slab {
     fn new(size: usize) -> Option<Slab> {
         let mut memory = MmapMut::map_anon(SLAB).ok()?;
         let start = NonNull::new(memory.as_mut_ptr())?;
-        Some(Slab { start, free: Vec::new(), fresh: 0, slots: u16::try_from(SLAB / size).ok()?, _memory: memory })
+        Some(Slab { start, free: Vec::new(), fresh: 0, slots: u16::try_from(SLAB / size).ok()?, is_loose: false, memory })
     }
 
     fn take(&mut self) -> Option<u16> {
@@ -149,6 +171,22 @@ impl Slab {
             self.fresh += 1;
             Some(fresh)
         })
+    }
+
+    /// Gives the system the pages that lie in free slots alone.
+    fn trim(&mut self, size: usize) {
+        self.is_loose = false;
+        self.free.sort_unstable_by(|one, other| other.cmp(one));
+        for run in self.free.chunk_by(|one, next| one - next == 1) {
+            let (Some(last), Some(first)) = (run.first(), run.last()) else { continue };
+            let start = (usize::from(*first) * size).next_multiple_of(PAGE);
+            let end = (usize::from(*last) + 1) * size / PAGE * PAGE;
+            if start < end {
+                // SAFETY: disjoint as the module says: the range is in free slots, and the slab is borrowed for writing. If the system
+                // refuses, the pages stay.
+                let _ = unsafe { self.memory.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+            }
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -193,6 +231,7 @@ impl Class {
         let number = (slot.as_ptr().addr() - address) / size;
         debug_assert!(number < usize::from(slab.fresh), "a slot of another slab");
         slab.free.push(number as u16);
+        slab.is_loose = true;
         self.open.insert(address);
         (slab.is_empty() && self.open.len() > 1).then(|| {
             self.open.remove(&address);
@@ -259,6 +298,42 @@ mod tests {
             assert!(bytes.iter().all(|byte| *byte == 7));
             drop(bytes);
         }
+    }
+
+    /// Pages of the slab that have memory: bit 63 of each word of this file.
+    #[cfg(not(miri))]
+    fn resident_pages(slab: &Slab) -> usize {
+        use std::os::unix::fs::FileExt;
+        let mut words = vec![0_u8; SLAB / PAGE * 8];
+        let file = std::fs::File::open("/proc/self/pagemap").expect("Linux");
+        file.read_exact_at(&mut words, (slab.start.as_ptr().addr() / PAGE * 8) as u64).expect("a word per page");
+        words.chunks_exact(8).filter(|word| word[7] & 0x80 != 0).count()
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn what_is_free_between_slots_in_use_goes_to_the_system() {
+        let size = slot_size(class_of(4300).expect("a size for slabs"));
+        let mut class = Class::new();
+        let slots: Vec<_> = (0..SLAB / size).map(|_| class.take(size).expect("memory")).collect();
+        for slot in &slots {
+            // SAFETY: it is in use, and nobody else's.
+            unsafe { slot.write_bytes(7, size) };
+        }
+        let (kept, given): (Vec<_>, Vec<_>) = slots.iter().enumerate().partition(|(number, _)| number % 6 == 0);
+        given.iter().for_each(|(_, slot)| drop(class.give(**slot, size)));
+        let slab = class.slabs.values_mut().next().expect("one slab");
+        assert!(slab.is_loose);
+        let before = resident_pages(slab);
+        slab.trim(size);
+        let after = resident_pages(slab);
+        // Of six slots one stays, with parts of pages on both sides.
+        assert!(before >= SLAB / PAGE - 1 && after * 5 < before * 2, "{before} pages, then {after}");
+        assert!(!slab.is_loose);
+        // SAFETY: these are in use.
+        assert!(kept.iter().all(|(_, slot)| unsafe { std::slice::from_raw_parts(slot.as_ptr(), size) }.iter().all(|byte| *byte == 7)));
+        let again: BTreeSet<usize> = (0..given.len()).map(|_| class.take(size).expect("memory").as_ptr().addr()).collect();
+        assert_eq!((again.len(), class.slabs.len()), (given.len(), 1), "each free slot is used again");
     }
 
     #[test]

@@ -1,0 +1,206 @@
+//! `COMMAND`: what there is to know of commands.
+
+use super::arguments::is;
+use super::keyspecs::{self, Begin, Find, KeySpec};
+use super::table::{LOADING, STALE, flag_names};
+use super::units::{self, Unit};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, help, unknown_subcommand};
+use crate::glob;
+use crate::resp::Writer;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "command", -1, command)
+    .subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])
+    .flags(LOADING | STALE)
+    .since("2.8.13")
+    .says("What commands there are", "O(n), n being the number of commands")];
+
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    What is known of all commands.",
+    "COUNT",
+    "    How many commands there are.",
+    "DOCS [<command-name> ...]",
+    "    What commands do.",
+    "GETKEYS <full-command>",
+    "    Which arguments of a command are keys.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    The same, and what is done to each of them.",
+    "INFO [<command-name> ...]",
+    "    What is known of commands.",
+    "LIST [FILTERBY (ACLCAT <category>|PATTERN <pattern>|MODULE <module>)]",
+    "    The names of commands.",
+];
+
+/// Commands, without their subcommands.
+fn commands() -> impl Iterator<Item = &'static Unit> {
+    units::all().iter().filter(|unit| unit.parent.is_none())
+}
+
+fn command(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let Some(sub) = arguments.get(1) else {
+        context.reply.array(commands().count());
+        commands().for_each(|unit| describe(&mut context.reply, unit));
+        return Ok(());
+    };
+    let rest = &arguments[2..];
+    let reply = &mut context.reply;
+    let named = |names: &[&[u8]]| names.iter().map(|name| units::find(name).map(units::get)).collect::<Vec<_>>();
+    match () {
+        () if is(sub, "help") => help(context, "COMMAND", HELP),
+        () if is(sub, "count") => reply.count(commands().count()),
+        () if is(sub, "info") => {
+            let wanted = if rest.is_empty() { commands().map(Some).collect() } else { named(rest) };
+            reply.array(wanted.len());
+            for unit in wanted {
+                match unit {
+                    Some(unit) => describe(reply, unit),
+                    None => reply.null(),
+                }
+            }
+        }
+        () if is(sub, "docs") => {
+            let wanted: Vec<&Unit> = if rest.is_empty() { commands().collect() } else { named(rest).into_iter().flatten().collect() };
+            reply.map(wanted.len());
+            wanted.into_iter().for_each(|unit| document(reply, unit));
+        }
+        () if is(sub, "list") => list(reply, rest)?,
+        () if is(sub, "getkeys") => keys_of(reply, rest, false)?,
+        () if is(sub, "getkeysandflags") => keys_of(reply, rest, true)?,
+        () => return Err(unknown_subcommand(arguments)),
+    }
+    Ok(())
+}
+
+fn simples<'a>(reply: &mut Writer, names: impl Iterator<Item = &'a str>) {
+    let names: Vec<&str> = names.collect();
+    reply.set(names.len());
+    names.iter().for_each(|name| reply.simple(name));
+}
+
+/// An entry of `COMMAND INFO`.
+fn describe(reply: &mut Writer, unit: &Unit) {
+    reply.array(10);
+    reply.bulk(unit.name.as_bytes());
+    reply.integer(unit.arity.into());
+    simples(reply, flag_names(unit.flags));
+    let (first, last, step) = keyspecs::range(unit.specs);
+    [first, last, step].iter().for_each(|number| reply.integer((*number).into()));
+    let categories: Vec<String> = unit.category_names().collect();
+    simples(reply, categories.iter().map(String::as_str));
+    // Hints for those who send requests to many servers: there is one.
+    reply.set(0);
+    reply.set(unit.specs.len());
+    unit.specs.iter().for_each(|spec| specify(reply, spec));
+    if unit.subcommands.is_empty() {
+        reply.set(0);
+    } else {
+        reply.array(unit.subcommands.len());
+        unit.subcommands.clone().for_each(|number| describe(reply, units::get(number)));
+    }
+}
+
+/// A kind and its numbers, as a specification of keys has them.
+fn part(reply: &mut Writer, name: &str, kind: &str, words: &[(&str, &str)], numbers: &[(&str, i32)]) {
+    reply.bulk(name.as_bytes());
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(words.len() + numbers.len());
+    for (key, word) in words {
+        reply.bulk(key.as_bytes());
+        reply.bulk(word.as_bytes());
+    }
+    for (key, number) in numbers {
+        reply.bulk(key.as_bytes());
+        reply.integer((*number).into());
+    }
+}
+
+fn specify(reply: &mut Writer, spec: &KeySpec) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    simples(reply, spec.flag_names());
+    match spec.begin {
+        Begin::Index(index) => part(reply, "begin_search", "index", &[], &[("index", index)]),
+        Begin::Keyword(word, from) => part(reply, "begin_search", "keyword", &[("keyword", word)], &[("startfrom", from)]),
+        Begin::Unknown => part(reply, "begin_search", "unknown", &[], &[]),
+    }
+    match spec.find {
+        Find::Range(last, step, limit) => {
+            part(reply, "find_keys", "range", &[], &[("lastkey", last), ("keystep", step), ("limit", limit)]);
+        }
+        Find::Count(number, first, step) => {
+            part(reply, "find_keys", "keynum", &[], &[("keynumidx", number), ("firstkey", first), ("keystep", step)]);
+        }
+        Find::Unknown => part(reply, "find_keys", "unknown", &[], &[]),
+    }
+}
+
+/// An entry of `COMMAND DOCS`. What subcommands do is said by the `HELP` of their command.
+fn document(reply: &mut Writer, unit: &Unit) {
+    let command = unit.command;
+    reply.bulk(unit.name.as_bytes());
+    let mut pairs = vec![("since", unit.since), ("group", command.group.name())];
+    if unit.parent.is_none() {
+        pairs.extend([("summary", command.summary), ("complexity", command.complexity)]);
+    }
+    reply.map(pairs.len() + usize::from(!unit.subcommands.is_empty()));
+    for (key, value) in pairs {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    if !unit.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(unit.subcommands.len());
+        unit.subcommands.clone().for_each(|number| document(reply, units::get(number)));
+    }
+}
+
+/// Without a filter these are the commands, with one subcommands are looked at, too.
+fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
+    let all = units::all().iter();
+    let names: Vec<&str> = match rest {
+        [] => commands().map(|unit| unit.name.as_str()).collect(),
+        [word, by, what] if is(word, "filterby") && is(by, "pattern") => {
+            let what = what.to_ascii_lowercase();
+            all.map(|unit| unit.name.as_str()).filter(|name| glob::matches(&what, name.as_bytes())).collect()
+        }
+        [word, by, what] if is(word, "filterby") && is(by, "aclcat") => {
+            let category = units::category(what);
+            all.filter(|unit| unit.categories & category != 0).map(|unit| unit.name.as_str()).collect()
+        }
+        [word, by, _] if is(word, "filterby") && is(by, "module") => Vec::new(),
+        _ => return Err(SYNTAX),
+    };
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+fn keys_of(reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
+    let number = super::table::find_numbered(rest[0]).and_then(|(number, _)| units::resolve(number, rest));
+    let unit = number.map(units::get).ok_or(Failure::fixed("ERR Invalid command specified"))?;
+    if !unit.specs.iter().any(KeySpec::is_of_keys) {
+        return Err(Failure::fixed("ERR The command has no key arguments"));
+    }
+    if !unit.takes(rest.len()) {
+        return Err(Failure::fixed("ERR Invalid number of arguments specified for command"));
+    }
+    let keys = keyspecs::keys(unit.command, unit.specs, rest).filter(|keys| !keys.is_empty());
+    // What runs scripts needs no keys.
+    let keys = keys.or_else(|| (unit.command.group == Group::Scripting).then(Vec::new));
+    let keys = keys.ok_or(Failure::fixed("ERR Invalid arguments specified for command"))?;
+    reply.array(keys.len());
+    for key in keys {
+        if with_flags {
+            reply.array(2);
+        }
+        reply.bulk(rest[key.position]);
+        if with_flags {
+            simples(reply, key.flag_names());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What other servers do and this one does not, so that whoever asks for it gets a reason: replication, clusters, scripts, modules.
+
+use super::arguments::is;
+use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, READ, Run, STALE};
+use super::{Command, Context, Failure, Group, Outcome, help};
+
+const NO_CLUSTER: Failure = Failure::fixed("ERR This instance has cluster support disabled");
+const NO_REPLICATION: Failure = Failure::fixed("ERR This server has no replication");
+const NO_SCRIPTS: Failure = Failure::fixed("ERR This server runs no scripts and functions");
+const NO_MODULES: Failure = Failure::fixed("ERR This server loads no modules");
+
+const fn command(group: Group, name: &'static str, arity: i32, flags: u32, run: Run) -> Command {
+    Command::new(group, name, arity, run).flags(flags)
+}
+
+const fn cluster(name: &'static str, arity: i32, flags: u32) -> Command {
+    command(Group::Cluster, name, arity, flags, |_, _| Err(NO_CLUSTER)).since("3.0.0").says("Refused: there is no cluster", "O(1)")
+}
+
+const fn script(name: &'static str, arity: i32, flags: u32, since: &'static str) -> Command {
+    let command = command(Group::Scripting, name, arity, NOSCRIPT | flags, |_, _| Err(NO_SCRIPTS));
+    command.since(since).says("Refused: there are no scripts", "O(1)")
+}
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[
+    cluster("asking", 1, FAST),
+    cluster("cluster", -2, 0),
+    cluster("readonly", 1, FAST | LOADING | STALE),
+    cluster("readwrite", 1, FAST | LOADING | STALE),
+    command(Group::Server, "failover", -1, ADMIN | NOSCRIPT | STALE, |_, _| Err(NO_REPLICATION))
+        .since("6.2.0")
+        .says("Refused: there is no replication", "O(1)"),
+    command(Group::Server, "module", -2, ADMIN | NOSCRIPT, module)
+        .subcommands(&["help", "list", "load", "loadex", "unload"])
+        .since("4.0.0")
+        .says("There are no modules", "O(1)"),
+    command(Group::Server, "replicaof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
+        .since("5.0.0")
+        .says("Refused but for NO ONE: there is no replication", "O(1)"),
+    command(Group::Server, "role", 1, FAST | LOADING | NOSCRIPT | STALE, role)
+        .since("2.8.12")
+        .says("That of a master without replicas", "O(1)"),
+    command(Group::Server, "slaveof", 3, ADMIN | NOSCRIPT | STALE, replicaof)
+        .says("Refused but for NO ONE: there is no replication", "O(1)"),
+    command(Group::Server, "psync", -3, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
+        .since("2.8.0")
+        .says("Refused: there is no replication", "O(1)"),
+    command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
+        .says("Refused: there is no replication", "O(1)"),
+    script("eval", -3, STALE, "2.6.0"),
+    script("eval_ro", -3, READ | STALE, "7.0.0"),
+    script("evalsha", -3, STALE, "2.6.0"),
+    script("evalsha_ro", -3, READ | STALE, "7.0.0"),
+    script("fcall", -3, STALE, "7.0.0"),
+    script("fcall_ro", -3, READ | STALE, "7.0.0"),
+    script("script", -2, 0, "2.6.0"),
+];
+
+fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.reply.array(3);
+    context.reply.bulk(b"master");
+    context.reply.integer(0);
+    context.reply.array(0);
+    Ok(())
+}
+
+/// A server that has no master can be told so.
+fn replicaof(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if !(is(arguments[1], "no") && is(arguments[2], "one")) {
+        return Err(NO_REPLICATION);
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn module(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    match arguments[1] {
+        sub if is(sub, "list") => context.reply.array(0),
+        sub if is(sub, "help") => help(context, "MODULE", &["LIST", "    The modules: none."]),
+        _ => return Err(NO_MODULES),
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What was refused to whom, newest first.
+
+use std::collections::VecDeque;
+
+/// Refusals that resemble each other within this time are one entry.
+const TOGETHER_MS: u64 = 60_000;
+/// Entries that are looked at for one that resembles.
+const LOOKED_AT: usize = 10;
+
+/// A refusal, or several that resemble each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::command) struct Entry {
+    pub count: u64,
+    /// `auth`, `command`, `key` or `channel`.
+    pub reason: &'static str,
+    /// `toplevel` or `multi`.
+    pub context: &'static str,
+    /// What was refused.
+    pub object: Vec<u8>,
+    pub user: Vec<u8>,
+    /// The last time, unix milliseconds.
+    pub at: u64,
+    /// The client, as `CLIENT LIST` has it.
+    pub client: String,
+}
+
+impl Entry {
+    fn resembles(&self, other: &Entry) -> bool {
+        let same = (self.reason, self.context, &self.object, &self.user) == (other.reason, other.context, &other.object, &other.user);
+        same && self.at.abs_diff(other.at) <= TOGETHER_MS
+    }
+}
+
+/// Refusals.
+#[derive(Debug, Default)]
+pub(in crate::command) struct Log {
+    entries: VecDeque<Entry>,
+}
+
+impl Log {
+    /// Notes a refusal; at most so many entries are kept.
+    pub fn add(&mut self, mut entry: Entry, most: usize) {
+        if let Some(known) = self.entries.iter().take(LOOKED_AT).position(|known| known.resembles(&entry)) {
+            entry.count += self.entries.remove(known).map_or(0, |known| known.count);
+        }
+        self.entries.push_front(entry);
+        self.entries.truncate(most);
+    }
+
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_resembles_is_counted() {
+        let entry = |object: &str, at| Entry {
+            count: 1,
+            reason: "key",
+            context: "toplevel",
+            object: object.into(),
+            user: b"u".to_vec(),
+            at,
+            client: String::new(),
+        };
+        let mut log = Log::default();
+        log.add(entry("a", 0), 3);
+        log.add(entry("b", 1), 3);
+        log.add(entry("a", 2), 3);
+        log.add(entry("a", 2 + TOGETHER_MS + 1), 3);
+        let seen: Vec<(&[u8], u64, u64)> = log.iter().map(|entry| (entry.object.as_slice(), entry.count, entry.at)).collect();
+        assert_eq!(seen, [(&b"a"[..], 1, 60_003), (b"a", 2, 2), (b"b", 1, 1)]);
+        log.add(entry("c", 3), 3);
+        assert_eq!(log.iter().len(), 3);
+        log.clear();
+        assert_eq!(log.iter().len(), 0);
+    }
+}

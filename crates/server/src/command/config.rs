@@ -1,0 +1,119 @@
+//! `CONFIG`.
+
+use super::arguments::is;
+use super::configuration::{self, Refusal};
+use super::server::Statistics;
+use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, help, unknown_subcommand, wrong_arity};
+use crate::glob;
+use crate::log::Level;
+use crate::system;
+use std::path::Path;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "config", -2, config)
+    .subcommands(&["get", "help", "resetstat", "rewrite", "set"])
+    .flags(ADMIN | LOADING | NOSCRIPT | STALE)
+    .since("2.0.0")
+    .says("Read and change the configuration", "O(n), n being the number of parameters")];
+
+const HELP: &[&str] = &[
+    "GET <pattern> [<pattern> ...]",
+    "    The parameters that match, and their values.",
+    "RESETSTAT",
+    "    Count from zero again.",
+    "REWRITE",
+    "    Write the configuration to the file it was read from.",
+    "SET <parameter> <value> [<parameter> <value> ...]",
+    "    Change parameters: all of them, or none.",
+];
+
+fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let sub = arguments[1];
+    match () {
+        () if is(sub, "help") => help(context, "CONFIG", HELP),
+        () if is(sub, "get") && arguments.len() > 2 => get(context, &arguments[2..]),
+        () if is(sub, "set") && arguments.len() > 3 => {
+            set(context, &arguments[2..])?;
+            context.reply.ok();
+        }
+        () if is(sub, "resetstat") => {
+            context.server.statistics = Statistics::default();
+            context.server.records.usage = Default::default();
+            context.reply.ok();
+        }
+        () if is(sub, "rewrite") => {
+            rewrite(context)?;
+            context.reply.ok();
+        }
+        () if ["get", "set"].iter().any(|known| is(sub, known)) => {
+            return Err(wrong_arity(&[b"config|", &sub.to_ascii_lowercase()[..]].concat()));
+        }
+        () => return Err(unknown_subcommand(arguments)),
+    }
+    Ok(())
+}
+
+/// A parameter that several patterns match is told once; asked for by its name, it is told under the name as it came.
+fn get(context: &mut Context, patterns: &[&[u8]]) {
+    let matches = |pattern: &&&[u8], name: &str| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes());
+    let shown = |name: &'static str| patterns.iter().find(|pattern| matches(pattern, name)).map(|pattern| (name, *pattern));
+    let all = context.server.configuration.all().into_iter();
+    let found: Vec<_> = all.filter_map(|(name, value)| shown(name).map(|shown| (shown, value))).collect();
+    context.reply.map(found.len());
+    for ((name, pattern), value) in found {
+        context.reply.bulk(if is(pattern, name) { pattern } else { name.as_bytes() });
+        context.reply.bulk(value.as_bytes());
+    }
+}
+
+/// All are set, or none.
+fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(SYNTAX);
+    }
+    let mut changed = context.server.configuration.clone();
+    let mut seen: Vec<String> = Vec::new();
+    for pair in pairs.chunks_exact(2) {
+        let name = String::from_utf8_lossy(pair[0]).to_ascii_lowercase();
+        let failed = |why: &str| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"));
+        if seen.contains(&name) {
+            return Err(failed("duplicate parameter"));
+        }
+        let value = std::str::from_utf8(pair[1]).map_err(|_| failed("the value is not UTF-8"))?;
+        match changed.change(&name, value) {
+            Ok(()) => seen.push(name),
+            Err(Refusal::Unknown) => {
+                return Err(Failure::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", pair[0], b"'"].concat()));
+            }
+            Err(Refusal::Wrong(why)) => return Err(failed(&why)),
+        }
+    }
+    let server = &mut context.server;
+    if seen.iter().any(|name| name == "requirepass") {
+        server.users.set_default_password(changed.password());
+    }
+    server.log.set_level(changed.log_level);
+    server.configuration = changed;
+    Ok(())
+}
+
+fn rewrite(context: &mut Context) -> Outcome {
+    let server = &context.server;
+    let file = server.configuration.file.clone();
+    if file.is_empty() {
+        return Err(Failure::fixed("ERR The server is running without a config file"));
+    }
+    let in_file = server.configuration.acl_file.is_empty();
+    let users: Vec<String> = server.users.lines().map(|line| String::from_utf8_lossy(&line).into_owned()).collect();
+    let written = std::fs::read_to_string(&file).and_then(|old| {
+        let new = configuration::rewrite(&old, &server.configuration, in_file.then_some(&users[..]));
+        system::replace_file(Path::new(&file), new.as_bytes())
+    });
+    written.map_err(|error| {
+        server.event(Level::Warning, "config_not_rewritten", &[("file", &file), ("error", &error)]);
+        Failure::new(format!("ERR Rewriting config file: {error}"))
+    })?;
+    server.event(Level::Notice, "config_rewritten", &[("file", &file)]);
+    Ok(())
+}

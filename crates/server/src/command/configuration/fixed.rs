@@ -1,0 +1,165 @@
+//! Names of Redis's configuration that have one value here, or none, and why.
+
+/// Names with the values that say what the server does anyway; any other is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed {
+    /// Names, blanks between them.
+    pub names: &'static str,
+    /// Values that are accepted, bars between them; the first is the one that is shown.
+    pub values: &'static str,
+    /// Why there are no others.
+    pub why: &'static str,
+}
+
+impl Fixed {
+    /// The value that is shown.
+    pub fn value(&self) -> &'static str {
+        self.values.split('|').next().unwrap_or_default()
+    }
+
+    pub(super) fn check(&self, value: &str) -> Result<(), String> {
+        if self.values.split('|').any(|known| known.eq_ignore_ascii_case(value)) {
+            return Ok(());
+        }
+        let values = self.values.split('|').map(|known| if known.is_empty() { "\"\"" } else { known }).collect::<Vec<_>>().join(" or ");
+        Err(format!("only {values} is possible: {}", self.why))
+    }
+}
+
+const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> Fixed {
+    Fixed { names, values, why }
+}
+
+const LOGGED: &str = "every write is logged as it comes, and the log is compacted in the background; nothing is rewritten or forked";
+const LISTS: &str = "elements of lists are kept one by one, and `OBJECT ENCODING` says `quicklist` of all of them";
+const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
+const MEMORY: &str =
+    "data are on the medium and may be larger than memory, so nothing is ever evicted; `memory` bounds memtables and cache";
+const ALONE: &str = "there is no replication";
+const CLUSTER: &str = "there is no cluster";
+const SNAPSHOT: &str = "data are durable as they are written; all of them are saved in one file only when a client asks for it";
+const PROCESS: &str = "the process is left to what starts it, such as systemd";
+const SCRIPTS: &str = "there are no scripts, functions and modules";
+
+/// Names with one value.
+pub const FIXED: &[Fixed] = &[
+    fixed("acl-pubsub-default", "resetchannels", "a new user has no channels until a rule gives it some"),
+    fixed("activedefrag", "no", "memory is in few large pieces and does not fragment"),
+    fixed("activerehashing", "yes", "there are no hash tables that grow under the data; nothing is ever rehashed at once"),
+    fixed("always-show-logo set-proc-title", "no|yes", "there is no logo, and the process keeps its title"),
+    fixed("aof-load-truncated aof-use-rdb-preamble aof-rewrite-incremental-fsync", "yes", LOGGED),
+    fixed("aof-timestamp-enabled no-appendfsync-on-rewrite", "no", LOGGED),
+    fixed("appendonly", "yes", LOGGED),
+    fixed("auto-aof-rewrite-min-size", "64mb", LOGGED),
+    fixed("auto-aof-rewrite-percentage", "0|100", LOGGED),
+    fixed(
+        "client-output-buffer-limit",
+        "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60|normal 0 0 0|replica 256mb 64mb 60|pubsub 32mb 8mb 60",
+        "a client that does not read is not read from, so what it can make the server hold is bounded",
+    ),
+    fixed("cluster-enabled", "no", CLUSTER),
+    fixed(
+        "crash-log-enabled crash-memcheck-enabled",
+        "no|yes",
+        "the server does not catch its own crashes; there is no report to be left out",
+    ),
+    fixed("daemonize syslog-enabled", "no", PROCESS),
+    fixed("databases", "16", "the format of the data knows 16 databases"),
+    fixed("disable-thp", "yes|no", "nothing forks, so large pages do no harm"),
+    fixed("dynamic-hz", "yes", "what is due by the clock is looked up, not searched for; ten looks a second are enough"),
+    fixed("hz", "10", "what is due by the clock is looked up, not searched for; ten looks a second are enough"),
+    fixed("io-threads", "1", "one thread runs the network and the commands; no request waits for another thread to wake up"),
+    fixed("io-threads-do-reads", "no", "one thread runs the network and the commands; no request waits for another thread to wake up"),
+    fixed("jemalloc-bg-thread", "no|yes", "the allocator is the system's"),
+    fixed("latency-tracking-info-percentiles", "50 99 99.9", "`INFO latencystats` has these; the metrics and `LATENCY HISTOGRAM` have all"),
+    fixed(
+        "lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush \
+         replica-lazy-flush slave-lazy-flush",
+        "no|yes",
+        LAZY,
+    ),
+    fixed("list-compress-depth", "0", LISTS),
+    fixed("list-max-listpack-size list-max-ziplist-size", "-2", LISTS),
+    fixed("maxmemory", "0", MEMORY),
+    fixed("maxmemory-policy", "noeviction", MEMORY),
+    fixed("maxmemory-samples", "5", MEMORY),
+    fixed("min-replicas-to-write min-slaves-to-write", "0", ALONE),
+    fixed("oom-score-adj", "no", PROCESS),
+    fixed("oom-score-adj-values", "0 200 800", PROCESS),
+    fixed("proc-title-template", "{title} {listen-addr} {server-mode}", "the process keeps its title"),
+    fixed("propagation-error-behavior", "ignore", ALONE),
+    fixed("protected-mode", "yes", "without a password only loopback addresses are served"),
+    fixed("proto-max-bulk-len", "536870912|512mb", "a value may have 512 MiB"),
+    fixed("rdb-save-incremental-fsync", "no|yes", "a file that is saved is synced when it is whole"),
+    fixed("rdbchecksum", "yes", "a file that is saved ends in a checksum"),
+    fixed("rdbcompression", "no|yes", "a file that is saved is not compressed; one that is read may be"),
+    fixed("rdb-del-sync-files", "no", ALONE),
+    fixed("repl-backlog-size", "1048576|1mb", ALONE),
+    fixed("repl-disable-tcp-nodelay", "no", ALONE),
+    fixed("repl-diskless-load", "disabled", ALONE),
+    fixed("repl-diskless-sync replica-announced replica-read-only slave-read-only", "yes", ALONE),
+    fixed("repl-diskless-sync-delay", "5", ALONE),
+    fixed("repl-diskless-sync-max-replicas", "0", ALONE),
+    fixed("replica-priority slave-priority", "100", ALONE),
+    fixed("replica-serve-stale-data slave-serve-stale-data", "yes", ALONE),
+    fixed("sanitize-dump-payload", "yes", "whatever comes from outside is always checked"),
+    fixed("save", "", SNAPSHOT),
+    fixed(
+        "shutdown-on-sigint shutdown-on-sigterm",
+        "default",
+        "the server ends the turn, closes its clients and the data, in milliseconds",
+    ),
+    fixed("stop-writes-on-bgsave-error", "yes|no", "as in Redis, this is about saves by the clock, of which there are none"),
+    fixed("supervised", "no", "the server needs to tell no supervisor: it serves as soon as it says so in its log"),
+    fixed("tcp-backlog", "1024|511|128", "the backlog is 1024, as far as the system's somaxconn allows it"),
+    fixed("tcp-keepalive", "0", "connections to machines that are gone are closed by `timeout`"),
+];
+
+/// Names that do not exist here, and why.
+pub const ABSENT: &[(&str, &str)] = &[
+    (
+        "active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes active-defrag-max-scan-fields \
+         active-defrag-threshold-lower active-defrag-threshold-upper",
+        "memory is in few large pieces and does not fragment",
+    ),
+    ("active-expire-effort", "every deadline is in an index, so keys are removed when they are due, without a search"),
+    ("aof-disable-auto-gc aof_rewrite_cpulist appenddirname appendfilename", LOGGED),
+    ("bgsave_cpulist rdb-key-save-delay key-load-delay loading-process-events-interval-bytes", SNAPSHOT),
+    ("bind-source-addr", "the server opens no connections"),
+    ("bio_cpulist server_cpulist", "which processors a process may use is for taskset, systemd or the container to say"),
+    ("busy-reply-threshold lua-enable-deprecated-api lua-time-limit", SCRIPTS),
+    ("client-query-buffer-limit", "a request may have 1 GiB, before authentication 256 KiB"),
+    (
+        "cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down cluster-allow-replica-migration cluster-announce-bus-port \
+         cluster-announce-hostname cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
+         cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port cluster-preferred-endpoint-type \
+         cluster-replica-no-failover cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover \
+         cluster-slave-validity-factor",
+        CLUSTER,
+    ),
+    ("enable-module-command loadmodule", SCRIPTS),
+    ("enable-protected-configs", "what a client could do harm with cannot be changed while the server runs"),
+    ("gopher-enabled", "the protocol is gone from Redis, too"),
+    ("stream-node-max-bytes", "entries of streams are kept one by one"),
+    ("ignore-warnings", "the server gives no warnings that would have to be left out"),
+    ("lfu-decay-time lfu-log-factor maxmemory-eviction-tenacity replica-ignore-maxmemory slave-ignore-maxmemory", MEMORY),
+    (
+        "masterauth masteruser min-replicas-max-lag min-slaves-max-lag repl-backlog-ttl repl-ping-replica-period repl-ping-slave-period \
+         repl-timeout replica-announce-ip replica-announce-port replica-ignore-disk-write-errors replicaof slave-announce-ip \
+         slave-announce-port slaveof",
+        ALONE,
+    ),
+    ("rename-command", "commands are taken away from users by access rules: `ACL SETUSER default -config`"),
+    ("shutdown-timeout", ALONE),
+    ("socket-mark-id", "connections have no mark"),
+    ("syslog-facility syslog-ident", "the log goes to standard error or a file; systemd takes it from there"),
+    (
+        "tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file \
+         tls-client-key-file tls-client-key-file-pass tls-cluster tls-dh-params-file tls-key-file tls-key-file-pass tls-port \
+         tls-prefer-server-ciphers tls-protocols tls-replication tls-session-cache-size tls-session-cache-timeout tls-session-caching",
+        "connections are not encrypted; put stunnel, HAProxy or the like in front",
+    ),
+    ("tracking-table-max-keys", "clients are not told about keys that they have cached"),
+    ("unixsocket unixsocketperm", "the server listens on TCP alone"),
+    ("use-exit-on-panic watchdog-period", "this is for those who look for mistakes in Redis"),
+];

@@ -1,0 +1,356 @@
+//! What the server was told to be, under Redis's names.
+//!
+//! A name is in one of three tables: [`PARAMETERS`] have effect; [`FIXED`] ones have one value that the server cannot leave,
+//! and are accepted with that; [`ABSENT`] ones are told why they do not exist here. Nothing is accepted and ignored.
+
+mod file;
+mod fixed;
+mod parameters;
+
+pub(super) use file::rewrite;
+pub use file::{Complaint, Directive, read, read_text};
+pub use fixed::{ABSENT, FIXED, Fixed};
+pub use parameters::PARAMETERS;
+pub(super) use parameters::bytes;
+
+use super::{Events, Thresholds};
+use crate::log::Level;
+use std::net::IpAddr;
+
+/// When a write is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// Before its reply.
+    Always,
+    /// Within a second or so.
+    #[default]
+    EverySecond,
+    /// When the system finds the time.
+    No,
+}
+
+impl Fsync {
+    const ALL: [(Fsync, &'static str); 3] = [(Fsync::Always, "always"), (Fsync::EverySecond, "everysec"), (Fsync::No, "no")];
+
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(fsync, _)| *fsync == self).map_or("", |(_, name)| name)
+    }
+
+    /// Reads what the configuration has.
+    pub fn parse(name: &str) -> Option<Fsync> {
+        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(fsync, _)| *fsync)
+    }
+}
+
+/// Who may use a command that can do harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allowed {
+    /// Nobody.
+    #[default]
+    No,
+    /// Clients on the same machine.
+    Local,
+    /// All clients.
+    Yes,
+}
+
+impl Allowed {
+    const ALL: [(Allowed, &'static str); 3] = [(Allowed::No, "no"), (Allowed::Yes, "yes"), (Allowed::Local, "local")];
+
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(allowed, _)| *allowed == self).map_or("", |(_, name)| name)
+    }
+
+    /// Reads what the configuration has.
+    pub fn parse(name: &str) -> Option<Allowed> {
+        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(allowed, _)| *allowed)
+    }
+}
+
+/// What the server was told to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// File of users; empty: they are in the configuration.
+    pub acl_file: String,
+    /// Refusals that are remembered.
+    pub acllog_max_len: usize,
+    /// Addresses that it listens on, blanks between them; one behind a minus may be missing on the machine.
+    pub bind: String,
+    /// The port there.
+    pub port: u16,
+    /// Directory of the data.
+    pub directory: String,
+    /// Name of the file there in which all keys are saved when a client asks for it.
+    pub dump_name: String,
+    /// Who may use `DEBUG`.
+    pub debug_command: Allowed,
+    /// Entries of a stream that a trim with `~` removes together; 0: only all.
+    pub stream_block: u64,
+    /// Sizes at which values change their form.
+    pub thresholds: Thresholds,
+    /// Clients authenticate with it; empty: they need not.
+    pub password: String,
+    /// When a write is durable.
+    pub fsync: Fsync,
+    /// Clients at the same time.
+    pub clients_max: usize,
+    /// Seconds after which a client that says nothing is closed; 0: never.
+    pub timeout: u64,
+    /// Milliseconds from which on a moment is noted; 0: none is.
+    pub latency_threshold: u64,
+    /// Times of commands are kept.
+    pub latency_tracking: bool,
+    /// File of the log; empty: standard error.
+    pub log_file: String,
+    /// Events that are logged.
+    pub log_level: Level,
+    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
+    pub clients_memory: usize,
+    /// Of which changes of keys there are messages.
+    pub events: Events,
+    /// Bytes for memtables and cache together; 0: the engine decides.
+    pub memory: u64,
+    /// Address of the metrics.
+    pub metrics_bind: String,
+    /// Port of the metrics; 0: there are none.
+    pub metrics_port: u16,
+    /// File that holds the number of the process; empty: none.
+    pub pid_file: String,
+    /// Microseconds from which on a command is noted; negative: none is.
+    pub slowlog_slower_than: i64,
+    /// Slow commands that are remembered.
+    pub slowlog_max_len: usize,
+    /// Users and their rules, as they stood in the file.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// The file that this was read from; empty: none.
+    pub file: String,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Configuration {
+            acl_file: String::new(),
+            acllog_max_len: 128,
+            bind: "127.0.0.1".into(),
+            port: 6379,
+            directory: "sinter-data".into(),
+            dump_name: "dump.rdb".into(),
+            debug_command: Allowed::default(),
+            stream_block: 100,
+            thresholds: Thresholds::default(),
+            password: String::new(),
+            fsync: Fsync::default(),
+            clients_max: 10_000,
+            timeout: 0,
+            latency_threshold: 0,
+            latency_tracking: true,
+            log_file: String::new(),
+            log_level: Level::default(),
+            clients_memory: 2 << 30,
+            events: Events::default(),
+            memory: 0,
+            metrics_bind: "127.0.0.1".into(),
+            metrics_port: 0,
+            pid_file: String::new(),
+            slowlog_slower_than: 10_000,
+            slowlog_max_len: 128,
+            users: Vec::new(),
+            file: String::new(),
+        }
+    }
+}
+
+/// Names that say which files are written. Redis can be told to let clients change them; here it is for whoever starts the server.
+const PROTECTED: [&str; 2] = ["dbfilename", "dir"];
+
+/// Why a value is refused.
+type Why = String;
+
+/// A name that has effect.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// In small letters.
+    pub name: &'static str,
+    /// Another name; empty: none.
+    pub also: &'static str,
+    /// It may change while the server runs.
+    pub changes: bool,
+    /// What it does, for people.
+    pub about: &'static str,
+    get: fn(&Configuration) -> String,
+    set: fn(&mut Configuration, &str) -> Result<(), Why>,
+}
+
+/// Addresses, each perhaps behind a minus. Says which, and whether each may be missing.
+///
+/// # Errors
+/// The first word that is no address.
+pub fn addresses(bind: &str) -> Result<Vec<(IpAddr, bool)>, String> {
+    let read = |word: &str| {
+        let (word, may_miss) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
+        match word {
+            "*" => Ok((IpAddr::from([0, 0, 0, 0]), may_miss)),
+            _ => word.parse().map(|address| (address, may_miss)).map_err(|_| format!("'{word}' is no IP address")),
+        }
+    };
+    let all: Vec<_> = bind.split_ascii_whitespace().map(read).collect::<Result<_, _>>()?;
+    if all.is_empty() { Err("no address to listen on".into()) } else { Ok(all) }
+}
+
+impl Parameter {
+    /// Its names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name, self.also].into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// Its value.
+    pub fn value(&self, configuration: &Configuration) -> String {
+        (self.get)(configuration)
+    }
+}
+
+/// What a name is.
+#[derive(Debug, Clone, Copy)]
+pub enum Known {
+    /// It has effect.
+    Parameter(&'static Parameter),
+    /// It has one value.
+    Fixed(&'static Fixed),
+    /// It does not exist here; this is why.
+    Absent(&'static str),
+}
+
+/// Looks a name up, in capitals or not.
+pub fn known(name: &str) -> Option<Known> {
+    let name = name.to_ascii_lowercase();
+    let names = |names: &str| names.split(' ').any(|known| known == name);
+    let parameter = PARAMETERS.iter().find(|parameter| parameter.names().any(|known| known == name)).map(Known::Parameter);
+    let fixed = || FIXED.iter().find(|fixed| names(fixed.names)).map(Known::Fixed);
+    let absent = || ABSENT.iter().find(|(known, _)| names(known)).map(|(_, why)| Known::Absent(why));
+    parameter.or_else(fixed).or_else(absent)
+}
+
+/// All names that may stand in a file: for a suggestion.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' '));
+    let absent = ABSENT.iter().flat_map(|(names, _)| names.split(' '));
+    PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(absent).chain(["include", "user"])
+}
+
+/// Why something cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such name.
+    Unknown,
+    /// The value is wrong, or there is nothing to set.
+    Wrong(String),
+}
+
+impl Configuration {
+    pub(super) fn needs_password(&self) -> bool {
+        !self.password.is_empty()
+    }
+
+    pub(super) fn password(&self) -> Option<&[u8]> {
+        self.needs_password().then_some(self.password.as_bytes())
+    }
+
+    /// Names and values, those with one value included, in order.
+    pub(super) fn all(&self) -> Vec<(&'static str, String)> {
+        let parameters = PARAMETERS.iter().flat_map(|parameter| parameter.names().map(|name| (name, parameter.value(self))));
+        let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' ').map(|name| (name, fixed.value().to_owned())));
+        let mut all: Vec<_> = parameters.chain(fixed).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Sets a name before the server starts.
+    ///
+    /// # Errors
+    /// There is no such name, or it cannot have this value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
+        match known(name).ok_or(Refusal::Unknown)? {
+            Known::Parameter(parameter) => (parameter.set)(self, value).map_err(Refusal::Wrong),
+            Known::Fixed(fixed) => fixed.check(value).map_err(Refusal::Wrong),
+            Known::Absent(why) => Err(Refusal::Wrong(format!("there is no such parameter here: {why}"))),
+        }
+    }
+
+    /// Sets a name while the server runs.
+    pub(super) fn change(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
+        match known(name) {
+            None | Some(Known::Absent(_)) => Err(Refusal::Unknown),
+            Some(Known::Parameter(parameter)) if PROTECTED.contains(&parameter.name) => {
+                Err(Refusal::Wrong("can't set protected config".into()))
+            }
+            Some(Known::Parameter(parameter)) if !parameter.changes => Err(Refusal::Wrong("can't set immutable config".into())),
+            Some(_) => self.set(name, value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters::INTEGER;
+    use super::*;
+
+    #[test]
+    fn names_are_in_one_table() {
+        let mut all: Vec<&str> = all_names().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!(PARAMETERS.is_sorted_by_key(|parameter| parameter.name));
+        for name in &all {
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_value_can_be_set_again() {
+        let configuration = Configuration::default();
+        let mut again = configuration.clone();
+        for (name, value) in configuration.all() {
+            assert_eq!(again.set(name, &value), Ok(()), "{name} {value}");
+        }
+        assert_eq!(again, configuration);
+    }
+
+    #[test]
+    fn wrong_values_are_told() {
+        let mut configuration = Configuration::default();
+        for (name, value, why) in [
+            ("maxclients", "x", INTEGER),
+            ("maxclients", "0", "argument must be between 1 and 4294967295 inclusive"),
+            ("port", "65536", "argument must be between 0 and 65535 inclusive"),
+            ("memory", "5x", "argument must be a memory value"),
+            ("memory", "99999999999gb", "argument must be a memory value"),
+            ("memory", "", "argument must be a memory value"),
+            ("dbfilename", "CURRENT", "must be a file name that ends in .rdb, without a directory"),
+            ("dbfilename", "../x.rdb", "must be a file name that ends in .rdb, without a directory"),
+            ("enable-debug-command", "maybe", "argument(s) must be one of the following: no, yes, local"),
+            ("hash-max-listpack-value", "-1", "argument must be a memory value"),
+            ("set-max-intset-entries", "-1", "argument must be between 0 and 9223372036854775807 inclusive"),
+            ("latency-tracking", "maybe", "argument must be 'yes' or 'no'"),
+            ("bind", "localhost", "'localhost' is no IP address"),
+            ("bind", "", "no address to listen on"),
+        ] {
+            assert_eq!(configuration.set(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
+        }
+        assert_eq!(configuration.set("no-such", "1"), Err(Refusal::Unknown));
+        assert_eq!(configuration, Configuration::default());
+        assert_eq!((bytes("2kb"), bytes("2k"), bytes("1GB"), bytes("16MiB")), (Ok(2048), Ok(2000), Ok(1 << 30), Ok(16 << 20)));
+        assert_eq!(addresses("127.0.0.1 -::1").unwrap().len(), 2);
+        assert_eq!(bytes("18446744073709551616"), Err("argument must be a memory value".into()));
+        assert_eq!(configuration.change("DIR", "x"), Err(Refusal::Wrong("can't set protected config".into())));
+        assert_eq!(configuration.change("zset-max-ziplist-entries", "7"), Ok(()));
+        assert_eq!(configuration.thresholds.sorted_set.elements, 7);
+        assert!(configuration.all().contains(&("zset-max-listpack-entries", "7".into())));
+        assert_eq!(configuration.change("port", "1"), Err(Refusal::Wrong("can't set immutable config".into())));
+        assert_eq!(configuration.change("TIMEOUT", "7"), Ok(()));
+        assert_eq!(configuration.timeout, 7);
+    }
+}

@@ -1,0 +1,326 @@
+//! The table of names that have effect: what each does, what it is, and how it is read.
+
+use super::{Allowed, Configuration, Events, Fsync, Level, Parameter, Why, addresses};
+use std::net::IpAddr;
+
+pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
+
+/// A number between two others.
+fn number<N: TryFrom<i64> + Copy>(value: &str, low: i64, high: i64) -> Result<N, Why> {
+    let number = crate::number::parse_integer(value.as_bytes()).ok_or(INTEGER)?;
+    let out = || format!("argument must be between {low} and {high} inclusive");
+    if (low..=high).contains(&number) { N::try_from(number).map_err(|_| out()) } else { Err(out()) }
+}
+
+fn yes_or_no(value: &str) -> Result<bool, Why> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}
+
+fn name_of(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.into()
+}
+
+/// Bytes, in Redis's units, `k` being 1000 and `kb` 1024, and in those that leave no doubt: `KiB`.
+pub(in crate::command) fn bytes(value: &str) -> Result<u64, Why> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let factor = match value[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" | "kib" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" | "mib" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" | "gib" => 1 << 30,
+        _ => 0,
+    };
+    let number: Option<u64> = value[..digits].parse().ok().filter(|_| factor > 0);
+    number.and_then(|number| number.checked_mul(factor)).ok_or_else(|| "argument must be a memory value".into())
+}
+
+/// A name that no file of the engine has.
+fn dump_name(value: &str) -> Result<String, Why> {
+    let is_name = value.len() > ".rdb".len() && value.ends_with(".rdb") && !value.contains(['/', '\\', '\0']);
+    if is_name { Ok(value.into()) } else { Err("must be a file name that ends in .rdb, without a directory".into()) }
+}
+
+const fn parameter(
+    name: &'static str,
+    changes: bool,
+    about: &'static str,
+    get: fn(&Configuration) -> String,
+    set: fn(&mut Configuration, &str) -> Result<(), Why>,
+) -> Parameter {
+    Parameter { name, also: "", changes, about, get, set }
+}
+
+impl Parameter {
+    /// It has another name, too.
+    const fn also(mut self, name: &'static str) -> Self {
+        self.also = name;
+        self
+    }
+}
+
+/// Names that have effect, in order.
+pub const PARAMETERS: &[Parameter] = &[
+    parameter(
+        "aclfile",
+        false,
+        "file of users, a line for each; without it they are `user` lines of the configuration",
+        |c| c.acl_file.clone(),
+        |c, value| {
+            c.acl_file = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "acllog-max-len",
+        true,
+        "refusals that `ACL LOG` remembers",
+        |c| c.acllog_max_len.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.acllog_max_len = number),
+    ),
+    parameter(
+        "appendfsync",
+        true,
+        "when a write survives the machine: `always` (before its reply), `everysec`, `no` (when the system finds the time)",
+        |c| c.fsync.name().into(),
+        |c, value| {
+            c.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "bind",
+        false,
+        "IP addresses to listen on, several with blanks between them; one behind `-` may be missing on the machine",
+        |c| c.bind.clone(),
+        |c, value| {
+            addresses(value)?;
+            c.bind = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "dbfilename",
+        false,
+        "name of the file, in the directory of the data, that `SAVE` and `BGSAVE` write",
+        |c| c.dump_name.clone(),
+        |c, value| {
+            c.dump_name = dump_name(value)?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "dir",
+        false,
+        "directory of the data, created if it is missing, or `zoned:DRIVE` for a volume on a zoned drive",
+        |c| c.directory.clone(),
+        |c, value| {
+            c.directory = value.into();
+            Ok(())
+        },
+    )
+    .also("store"),
+    parameter(
+        "enable-debug-command",
+        false,
+        "who may use `DEBUG`, which can do harm: `no` (nobody), `local` (clients on this machine), `yes` (all clients)",
+        |c| c.debug_command.name().into(),
+        |c, value| {
+            c.debug_command = Allowed::parse(value).ok_or("argument(s) must be one of the following: no, yes, local")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "hash-max-listpack-entries",
+        true,
+        "fields up to which `OBJECT ENCODING` calls a hash packed",
+        |c| c.thresholds.hash.elements.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.hash.elements = number),
+    )
+    .also("hash-max-ziplist-entries"),
+    parameter(
+        "hash-max-listpack-value",
+        true,
+        "bytes of its longest field or value up to which it does",
+        |c| c.thresholds.hash.bytes.to_string(),
+        |c, value| bytes(value).map(|bytes| c.thresholds.hash.bytes = bytes),
+    )
+    .also("hash-max-ziplist-value"),
+    parameter(
+        "hll-sparse-max-bytes",
+        true,
+        "bytes up to which a HyperLogLog is sparse",
+        |c| c.thresholds.sparse_hyperloglog.to_string(),
+        |c, value| bytes(value).map(|bytes| c.thresholds.sparse_hyperloglog = bytes),
+    ),
+    parameter(
+        "latency-monitor-threshold",
+        true,
+        "milliseconds from which on `LATENCY` notes a moment; 0: none",
+        |c| c.latency_threshold.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.latency_threshold = number),
+    ),
+    parameter(
+        "latency-tracking",
+        true,
+        "whether times of commands are kept for `LATENCY HISTOGRAM` and `INFO latencystats`",
+        |c| name_of(c.latency_tracking),
+        |c, value| yes_or_no(value).map(|yes| c.latency_tracking = yes),
+    ),
+    parameter(
+        "logfile",
+        false,
+        "file of the log; empty: standard error",
+        |c| c.log_file.clone(),
+        |c, value| {
+            c.log_file = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "loglevel",
+        true,
+        "events that are logged: `debug`, `verbose` (clients that come and go), `notice`, `warning`",
+        |c| c.log_level.name().into(),
+        |c, value| {
+            c.log_level = Level::parse(value).ok_or("argument(s) must be one of the following: debug, verbose, notice, warning")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "maxclients",
+        true,
+        "most clients at the same time",
+        |c| c.clients_max.to_string(),
+        |c, value| number(value, 1, u32::MAX.into()).map(|number| c.clients_max = number),
+    ),
+    parameter(
+        "maxmemory-clients",
+        true,
+        "bytes that all clients' requests and replies may take; beyond that those who take most are closed. 0: no limit",
+        |c| c.clients_memory.to_string(),
+        |c, value| {
+            c.clients_memory = usize::try_from(bytes(value)?).map_err(|_| "argument must be a memory value")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "memory",
+        false,
+        "memory for memtables and cache together, such as `512mb`; 0: the engine decides. Data may be larger",
+        |c| c.memory.to_string(),
+        |c, value| bytes(value).map(|bytes| c.memory = bytes),
+    ),
+    parameter(
+        "metrics-bind",
+        false,
+        "IP address of the metrics",
+        |c| c.metrics_bind.clone(),
+        |c, value| {
+            value.parse::<IpAddr>().map_err(|_| format!("'{value}' is no IP address"))?;
+            c.metrics_bind = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "metrics-port",
+        false,
+        "port of the metrics and the health check over HTTP; 0: there are none",
+        |c| c.metrics_port.to_string(),
+        |c, value| number(value, 0, 65_535).map(|number| c.metrics_port = number),
+    ),
+    parameter(
+        "notify-keyspace-events",
+        true,
+        "of which changes of keys there are messages, in Redis's letters (`KEA`, say); empty: of none",
+        |c| c.events.text(),
+        |c, value| {
+            c.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "pidfile",
+        false,
+        "file that holds the number of the process while it runs; empty: none",
+        |c| c.pid_file.clone(),
+        |c, value| {
+            c.pid_file = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "port",
+        false,
+        "port to listen on; 0: a free one, which is printed",
+        |c| c.port.to_string(),
+        |c, value| number(value, 0, 65_535).map(|number| c.port = number),
+    ),
+    parameter(
+        "requirepass",
+        true,
+        "password of the user `default`; empty: none is needed",
+        |c| c.password.clone(),
+        |c, value| {
+            c.password = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "set-max-intset-entries",
+        true,
+        "members up to which `OBJECT ENCODING` calls a set of integers packed",
+        |c| c.thresholds.integers.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.integers = number),
+    ),
+    parameter(
+        "slowlog-log-slower-than",
+        true,
+        "microseconds from which on `SLOWLOG` notes a command; -1: none",
+        |c| c.slowlog_slower_than.to_string(),
+        |c, value| number(value, -1, i64::MAX).map(|number| c.slowlog_slower_than = number),
+    ),
+    parameter(
+        "slowlog-max-len",
+        true,
+        "commands that `SLOWLOG` remembers",
+        |c| c.slowlog_max_len.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.slowlog_max_len = number),
+    ),
+    parameter(
+        "stream-node-max-entries",
+        true,
+        "entries of a stream that a trim with `~` removes together; 0: only all",
+        |c| c.stream_block.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.stream_block = number),
+    ),
+    parameter(
+        "timeout",
+        true,
+        "seconds after which a client that says nothing is closed; 0: never",
+        |c| c.timeout.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.timeout = number),
+    ),
+    parameter(
+        "zset-max-listpack-entries",
+        true,
+        "members up to which `OBJECT ENCODING` calls a sorted set packed",
+        |c| c.thresholds.sorted_set.elements.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.sorted_set.elements = number),
+    )
+    .also("zset-max-ziplist-entries"),
+    parameter(
+        "zset-max-listpack-value",
+        true,
+        "bytes of its longest member up to which it does",
+        |c| c.thresholds.sorted_set.bytes.to_string(),
+        |c, value| bytes(value).map(|bytes| c.thresholds.sorted_set.bytes = bytes),
+    )
+    .also("zset-max-ziplist-value"),
+];

@@ -1,0 +1,141 @@
+//! The server's figures in Prometheus's text format.
+
+use super::acl::REASONS;
+use super::{Server, usage};
+use crate::keyspace::{DATABASES, Keyspace};
+use crate::system;
+use std::fmt::Write;
+
+/// A figure without labels: its name, whether it only grows, what it is, and its value.
+type Figure = (&'static str, bool, &'static str, f64);
+
+fn write_head(out: &mut String, name: &str, grows: bool, about: &str) {
+    let kind = if grows { "counter" } else { "gauge" };
+    // Writing to a string cannot fail.
+    let _ = write!(out, "# HELP sinterdb_{name} {about}\n# TYPE sinterdb_{name} {kind}\n");
+}
+
+/// All figures, as a page.
+pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
+    let mut out = String::new();
+    for (name, grows, about, value) in figures(server, keyspace) {
+        write_head(&mut out, name, grows, about);
+        let _ = writeln!(out, "sinterdb_{name} {value}");
+    }
+    write_head(&mut out, "keys", false, "Keys of a database.");
+    for db in (0..DATABASES).filter(|db| keyspace.size(*db) > 0) {
+        let _ = writeln!(out, "sinterdb_keys{{db=\"{db}\"}} {}", keyspace.size(db));
+    }
+    write_head(&mut out, "refused_requests_total", true, "Requests that access rules have refused, by what was refused.");
+    for (reason, count) in REASONS.iter().zip(server.statistics.refused_requests) {
+        let _ = writeln!(out, "sinterdb_refused_requests_total{{reason=\"{reason}\"}} {count}");
+    }
+    write_head(&mut out, "errors_total", true, "Error replies, by their first word.");
+    for (kind, count) in server.records.usage.errors() {
+        let kind: String = kind.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect();
+        let _ = writeln!(out, "sinterdb_errors_total{{kind=\"{kind}\"}} {count}");
+    }
+    commands(&mut out, &server.records.usage);
+    out
+}
+
+fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
+    let (statistics, stats) = (&server.statistics, keyspace.db().stats());
+    let processor = system::processor();
+    let uptime = keyspace.now().saturating_sub(server.started) as f64 / 1000.0;
+    vec![
+        ("uptime_seconds", false, "Seconds since the start.", uptime),
+        ("clients", false, "Clients that are connected.", server.clients.len() as f64),
+        ("clients_max", false, "Most clients at the same time.", server.configuration.clients_max as f64),
+        ("connections_total", true, "Connections accepted.", statistics.connections as f64),
+        ("refused_connections_total", true, "Connections refused because there were too many.", statistics.refused_connections as f64),
+        ("requests_total", true, "Requests.", statistics.commands as f64),
+        ("received_bytes_total", true, "Bytes received from clients.", statistics.bytes_in as f64),
+        ("sent_bytes_total", true, "Bytes sent to clients.", statistics.bytes_out as f64),
+        ("expired_keys_total", true, "Keys removed because their time had come.", statistics.expired as f64),
+        ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
+        ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),
+        ("slow_commands", false, "Commands that SLOWLOG remembers.", server.records.slowlog.len() as f64),
+        ("memtable_bytes", false, "Bytes of memtables.", stats.memtable_bytes as f64),
+        ("cache_bytes", false, "Bytes of the block cache.", stats.cache_bytes as f64),
+        ("table_bytes", false, "Bytes of live tables.", stats.live_table_bytes as f64),
+        ("disk_bytes", false, "Bytes of all files.", stats.store_bytes as f64),
+        ("stalls_total", true, "Times that writes had to wait for the background.", stats.stalls as f64),
+        ("stall_seconds_total", true, "Seconds that they waited.", stats.stall_ns as f64 / 1e9),
+        ("resident_bytes", false, "Memory of the process.", system::resident_bytes() as f64),
+        ("processor_user_seconds_total", true, "Processor time in the program.", processor.user),
+        ("processor_system_seconds_total", true, "Processor time in the kernel.", processor.system),
+    ]
+}
+
+/// A figure of what is known of a command.
+type Part = fn(&usage::Used) -> f64;
+
+/// What there is for each command; the names are the server's own.
+fn commands(out: &mut String, usage: &usage::Usage) {
+    let parts: [(&str, &str, Part); 4] = [
+        ("command_calls_total", "Calls of a command.", |used| used.calls as f64),
+        ("command_seconds_total", "Seconds that they took.", |used| used.ns as f64 / 1e9),
+        ("command_failures_total", "Calls that were answered with an error.", |used| used.failed as f64),
+        ("command_rejections_total", "Requests that were not run.", |used| used.rejected as f64),
+    ];
+    for (name, about, value) in parts {
+        write_head(out, name, true, about);
+        for (command, used) in usage.used() {
+            let _ = writeln!(out, "sinterdb_{name}{{command=\"{command}\"}} {}", value(used));
+        }
+    }
+    let name = "command_latency_seconds";
+    let _ = write!(out, "# HELP sinterdb_{name} Times of a command, to within 6 %.\n# TYPE sinterdb_{name} summary\n");
+    for (command, used) in usage.used() {
+        let Some(histogram) = &used.histogram else { continue };
+        for (quantile, thousandths) in [("0.5", 500), ("0.99", 990), ("0.999", 999)] {
+            let seconds = histogram.percentile(thousandths) as f64 / 1e9;
+            let _ = writeln!(out, "sinterdb_{name}{{command=\"{command}\",quantile=\"{quantile}\"}} {seconds}");
+        }
+        let (total, sum) = (histogram.total(), used.ns as f64 / 1e9);
+        let _ = writeln!(out, "sinterdb_{name}_sum{{command=\"{command}\"}} {sum}\nsinterdb_{name}_count{{command=\"{command}\"}} {total}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Session, execute};
+    use crate::testing::fresh;
+
+    #[test]
+    fn every_line_is_a_figure_with_a_head() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let mut session = Session::new(1, &server);
+        for line in ["SET a 1", "GET a", "GET b", "INCR a x", "LPUSH a 1", "CONFIG GET x"] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            execute(&mut keyspace, &mut server, &mut session, &words, &mut Vec::new());
+        }
+        let page = metrics(&server, &keyspace);
+        let mut known: Vec<&str> = Vec::new();
+        for line in page.lines() {
+            if let Some(head) = line.strip_prefix("# TYPE ") {
+                known.push(head.split(' ').next().unwrap());
+            } else if !line.starts_with('#') {
+                let (name, value) = line.rsplit_once(' ').unwrap();
+                let name = name.split('{').next().unwrap();
+                assert!(known.iter().any(|head| name.starts_with(head)), "{line}");
+                assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
+            }
+        }
+        for line in [
+            "sinterdb_requests_total 6",
+            "sinterdb_keys{db=\"0\"} 1",
+            "sinterdb_lookup_hits_total 1",
+            "sinterdb_lookup_misses_total 1",
+            "sinterdb_command_calls_total{command=\"get\"} 2",
+            "sinterdb_command_calls_total{command=\"config|get\"} 1",
+            "sinterdb_command_failures_total{command=\"lpush\"} 1",
+            "sinterdb_command_rejections_total{command=\"incr\"} 1",
+            "sinterdb_errors_total{kind=\"WRONGTYPE\"} 1",
+        ] {
+            assert!(page.lines().any(|known| known == line), "{line}\n{page}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Commands and subcommands as one list: what access rules, statistics and `COMMAND` are about.
+//!
+//! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands says which ones there
+//! are here; what is known of each stands below.
+
+use super::keyspecs::{self, KeySpec};
+use super::table::{ADMIN, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, STALE, TABLE, WRITE};
+use super::{Group, table};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Categories of access rules, in the order in which they are listed: bit n is the nth.
+pub(super) const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// The bit of a category; 0: there is none of this name.
+pub(super) fn category(name: &[u8]) -> u32 {
+    CATEGORIES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes())).map_or(0, |at| 1 << at)
+}
+
+/// Categories that do not follow from a command's group and flags: names, categories besides, and whether the group's own one counts.
+const EXCEPTIONS: &[(&str, &str, bool)] = &[
+    ("dbsize", "keyspace", true),
+    ("flushall flushdb swapdb", "keyspace dangerous", true),
+    ("info keys restore migrate", "dangerous", true),
+    ("lastsave role", "admin dangerous", true),
+    ("sort sort_ro", "set sortedset list dangerous", false),
+    ("wait waitaof", "connection", false),
+    ("asking readonly readwrite command", "connection", false),
+    // What only holds subcommands is in no group.
+    ("client function object pubsub script xgroup xinfo", "", false),
+    ("pubsub|help", "", false),
+    ("command|count command|docs command|getkeys command|getkeysandflags command|help command|info command|list", "connection", false),
+];
+
+/// A subcommand: its name, the arguments it takes (the command's name included, negative: at least), its flags, and the version that had it
+/// first.
+type Sub = (&'static str, i32, u32, &'static str);
+
+const SETUP: u32 = ADMIN | LOADING | NOSCRIPT | STALE;
+const ASK: u32 = LOADING | NOSCRIPT | STALE;
+const HELP: u32 = LOADING | STALE;
+
+/// What is known of subcommands, by command.
+const SUBCOMMANDS: &[(&str, &[Sub])] = &[
+    (
+        "acl",
+        &[
+            ("cat", -2, ASK, "6.0.0"),
+            ("deluser", -3, SETUP, "6.0.0"),
+            ("dryrun", -4, SETUP, "7.0.0"),
+            ("genpass", -2, ASK, "6.0.0"),
+            ("getuser", 3, SETUP, "6.0.0"),
+            ("help", 2, HELP, "6.0.0"),
+            ("list", 2, SETUP, "6.0.0"),
+            ("load", 2, SETUP, "6.0.0"),
+            ("log", -2, SETUP, "6.0.0"),
+            ("save", 2, SETUP, "6.0.0"),
+            ("setuser", -3, SETUP, "6.0.0"),
+            ("users", 2, SETUP, "6.0.0"),
+            ("whoami", 2, ASK, "6.0.0"),
+        ],
+    ),
+    (
+        "client",
+        &[
+            ("caching", 3, ASK, "6.0.0"),
+            ("getname", 2, ASK, "2.6.9"),
+            ("getredir", 2, ASK, "6.0.0"),
+            ("help", 2, HELP, "5.0.0"),
+            ("id", 2, ASK, "5.0.0"),
+            ("info", 2, ASK, "6.2.0"),
+            ("kill", -3, SETUP, "2.4.0"),
+            ("list", -2, SETUP, "2.4.0"),
+            ("no-evict", 3, SETUP, "7.0.0"),
+            ("pause", -3, SETUP, "2.9.50"),
+            ("reply", 3, ASK, "3.2.0"),
+            ("setname", 3, ASK, "2.6.9"),
+            ("tracking", -3, ASK, "6.0.0"),
+            ("trackinginfo", 2, ASK, "6.2.0"),
+            ("unblock", -3, SETUP, "5.0.0"),
+            ("unpause", 2, SETUP, "6.2.0"),
+        ],
+    ),
+    (
+        "command",
+        &[
+            ("count", 2, HELP, "2.8.13"),
+            ("docs", -2, HELP, "7.0.0"),
+            ("getkeys", -4, HELP, "2.8.13"),
+            ("getkeysandflags", -4, HELP, "7.0.0"),
+            ("help", 2, HELP, "5.0.0"),
+            ("info", -2, HELP, "2.8.13"),
+            ("list", -2, HELP, "7.0.0"),
+        ],
+    ),
+    (
+        "config",
+        &[
+            ("get", -3, SETUP, "2.0.0"),
+            ("help", 2, HELP, "5.0.0"),
+            ("resetstat", 2, SETUP, "2.0.0"),
+            ("rewrite", 2, SETUP, "2.8.0"),
+            ("set", -4, SETUP, "2.0.0"),
+        ],
+    ),
+    (
+        "function",
+        &[
+            ("delete", 3, WRITE | NOSCRIPT, "7.0.0"),
+            ("flush", -2, WRITE | NOSCRIPT, "7.0.0"),
+            ("help", 2, HELP, "7.0.0"),
+            ("kill", 2, NOSCRIPT, "7.0.0"),
+            ("list", -2, NOSCRIPT, "7.0.0"),
+            ("load", -3, WRITE | DENYOOM | NOSCRIPT, "7.0.0"),
+            ("stats", 2, NOSCRIPT, "7.0.0"),
+        ],
+    ),
+    (
+        "latency",
+        &[
+            ("doctor", 2, SETUP, "2.8.13"),
+            ("graph", 3, SETUP, "2.8.13"),
+            ("help", 2, HELP, "2.8.13"),
+            ("histogram", -2, SETUP, "7.0.0"),
+            ("history", 3, SETUP, "2.8.13"),
+            ("latest", 2, SETUP, "2.8.13"),
+            ("reset", -2, SETUP, "2.8.13"),
+        ],
+    ),
+    (
+        "memory",
+        &[
+            ("doctor", 2, 0, "4.0.0"),
+            ("help", 2, HELP, "4.0.0"),
+            ("malloc-stats", 2, 0, "4.0.0"),
+            ("purge", 2, 0, "4.0.0"),
+            ("stats", 2, 0, "4.0.0"),
+            ("usage", -3, READ, "4.0.0"),
+        ],
+    ),
+    (
+        "module",
+        &[
+            ("help", 2, HELP, "5.0.0"),
+            ("list", 2, ADMIN | NOSCRIPT, "4.0.0"),
+            ("load", -3, ADMIN | NOSCRIPT, "4.0.0"),
+            ("loadex", -3, ADMIN | NOSCRIPT, "7.0.0"),
+            ("unload", 3, ADMIN | NOSCRIPT, "4.0.0"),
+        ],
+    ),
+    (
+        "object",
+        &[
+            ("encoding", 3, READ, "2.2.3"),
+            ("freq", 3, READ, "4.0.0"),
+            ("help", 2, HELP, "6.2.0"),
+            ("idletime", 3, READ, "2.2.3"),
+            ("refcount", 3, READ, "2.2.3"),
+        ],
+    ),
+    (
+        "pubsub",
+        &[
+            ("channels", -2, PUBSUB | HELP, "2.8.0"),
+            ("help", 2, HELP, "6.2.0"),
+            ("numpat", 2, PUBSUB | HELP, "2.8.0"),
+            ("numsub", -2, PUBSUB | HELP, "2.8.0"),
+            ("shardchannels", -2, PUBSUB | HELP, "7.0.0"),
+            ("shardnumsub", -2, PUBSUB | HELP, "7.0.0"),
+        ],
+    ),
+    (
+        "slowlog",
+        &[
+            ("get", -2, ADMIN | HELP, "2.2.12"),
+            ("help", 2, HELP, "6.2.0"),
+            ("len", 2, ADMIN | HELP, "2.2.12"),
+            ("reset", 2, ADMIN | HELP, "2.2.12"),
+        ],
+    ),
+    (
+        "xgroup",
+        &[
+            ("create", -5, WRITE | DENYOOM, "5.0.0"),
+            ("createconsumer", 5, WRITE | DENYOOM, "6.2.0"),
+            ("delconsumer", 5, WRITE, "5.0.0"),
+            ("destroy", 4, WRITE, "5.0.0"),
+            ("help", 2, HELP, "5.0.0"),
+            ("setid", -5, WRITE, "5.0.0"),
+        ],
+    ),
+    ("xinfo", &[("consumers", 4, READ, "5.0.0"), ("groups", 3, READ, "5.0.0"), ("help", 2, HELP, "5.0.0"), ("stream", -3, READ, "5.0.0")]),
+];
+
+/// A command or a subcommand.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// In small letters; a subcommand's name stands behind its command's and a bar.
+    pub name: String,
+    /// The command.
+    pub command: &'static Command,
+    /// Of the subcommand, or of the command.
+    pub arity: i32,
+    pub flags: u32,
+    pub since: &'static str,
+    /// Bits of [`CATEGORIES`].
+    pub categories: u32,
+    pub specs: &'static [KeySpec],
+    /// Of a command that has subcommands: their numbers.
+    pub subcommands: std::ops::Range<usize>,
+    /// Of a subcommand: its command's number.
+    pub parent: Option<usize>,
+}
+
+impl Unit {
+    /// So many arguments, the name included, are right.
+    pub fn takes(&self, arguments: usize) -> bool {
+        table::takes(self.arity, arguments)
+    }
+
+    /// Its categories, each with its mark.
+    pub fn category_names(&self) -> impl Iterator<Item = String> {
+        CATEGORIES.iter().enumerate().filter(|(at, _)| self.categories & (1 << at) != 0).map(|(_, name)| format!("@{name}"))
+    }
+}
+
+/// Categories of a command or subcommand.
+fn categories(name: &str, group: Group, flags: u32) -> u32 {
+    let exception = EXCEPTIONS.iter().find(|(names, ..)| names.split(' ').any(|known| known == name));
+    let (besides, has_group) = exception.map_or(("", true), |(_, besides, has_group)| (*besides, *has_group));
+    let by_flag: [(u32, &[&str]); 7] = [
+        (WRITE, &["write"]),
+        (READ, &["read"]),
+        (ADMIN, &["admin", "dangerous"]),
+        (DANGEROUS, &["dangerous"]),
+        (PUBSUB, &["pubsub"]),
+        (BLOCKING, &["blocking"]),
+        (FAST, &["fast"]),
+    ];
+    // What a script reads is said by the commands in it.
+    let flags = if group == Group::Scripting { flags & !READ } else { flags };
+    let flagged = by_flag.iter().filter(|(flag, _)| flags & flag != 0).flat_map(|(_, names)| names.iter().copied());
+    let pace = (flags & FAST == 0).then_some("slow");
+    let of_group = group.category().filter(|_| has_group);
+    let all = besides.split_ascii_whitespace().chain(flagged).chain(pace).chain(of_group);
+    all.fold(0, |bits, name| bits | category(name.as_bytes()))
+}
+
+fn unit(command: &'static Command, name: String, (arity, flags, since): (i32, u32, &'static str)) -> Unit {
+    let categories = categories(&name, command.group, flags);
+    let specs = keyspecs::of(&name);
+    Unit { name, command, arity, flags, since, categories, specs, subcommands: 0..0, parent: None }
+}
+
+/// What holds subcommands has no flags of its own, each of them having its, unless it can stand alone.
+fn add(units: &mut Vec<Unit>, command: &'static Command) {
+    let at = units.len();
+    let Some((_, known)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name) else {
+        units.push(unit(command, command.name.to_owned(), (command.arity, command.all_flags(), command.since)));
+        return;
+    };
+    let own = if command.takes(1) { command.all_flags() } else { 0 };
+    units.push(unit(command, command.name.to_owned(), (command.arity, own, command.since)));
+    for word in command.subcommands {
+        // One that nothing is known of has what its command has.
+        let (_, arity, flags, since) =
+            known.iter().find(|(name, ..)| name == word).copied().unwrap_or((*word, command.arity, command.all_flags(), command.since));
+        let mut sub = unit(command, format!("{}|{word}", command.name), (arity, flags, since));
+        sub.parent = Some(at);
+        units.push(sub);
+    }
+    units[at].subcommands = at + 1..units.len();
+}
+
+static ALL: LazyLock<Vec<Unit>> = LazyLock::new(|| {
+    let mut units = Vec::new();
+    TABLE.iter().flat_map(|family| family.iter()).for_each(|command| add(&mut units, command));
+    units
+});
+
+/// Numbers by name.
+static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> =
+    LazyLock::new(|| ALL.iter().enumerate().map(|(at, unit)| (unit.name.as_bytes(), at)).collect());
+
+/// All of them; the place of one is its number.
+pub(super) fn all() -> &'static [Unit] {
+    &ALL
+}
+
+/// One by its number, which must be one.
+pub(super) fn get(number: usize) -> &'static Unit {
+    &ALL[number]
+}
+
+/// The number of a command or a subcommand (`config|get`), in capitals or not.
+pub(super) fn find(name: &[u8]) -> Option<usize> {
+    BY_NAME.get(name.to_ascii_lowercase().as_slice()).copied()
+}
+
+/// The number of what a request is about: of the subcommand, if it names one. `None`: the command has none of that name.
+pub(super) fn resolve(command: usize, arguments: &[&[u8]]) -> Option<usize> {
+    let whole = &ALL[command];
+    let Some(word) = arguments.get(1).filter(|_| !whole.subcommands.is_empty()) else { return Some(command) };
+    let is_it = |at: &usize| {
+        let sub = ALL[*at].name.as_bytes().get(whole.name.len() + 1..);
+        sub.is_some_and(|sub| word.eq_ignore_ascii_case(sub))
+    };
+    whole.subcommands.clone().find(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_a_unit_and_so_are_subcommands() {
+        assert_eq!(BY_NAME.len(), ALL.len(), "two of one name");
+        for (at, unit) in ALL.iter().enumerate() {
+            assert_eq!(find(unit.name.to_ascii_uppercase().as_bytes()), Some(at), "{}", unit.name);
+            assert!(unit.categories != 0, "{} has no category", unit.name);
+        }
+        let config = find(b"config").unwrap();
+        assert_eq!(resolve(config, &[b"CONFIG", b"Get", b"*"]), find(b"config|get"));
+        assert_eq!(resolve(config, &[b"CONFIG"]), Some(config));
+        assert_eq!(resolve(config, &[b"CONFIG", b"no"]), None);
+    }
+
+    #[test]
+    fn subcommands_of_the_table_are_described() {
+        for command in TABLE.iter().flat_map(|family| family.iter()).filter(|command| !command.subcommands.is_empty()) {
+            // Its words are no commands of their own.
+            if command.name == "debug" {
+                continue;
+            }
+            let known = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name);
+            let described = |word: &&str| known.is_some_and(|(_, subs)| subs.iter().any(|(name, ..)| name == word));
+            let missing: Vec<&str> = command.subcommands.iter().copied().filter(|word| !described(word)).collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", command.name);
+        }
+    }
+
+    #[test]
+    fn categories_are_those_of_the_protocol() {
+        for (name, expected) in [
+            ("get", "@read @string @fast"),
+            ("set", "@write @string @slow"),
+            ("flushall", "@keyspace @write @slow @dangerous"),
+            ("config", "@slow"),
+            ("config|get", "@admin @slow @dangerous"),
+            ("config|help", "@slow"),
+            ("client|kill", "@admin @slow @dangerous @connection"),
+            ("client|id", "@slow @connection"),
+            ("command", "@slow @connection"),
+            ("multi", "@fast @transaction"),
+            ("object|encoding", "@keyspace @read @slow"),
+            ("keys", "@keyspace @read @slow @dangerous"),
+            ("info", "@slow @dangerous"),
+            ("acl", "@slow"),
+            ("acl|whoami", "@slow"),
+            ("acl|setuser", "@admin @slow @dangerous"),
+        ] {
+            let unit = get(find(name.as_bytes()).unwrap());
+            assert_eq!(unit.category_names().collect::<Vec<_>>().join(" "), expected, "{name}");
+        }
+    }
+}

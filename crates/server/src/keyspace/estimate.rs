@@ -1,0 +1,33 @@
+//! How many bytes a key takes.
+
+use super::Keyspace;
+use super::entry::Kind;
+use super::error::Result;
+use super::layout::{self, Room};
+use super::turn::Direction;
+use std::ops::ControlFlow;
+
+impl Keyspace {
+    /// Bytes that are kept for a key and its content, before compression: its entry, and the mean of so many elements for each of them.
+    /// `None`: there is no such key.
+    pub fn estimate(&mut self, db: usize, key: &[u8], samples: u64) -> Result<Option<u64>> {
+        let Some(head) = self.find(db, key)? else { return Ok(None) };
+        let own = (layout::entry_key(self.seed, self.counters.places.of(db), key).len() + self.entry.len()) as u64;
+        if head.kind == Kind::String {
+            return Ok(Some(own));
+        }
+        let (mut seen, mut bytes) = (0u64, 0u64);
+        self.turn.walk(Room::Elements, &layout::elements(head.id), Direction::Forward, &mut |place, value| {
+            if seen >= samples {
+                return ControlFlow::Break(());
+            }
+            seen += 1;
+            bytes += (place.len() + value.len()) as u64;
+            ControlFlow::Continue(())
+        })?;
+        // Members of sorted sets are kept twice: by name and by score.
+        let elements = head.count.saturating_mul(if head.kind == Kind::SortedSet { 2 } else { 1 });
+        let all = u128::from(bytes) * u128::from(elements.max(seen)) / u128::from(seen.max(1));
+        Ok(Some(own.saturating_add(u64::try_from(all).unwrap_or(u64::MAX))))
+    }
+}

@@ -1,0 +1,27 @@
+//! How many clients there is room for among what the process may have open.
+
+use std::fs;
+
+/// Clients that may be connected at the same time: a quarter of the process's descriptors stays for files, as the engine could write no
+/// table without one. Without a known limit there is none.
+pub(super) fn clients_max() -> usize {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    open_files(&limits).map_or(usize::MAX, |most| most / 4 * 3)
+}
+
+/// The soft limit that applies, in what the kernel says of all of them.
+fn open_files(limits: &str) -> Option<usize> {
+    limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let limits = |files: &str| format!("Limit  Soft Limit  Hard Limit\nMax processes  7  9\nMax open files  {files}  4096  files\n");
+        assert_eq!(open_files(&limits("1024")), Some(1024));
+        assert_eq!((open_files(&limits("unlimited")), open_files("")), (None, None));
+    }
+}

@@ -1,0 +1,95 @@
+//! docs/serve.md lists every name of the configuration. The lists come from the server's own tables: `REWRITE=1` writes them anew.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use sinter_server::command::Configuration;
+use sinter_server::command::configuration::{ABSENT, FIXED, PARAMETERS};
+use std::fmt::Write;
+use std::path::Path;
+
+fn code(names: &str) -> String {
+    names.split(' ').map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn value(text: &str) -> String {
+    if text.is_empty() { "empty".into() } else { format!("`{text}`") }
+}
+
+fn tables() -> String {
+    let defaults = Configuration::default();
+    let mut text = String::from("| name | default | `CONFIG SET` | what it does |\n|---|---|---|---|\n");
+    for parameter in PARAMETERS {
+        let changes = if parameter.changes { "yes" } else { "no" };
+        let names = code(&parameter.names().collect::<Vec<_>>().join(" "));
+        writeln!(text, "| {names} | {} | {changes} | {} |", value(&parameter.value(&defaults)), parameter.about).unwrap();
+    }
+    text.push_str("\nAccepted with what the server does anyway:\n\n| names | values | why there are no others |\n|---|---|---|\n");
+    for fixed in FIXED {
+        let values = fixed.values.split('|').map(value).collect::<Vec<_>>().join(" or ");
+        writeln!(text, "| {} | {values} | {} |", code(fixed.names), fixed.why).unwrap();
+    }
+    text.push_str("\nRefused:\n\n| names | why |\n|---|---|\n");
+    for (names, why) in ABSENT {
+        writeln!(text, "| {} | {why} |", code(names)).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_list_of_names_is_the_servers() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = ("<!-- names -->\n", "<!-- end of names -->\n");
+    let (before, rest) = text.split_once(start).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let expected = [before, start, &tables(), end, after].concat();
+    if std::env::var_os("REWRITE").is_some() {
+        std::fs::write(&path, expected).unwrap();
+    } else {
+        assert!(text == expected, "docs/serve.md is behind the server; REWRITE=1 cargo test -p sinter-server --test documentation");
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
+}
+
+/// The files that start the server elsewhere name only what there is.
+#[test]
+fn what_starts_the_server_names_what_there_is() {
+    let unit = read("dist/sinterdb.service");
+    let lines: Vec<&str> = unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    for section in ["[Unit]", "[Service]", "[Install]"] {
+        assert_eq!(lines.iter().filter(|line| **line == section).count(), 1, "{section}");
+    }
+    assert!(lines.iter().all(|line| line.starts_with('[') || line.split_once('=').is_some_and(|(name, _)| !name.contains(' '))), "{unit}");
+    assert!(lines.contains(&"ExecStart=/usr/bin/sinter serve /etc/sinterdb/sinterdb.conf"), "{unit}");
+    let mut complaints = Vec::new();
+    let file = read("dist/sinterdb.conf");
+    let mut configuration = Configuration::default();
+    for directive in sinter_server::command::configuration::read_text(file.as_bytes(), "sinterdb.conf", &mut complaints) {
+        assert_eq!(configuration.set(&directive.name, &directive.value().unwrap()), Ok(()), "{}", directive.place);
+    }
+    assert!(complaints.is_empty(), "{complaints:?}");
+    let image = read("dist/Dockerfile");
+    for (start, count) in [("FROM ", 2), ("ENTRYPOINT ", 1), ("USER ", 1), ("VOLUME ", 1), ("EXPOSE ", 1), ("HEALTHCHECK ", 1)] {
+        assert_eq!(image.lines().filter(|line| line.starts_with(start)).count(), count, "{start}");
+    }
+}
+
+/// What systemd itself has to say, where it is there.
+#[test]
+fn systemd_finds_nothing_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    // The program is not installed where the tests run.
+    let unit = read("dist/sinterdb.service").replace("/usr/bin/sinter", "/bin/true");
+    let path = folder.path().join("sinterdb.service");
+    std::fs::write(&path, unit).unwrap();
+    let Ok(output) = std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output() else {
+        eprintln!("skipped: there is no systemd-analyze here");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    let ours: Vec<&str> = text.lines().filter(|line| line.contains("sinterdb.service")).collect();
+    assert!(ours.is_empty(), "{text}");
+}
