@@ -23,7 +23,7 @@ const PERIOD_NS: u64 = 250_000_000;
 const SETTLE_SECONDS: f64 = 2.0;
 /// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
 const HALF_LIFE_SECONDS: f64 = 200.0;
-/// A byte is expected to be missed so often before it is rewritten, until the family has been watched.
+/// A byte that a level holds is expected to be missed so often, until the level has been watched.
 const EXPECTED_MISSES: f64 = 1.0;
 /// After so many seconds without readers, half of that is expected.
 const WATCHED_SECONDS: f64 = 300.0;
@@ -225,7 +225,6 @@ impl Auto {
         state.observe(seen, self.measures);
         let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
         state.level(0).standing.begin(if has_room { FIRST_WITH_ROOM } else { FIRST });
-        let live = state.levels.iter().filter(|level| level.is_live()).count().max(1);
         let sum = |of: fn(&Level) -> f64| state.levels.iter().filter(|level| level.is_live()).map(of).sum::<f64>();
         let (written, missed, holds) = (sum(Level::judged_written), sum(|l| l.missed), sum(|l| l.holds as f64));
         let block = f64::from(seen.block_size).max(1.0);
@@ -249,8 +248,8 @@ impl Auto {
                 current: level.standing.chosen,
                 written: level.judged_written(),
                 missed: level.missed,
-                // What level 0 has is soon somewhere else.
-                expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched },
+                // What level 0 has is soon somewhere else. What was rewritten already is read no more.
+                expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched * level.held_per_written() },
                 missed_anywhere: missed,
                 block,
                 share: part(level.holds as f64, holds),
@@ -260,7 +259,7 @@ impl Auto {
                 seconds,
                 idle: idle * part(level.judged_written(), written),
                 medium,
-                allowance: TOLERANCE * work / live as f64,
+                allowance: TOLERANCE * work * part(level.holds as f64, holds),
             };
             let verdict = judge(&situation);
             let was_settled = level.standing.settled;
@@ -306,6 +305,11 @@ impl Level {
     /// Bytes written, as far as verdicts are concerned.
     fn judged_written(&self) -> f64 {
         self.written.max(LEAST_WRITTEN)
+    }
+
+    /// The part of what was written that is there still, 1 at most.
+    fn held_per_written(&self) -> f64 {
+        (self.holds as f64 / self.judged_written()).min(1.0)
     }
 
     fn is_live(&self) -> bool {

@@ -40,7 +40,7 @@ const LEAST_SLOW: f64 = 0.05;
 const SAME_SIZE: f64 = 0.02;
 /// A change of codec for its size has to gain this much of the size before compression.
 const CLEAR_SIZE: f64 = 0.05;
-/// A change for its cost has to gain this part of the least cost.
+/// A change for its cost has to gain this part of what lies between the dearest and the cheapest. (Most of a cost is often the same for all.)
 const CLEAR_COST: f64 = 0.1;
 /// So many verdicts in a row have to ask for the same change.
 const PATIENCE: u32 = 3;
@@ -260,8 +260,8 @@ impl Standing {
 impl Verdict {
     /// The best candidate is clearly better than `chosen`: smaller, or `chosen` costs well more than what is allowed.
     fn is_clear(&self, chosen: usize) -> bool {
-        let least = self.costs.iter().copied().fold(f64::INFINITY, f64::min);
-        let bearable = least + (2.0 * self.allowance).max(CLEAR_COST * least);
+        let (least, most) = self.costs.iter().fold((f64::INFINITY, 0.0f64), |(least, most), cost| (least.min(*cost), most.max(*cost)));
+        let bearable = least + (2.0 * self.allowance).max(CLEAR_COST * (most - least));
         self.ratios[chosen] > self.ratios[self.best] + CLEAR_SIZE || self.costs[chosen] > bearable
     }
 }

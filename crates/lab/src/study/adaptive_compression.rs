@@ -142,6 +142,11 @@ impl Room {
     fn pairs(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         self.memory.iter().flat_map(|memory| self.cpus.iter().map(|cpus| (*cpus, *memory)))
     }
+
+    /// Those with the most memory: C's.
+    fn widest(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        self.pairs().filter(|(_, memory)| Some(memory) == self.memory.last())
+    }
 }
 
 fn list(items: &[impl ToString]) -> String {
@@ -154,6 +159,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let room = Room::of(&sizes, &request.permits);
     let mut cells = cells::of_a(&sizes, &room);
     cells.extend(cells::of_b(&sizes));
+    cells.extend(cells::of_c(&sizes, &room));
     let hypotheses = claims::claims(&room, &request.engines);
     let title = "Compression chosen per level, by hand or by the engine";
     let drawn = vec![
@@ -210,6 +216,12 @@ fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
             format_bytes(cells::CACHE_B / sizes.b.divisor),
             cells::EXP_RANGE,
             codecs(&STRATEGIES_B)
+        ),
+        format!(
+            "C: does auto gain where no list fits all data? A's geometry and {} of memory, two families with the same list: {} % of the              keys are updated, the others are read, half of {} operations each, uniform. Strategies: B's.",
+            memory.last().map_or("", String::as_str),
+            cells::HOT_SHARE * 100.0,
+            (sizes.a.keys as f64 * cells::BOTH_BY_KEY) as u64,
         ),
         format!(
             "How to read B: with that range db_bench draws exp(-{} u) of the keys, u uniform in 0 to 1, so that all but about {:.0} of \

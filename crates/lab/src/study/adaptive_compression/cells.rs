@@ -1,7 +1,7 @@
 //! What is run: settings, workloads, and what is read from them.
 
 use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
 use crate::study::plan::Cell;
 use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, settle};
 use sinterdb::settings::format_bytes;
@@ -33,6 +33,14 @@ pub const ZIPF: [(&str, f64); 2] = [("readrandom, Zipf 0.9", 0.9), ("readrandom,
 /// B's mixes by [`MIXED_BY`]: name, share of reads.
 pub const MIXES: [(&str, f64); 2] = [("mix 95/5", 0.95), ("mix 50/50", 0.5)];
 const MIXED_BY: f64 = 0.9;
+/// C's second family, which is read. The first is written to.
+const COLD: &str = "cold";
+/// The part of C's keys that is in the first family.
+pub const HOT_SHARE: f64 = 1.0 / 8.0;
+/// C's phase of reads of one family and updates of the other.
+pub const BOTH: &str = "reads of one, updates of the other";
+/// Its operations by key, half of each kind.
+pub const BOTH_BY_KEY: f64 = 2.0;
 /// A measure over all phases of a workload.
 pub const WHOLE: &str = "the whole";
 /// Where a name ends in this, the phase pays the debts of the one before.
@@ -83,6 +91,30 @@ pub fn of_b(sizes: &Sizes) -> Vec<Cell> {
 /// The name of a cell of B.
 pub fn name_of_b(strategy: &str) -> String {
     format!("B {strategy}")
+}
+
+/// C's cells.
+pub fn of_c(sizes: &Sizes, room: &Room) -> Vec<Cell> {
+    let workload = workload_of_c(sizes.a);
+    let mut cells = Vec::new();
+    for (cpus, memory) in room.widest() {
+        for (strategy, levels) in with_auto(&STRATEGIES_B) {
+            let (processors, most) = (cpus.to_string(), memory.map_or("unlimited".to_string(), format_bytes));
+            let factors = [("part", "C"), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
+            let mut settings = settings(levels, sizes.a, CACHE_A);
+            let cold = FamilySpec { name: COLD.to_string(), settings: settings.families[0].settings.clone() };
+            settings.families.push(cold);
+            let mut cell = cell(name_of_c(strategy, cpus, memory), &factors, settings, &workload, &[BOTH, WHOLE]);
+            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None };
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+/// The name of a cell of C.
+pub fn name_of_c(strategy: &str, cpus: usize, memory: Option<u64>) -> String {
+    format!("C {strategy}, {}", limits_name(cpus, memory))
 }
 
 /// What is measured in B, phase by phase.
@@ -151,6 +183,28 @@ fn workload_of_b(Size { keys, .. }: Size) -> Workload {
     workload("B: fillseq, skewed reads and mixes", keys, VALUE_B, phases)
 }
 
+fn workload_of_c(Size { keys, .. }: Size) -> Workload {
+    let hot = (keys as f64 * HOT_SHARE) as u64;
+    let edge = hot as f64 / keys as f64;
+    let part = |name: &str, family: Option<&str>, range, operation: &str, distribution| Mix {
+        name: name.to_string(),
+        weight: 1.0,
+        family: family.map(str::to_string),
+        range,
+        distribution,
+        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
+        scan_length: 1,
+    };
+    let updated = |distribution| part("updated", None, (0.0, edge), "put", distribution);
+    let read = |operation, distribution| part("read", Some(COLD), (edge, 1.0), operation, distribution);
+    let phases = vec![
+        run("fill what is updated", hot, CLIENTS_A, vec![updated(Distribution::Unique)]),
+        run("fill what is read", keys - hot, CLIENTS_A, vec![read("put", Distribution::Unique)]),
+        run(BOTH, (keys as f64 * BOTH_BY_KEY) as u64, CLIENTS_A, vec![updated(Distribution::Uniform), read("get", Distribution::Uniform)]),
+    ];
+    workload("C: one family read, another updated", keys, VALUE_A, phases)
+}
+
 fn fill(threads: usize) -> Phase {
     Phase { name: FILL.to_string(), kind: PhaseKind::Load { order: Order::Sequential, threads } }
 }
@@ -171,8 +225,13 @@ fn requests(name: &str, operations: u64, threads: usize, distribution: Distribut
         operations: shares.map(|(name, share)| (name.to_string(), share)).collect(),
         scan_length: 1,
     };
+    run(name, operations, threads, vec![all])
+}
+
+/// As fast as it goes.
+fn run(name: &str, operations: u64, threads: usize, mixes: Vec<Mix>) -> Phase {
     let kind = PhaseKind::Run {
-        mixes: vec![all],
+        mixes,
         operations: Some(operations),
         seconds: None,
         threads,

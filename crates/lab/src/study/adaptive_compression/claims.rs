@@ -1,6 +1,6 @@
 //! What is claimed of the results. Rules and bounds stand here before anything is run.
 
-use super::cells::{FILL, MIXES, READ, WHOLE, ZIPF, limits_name, measures_of_b, name_of_a, name_of_b};
+use super::cells::{BOTH, FILL, MIXES, READ, WHOLE, ZIPF, limits_name, measures_of_b, name_of_a, name_of_b, name_of_c};
 use super::{AUTO, CHOOSER, NO_COMPRESSION, ORIGINAL, PLAIN, Room, STRATEGIES_A, STRATEGIES_B};
 use crate::statistics::Fold;
 use crate::study::metric::Metric;
@@ -30,7 +30,7 @@ pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
     }
     claims.push(below_costs_little());
     if there(CHOOSER) {
-        claims.extend([auto_is_near_the_best_on_the_whole(room), auto_is_near_the_best(room), auto_wins_on_a_mix()]);
+        claims.extend([auto_is_near_the_best_on_the_whole(room), auto_is_near_the_best(room), auto_wins_on_a_mix(room)]);
     }
     if there(CHOOSER) && there(ORIGINAL) {
         claims.extend(ahead());
@@ -140,7 +140,7 @@ fn auto_is_near_the_best_on_the_whole(room: &Room) -> Hypothesis {
     own(
         "auto never loses more than 5 % of operations per second of a whole workload, merges included, against the best fixed strategy",
         Metric::OperationsPerSecondOfAll,
-        each(auto_in_a(room, &[WHOLE], bound).chain([auto_in_b(WHOLE, bound)])),
+        each(auto_in_a(room, &[WHOLE], bound).chain([auto_in_b(WHOLE, bound)]).chain(auto_in_c(room, WHOLE, bound))),
     )
 }
 
@@ -150,7 +150,7 @@ fn auto_is_near_the_best(room: &Room) -> Hypothesis {
     own(
         "auto never loses more than 5 % of operations per second of a phase against the best fixed strategy of that phase",
         Metric::OperationsPerSecond,
-        each(auto_in_a(room, &[FILL, READ], bound).chain(of_b)),
+        each(auto_in_a(room, &[FILL, READ], bound).chain(of_b).chain(auto_in_c(room, BOTH, bound))),
     )
 }
 
@@ -167,8 +167,16 @@ fn auto_in_b(measure: &str, bound: Bound) -> Comparison {
     to_the_best(format!("B {measure}"), name_of_b, &STRATEGIES_B.map(|(name, _)| name), measure, bound)
 }
 
-fn auto_wins_on_a_mix() -> Hypothesis {
-    let any_of = MIXES.iter().map(|(mix, _)| auto_in_b(mix, Bound::Above(1.0))).collect();
+fn auto_in_c(room: &Room, measure: &'static str, bound: Bound) -> impl Iterator<Item = Comparison> {
+    room.widest().map(move |(cpus, memory)| {
+        let name = format!("C {measure}, {}", limits_name(cpus, memory));
+        to_the_best(name, |strategy| name_of_c(strategy, cpus, memory), &STRATEGIES_B.map(|(name, _)| name), measure, bound)
+    })
+}
+
+fn auto_wins_on_a_mix(room: &Room) -> Hypothesis {
+    let bound = Bound::Above(1.0);
+    let any_of = MIXES.iter().map(|(mix, _)| auto_in_b(mix, bound)).chain(auto_in_c(room, BOTH, bound)).collect();
     own(
         "auto beats the best fixed strategy on one mix at least, in operations per second",
         Metric::OperationsPerSecond,
