@@ -40,7 +40,8 @@ const LEAST_SLOW: f64 = 0.05;
 const SAME_SIZE: f64 = 0.02;
 /// A change of codec for its size has to gain this much of the size before compression.
 const CLEAR_SIZE: f64 = 0.05;
-/// A change for its cost has to gain this part of what lies between the dearest and the cheapest. (Most of a cost is often the same for all.)
+/// A change for its cost has to gain this part of what lies between the dearest and the cheapest: most of a cost is often the same for
+/// all.
 const CLEAR_COST: f64 = 0.1;
 /// So many verdicts in a row have to ask for the same change.
 const PATIENCE: u32 = 3;

@@ -218,7 +218,8 @@ fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
             codecs(&STRATEGIES_B)
         ),
         format!(
-            "C: does auto gain where no list fits all data? A's geometry and {} of memory, two families with the same list: {} % of the              keys are updated, the others are read, half of {} operations each, uniform. Strategies: B's.",
+            "C: does auto gain where no list fits all data? A's geometry and {} of memory, two families with the same list: {} % of the \
+             keys are updated, the others are read, half of {} operations each, uniform. Strategies: B's.",
             memory.last().map_or("", String::as_str),
             cells::HOT_SHARE * 100.0,
             (sizes.a.keys as f64 * cells::BOTH_BY_KEY) as u64,
