@@ -326,7 +326,7 @@ fn memtables_fit_the_limit_from_the_first_on_and_in_a_recovery() {
     let limit = db.inner.memtable_limit(&core);
     assert!(limit as u64 <= 6 * MIB / 5 * 2, "{limit}");
     assert_eq!(db.inner.write_state.lock().family(core.id).unwrap().limit, limit);
-    let recovered = db.version(&db.default_family()).unwrap().levels[0].len();
+    let recovered = db.version(&db.default_family()).unwrap().tables().count();
     assert!(recovered >= 3, "{recovered} memtables for 8 MiB");
 }
 
