@@ -14,7 +14,7 @@ const MOST: u64 = 4 << 30;
 const PARTS_OF_LIMIT: u64 = 8;
 
 /// The least budget, bytes.
-pub const MEMORY_MIN: u64 = 4 << 20;
+pub const MEMORY_MIN: u64 = 2 << 20;
 /// The largest budget, bytes.
 pub const MEMORY_MAX: u64 = 1 << 50;
 

@@ -211,7 +211,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "maxmemory",
         true,
-        "memory for memtables, block cache and hot keys together, such as `512mb`, 4 MiB at least; 0: each has its default. Data may be \
+        "memory for memtables, block cache and hot keys together, such as `512mb`, 2 MiB at least; 0: each has its default. Data may be \
          larger",
         |c| c.memory.to_string(),
         |c, value| budget(value).map(|bytes| c.memory = bytes),
