@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, ZonedStore};
-use sinter_storage::store::{FileId, Store, StoreError};
+use sinter_storage::store::{FileId, Meter, Store, StoreError};
 use sinter_storage::zoned::{Emulator, Geometry};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,15 @@ fn try_put(store: &ZonedStore, id: FileId, level: u8, length: usize) -> Result<(
         drop(store.delete(id));
     }
     outcome
+}
+
+/// The engine is told what a zone holds, through its wrapper, unless it is not to be told.
+#[test]
+fn a_unit_is_a_zone() {
+    let store = format(&drive(&SMALL, SMALL.zone_size - 4096), stepped(Allocation::Sla, Reset::Eager));
+    assert_eq!(Meter::new(Arc::new(store)).unit(), SMALL.zone_size - 4096);
+    let silent = Options { tells: false, ..stepped(Allocation::Sla, Reset::Eager) };
+    assert_eq!(format(&drive(&SMALL, SMALL.zone_size), silent).unit(), 0);
 }
 
 /// What the volume counted is what the drive counted.

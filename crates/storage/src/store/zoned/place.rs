@@ -23,6 +23,9 @@ use std::sync::atomic::Ordering;
 /// Active places that the metadata needs.
 pub(super) const METADATA_PLACES: u32 = 2;
 
+/// The lifetime of logs.
+const SHORT: u8 = 2;
+
 /// What a wait for room came to.
 enum Wait {
     Changed,
@@ -328,6 +331,7 @@ impl Volume {
             state.figures.resets += 1;
             state.figures.reset_unwritten += unwritten;
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
+            state.figures.log_resets += u64::from(note.lifetime == SHORT);
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
         }
         state.stir();
