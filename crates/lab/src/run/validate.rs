@@ -25,7 +25,7 @@ const MAX_WEIGHT: f64 = 1e9;
 /// A thousand processors.
 const MAX_PERCENT: u32 = 100_000;
 /// Bytes of a block of an emulated drive of zones.
-pub const ZONE_BLOCK: u64 = 4096;
+pub const ZONE_BLOCK: u64 = 512;
 /// A drive of this many zones of this size is larger than any.
 const MAX_ZONE: u64 = 1 << 36;
 const MAX_ZONES: u32 = 1 << 20;

@@ -64,8 +64,8 @@ pub enum Metric {
     ClientCore,
     /// How often a server wrote its log anew.
     LogRewrites,
-    /// The share of the phases that were finished: of a load in equal parts, how much of it found room. Known of runs that failed, too,
-    /// where their cell bears that ([`crate::study::plan::Cell::bears_failure`]).
+    /// The share of the phases that were finished: of a load in equal parts, how much of it found room. Known of runs that found none any
+    /// more, too ([`crate::study::plan::Cell::may_fill`]).
     FinishedShare,
     /// Of a store on zones: bytes that its collector wrote again.
     ZoneMoved,

@@ -98,9 +98,9 @@ pub struct Cell {
     /// The engines that it runs on, of those of the study; all if there are none here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
-    /// That a phase of a run fails, for want of room, is a result: the phases before it count.
+    /// That a run finds no room any more is a result: the phases before that count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bears_failure: bool,
+    pub may_fill: bool,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -110,8 +110,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Cell {
     /// Whether a run of it says what it was asked.
     pub fn accepts(&self, record: &RunRecord) -> bool {
-        let in_phase = |failure: &String| self.bears_failure && failure.starts_with("phase ");
-        record.failure.as_ref().is_none_or(in_phase)
+        record.failure.is_none() || self.may_fill && record.out_of_room
     }
 
     /// Whether it runs on an engine of the study.

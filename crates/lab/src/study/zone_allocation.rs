@@ -66,7 +66,7 @@ const PER_ZONE: f64 = 2.0;
 /// Target of level 1, and by how much each level is larger than the one above.
 const BASE: u64 = 256 << 20;
 const FAN_OUT: f64 = 2.0;
-/// Bytes of a key and a value.
+/// Bytes of a key and a value of the original.
 const KEY: usize = 16;
 const VALUE: usize = 100;
 
@@ -79,35 +79,38 @@ const USED: u64 = 224;
 /// Zones of other drives for the same data: about 60 and about 85 % of their capacity live.
 const TIGHT: [(&str, u32); 2] = [("60 %", 288), ("85 %", 204)];
 
-/// How large experiments are.
+/// How large experiments are. The drive has as many zones at each scale: what merges take up while they run, and what lies open or is kept
+/// for the collector, is as large a part of it as in the original.
 struct Sizes {
     /// By what all lengths are divided.
     divisor: u64,
-    /// By what the number of zones, and the data, is divided on top.
-    fewer: u64,
-    /// Sizes of zones in experiment D, before that; each with as many zones as make up the drive.
+    /// Bytes of a value. Larger ones make as many bytes with fewer puts.
+    value: usize,
+    /// Sizes of zones in experiment D, before they are divided; each with as many zones as make up the drive.
     zones: &'static [u64],
+    /// Tables in a zone there.
+    tables: &'static [f64],
     repeats: u32,
 }
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
-        const ALL: [u64; 3] = [32 << 20, ZONE, 512 << 20];
+        const ALL: [u64; 3] = [64 << 20, ZONE, 512 << 20];
         match scale {
-            Scale::Ci => Sizes { divisor: 1024, fewer: 4, zones: &[ZONE], repeats: 2 },
-            Scale::Small => Sizes { divisor: 64, fewer: 1, zones: &ALL, repeats: 5 },
-            Scale::Paper => Sizes { divisor: 1, fewer: 1, zones: &ALL, repeats: 3 },
+            Scale::Ci => Sizes { divisor: 512, value: 10 * VALUE, tables: &[0.5, PER_ZONE, 4.0], zones: &[ZONE], repeats: 2 },
+            Scale::Small => Sizes { divisor: 64, value: VALUE, tables: &[0.5, PER_ZONE, 8.0], zones: &ALL, repeats: 5 },
+            Scale::Paper => Sizes { divisor: 1, value: VALUE, tables: &[0.5, PER_ZONE, 8.0], zones: &ALL, repeats: 3 },
         }
     }
 
     /// Puts for tenths of 10^9 bytes.
     fn puts(&self, tenths: u64) -> u64 {
-        tenths * 100_000_000 / (KEY + VALUE) as u64 / self.divisor / self.fewer
+        tenths * 100_000_000 / (KEY + self.value) as u64 / self.divisor
     }
 
     /// Bytes of a zone, and how many of them, for so many of the original's size.
     fn drive(&self, zones: u32, zone: u64) -> (u32, u64) {
-        let all = u64::from(zones) * ZONE / self.fewer;
+        let all = u64::from(zones) * ZONE;
         (u32::try_from(all / zone).unwrap_or(u32::MAX), zone / self.divisor)
     }
 }
@@ -143,9 +146,10 @@ fn questions(sizes: &Sizes) -> Vec<String> {
     vec![
         format!(
             "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
-             zone, pairs of {KEY} + {VALUE} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the \
-             drive takes no time.",
+             zone, pairs of {KEY} + {} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
+             takes no time.",
             format_bytes(zone),
+            sizes.value,
         ),
         format!(
             "A: how much of {} finds room on the drive? B: how many resets do {} cost, and how many of them are of zones of logs? \

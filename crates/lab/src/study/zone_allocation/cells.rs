@@ -1,8 +1,7 @@
 //! What is run: drives, policies, workloads.
 
 use super::{
-    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, VALUE, ZONE,
-    ZONES,
+    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, ZONE, ZONES,
 };
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZONE_BLOCK, ZonesSpec};
 use crate::study::plan::Cell;
@@ -16,9 +15,9 @@ const PARTS: u64 = 27;
 
 /// Zones of experiment D: bytes before they are divided, tables in each.
 pub fn shapes(sizes: &Sizes) -> Vec<(u64, f64)> {
-    let of = |zone: &u64| [0.5, PER_ZONE, 8.0].map(|per_zone| (*zone, per_zone));
+    let of = |zone: u64| sizes.tables.iter().map(move |per_zone| (zone, *per_zone));
     // Tables larger than level 1 make no tree.
-    sizes.zones.iter().flat_map(of).filter(|(zone, per_zone)| *zone as f64 / per_zone <= BASE as f64).collect()
+    sizes.zones.iter().copied().flat_map(of).filter(|(zone, per_zone)| *zone as f64 / per_zone <= BASE as f64).collect()
 }
 
 /// The name of a cell.
@@ -102,7 +101,7 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
         workload,
         limits: Limits::default(),
         engines: vec![OWN.to_string()],
-        bears_failure: true,
+        may_fill: true,
     }
 }
 
@@ -120,17 +119,17 @@ fn putters(law: &str) -> Vec<Mix> {
 fn load(sizes: &Sizes, tenths: u64, law: &str) -> Workload {
     let keys = sizes.puts(tenths).max(1);
     let often = if law == LAWS[0] { 1 } else { 2 };
-    workload(law, keys, vec![puts(RUN, often * keys, putters(law))])
+    workload(sizes, law, keys, vec![puts(RUN, often * keys, putters(law))])
 }
 
 /// The load of experiment A.
 fn filled(sizes: &Sizes) -> Workload {
     let keys = sizes.puts(FULL).max(PARTS);
     let part = |number: u64| puts(&format!("part {number}"), keys / PARTS, putters(LAWS[0]));
-    workload("until it is full", keys, (1..=PARTS).map(part).collect())
+    workload(sizes, "until it is full", keys, (1..=PARTS).map(part).collect())
 }
 
-fn workload(name: &str, keys: u64, phases: Vec<Phase>) -> Workload {
-    let value_size = ValueSize::Fixed(VALUE);
+fn workload(sizes: &Sizes, name: &str, keys: u64, phases: Vec<Phase>) -> Workload {
+    let value_size = ValueSize::Fixed(sizes.value);
     Workload { name: name.to_string(), keys, key_size: KEY, value_size, compression_ratio: 0.5, phases }
 }
