@@ -215,6 +215,14 @@ fn zones_are_studied() {
         for zones in record["phases"].as_array().unwrap().iter().map(|phase| &phase["zones"]) {
             let figure = |name: &str| zones[name].as_u64().unwrap();
             assert!(figure("used") > 0 && figure("live_bytes") <= figure("written_bytes"), "{file}: {zones}");
+            // The drives of experiment E are as full as they are said to be.
+            let said = match record["spec"]["engine"]["zones"]["zones"].as_u64().unwrap().cmp(&256) {
+                std::cmp::Ordering::Less => 85.0,
+                std::cmp::Ordering::Equal => continue,
+                std::cmp::Ordering::Greater => 60.0,
+            };
+            let share = figure("live_bytes") as f64 / figure("capacity_bytes") as f64;
+            assert!((share * 100.0 - said).abs() < 5.0, "{file}: {share}");
         }
     }
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();

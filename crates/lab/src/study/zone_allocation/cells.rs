@@ -2,6 +2,7 @@
 
 use super::{
     BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, ZONE, ZONES,
+    tight,
 };
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZONE_BLOCK, ZonesSpec};
 use crate::study::plan::Cell;
@@ -57,10 +58,10 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
         let of = shape(zone, per_zone);
         cells.extend(some(&[SLA, LEVEL, SINTER]).map(|policy| cell(sizes, "D", policy, &drive, &of, load(sizes, USED, LAWS[0]))));
     }
-    for (share, zones) in TIGHT {
-        let drive = Drive { zones, zone: ZONE, per_zone: PER_ZONE, limit: LIMITS[0] };
+    for (of, share) in TIGHT {
+        let drive = Drive { zones: tight(share), zone: ZONE, per_zone: PER_ZONE, limit: LIMITS[0] };
         let policies = POLICIES.iter().filter(|policy| policy.fallback);
-        cells.extend(policies.map(|policy| cell(sizes, "E", policy, &drive, share, load(sizes, USED, LAWS[0]))));
+        cells.extend(policies.map(|policy| cell(sizes, "E", policy, &drive, of, load(sizes, USED, LAWS[0]))));
     }
     cells
 }

@@ -54,6 +54,7 @@ fn a_smaller_scale_has_the_same_shape() {
     assert_eq!(small.drive(256, 64 << 20), (512, 1 << 20));
     assert_eq!(paper.puts(224) / 64, small.puts(224));
     assert_eq!(ci.drive(204, 128 << 20), (204, 256 << 10));
+    assert_eq!([super::tight(0.6), super::tight(0.85)], [232, 164]);
     for sizes in [paper, small, ci] {
         let (zones, zone) = sizes.drive(256, 128 << 20);
         let put = sizes.puts(224) * (16 + sizes.value as u64);
