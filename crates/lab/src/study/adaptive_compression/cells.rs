@@ -55,12 +55,8 @@ pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (cpus, memory) in room.pairs() {
         for (strategy, levels) in with_auto(&STRATEGIES_A) {
-            let (processors, most) = (cpus.to_string(), memory.map_or("unlimited".to_string(), format_bytes));
-            let factors = [("part", "A"), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
             let settings = settings(levels, sizes.a, CACHE_A);
-            let mut cell = cell(name_of_a(strategy, cpus, memory), &factors, settings, &workload, &measures);
-            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None };
-            cells.push(cell);
+            cells.push(confined("A", strategy, (cpus, memory), settings, &workload, &measures));
         }
     }
     cells
@@ -68,7 +64,7 @@ pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
 
 /// The name of a cell of A.
 pub fn name_of_a(strategy: &str, cpus: usize, memory: Option<u64>) -> String {
-    format!("A {strategy}, {}", limits_name(cpus, memory))
+    name_within("A", strategy, cpus, memory)
 }
 
 /// Limits for people.
@@ -99,14 +95,10 @@ pub fn of_c(sizes: &Sizes, room: &Room) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (cpus, memory) in room.widest() {
         for (strategy, levels) in with_auto(&STRATEGIES_B) {
-            let (processors, most) = (cpus.to_string(), memory.map_or("unlimited".to_string(), format_bytes));
-            let factors = [("part", "C"), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
             let mut settings = settings(levels, sizes.a, CACHE_A);
             let cold = FamilySpec { name: COLD.to_string(), settings: settings.families[0].settings.clone() };
             settings.families.push(cold);
-            let mut cell = cell(name_of_c(strategy, cpus, memory), &factors, settings, &workload, &[BOTH, WHOLE]);
-            cell.limits = Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None };
-            cells.push(cell);
+            cells.push(confined("C", strategy, (cpus, memory), settings, &workload, &[BOTH, WHOLE]));
         }
     }
     cells
@@ -114,7 +106,26 @@ pub fn of_c(sizes: &Sizes, room: &Room) -> Vec<Cell> {
 
 /// The name of a cell of C.
 pub fn name_of_c(strategy: &str, cpus: usize, memory: Option<u64>) -> String {
-    format!("C {strategy}, {}", limits_name(cpus, memory))
+    name_within("C", strategy, cpus, memory)
+}
+
+fn name_within(part: &str, strategy: &str, cpus: usize, memory: Option<u64>) -> String {
+    format!("{part} {strategy}, {}", limits_name(cpus, memory))
+}
+
+/// A cell that has limits.
+fn confined(
+    part: &str,
+    strategy: &str,
+    (cpus, memory): (usize, Option<u64>),
+    settings: EngineSpec,
+    workload: &Workload,
+    measures: &[&str],
+) -> Cell {
+    let (processors, most) = (cpus.to_string(), memory.map_or("unlimited".to_string(), format_bytes));
+    let factors = [("part", part), ("strategy", strategy), ("cpus", &processors), ("memory", &most)];
+    let cell = cell(name_within(part, strategy, cpus, memory), &factors, settings, workload, measures);
+    Cell { limits: Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None }, ..cell }
 }
 
 /// What is measured in B, phase by phase.
