@@ -87,6 +87,7 @@ impl Picker for Leveled {
         unify(version, env)
             .or_else(|| aging::drop_expired(version, env))
             .or_else(|| pick_by_score(version, env, &targets))
+            .or_else(|| move_early(version, env))
             .or_else(|| sinking::sink_cheaply(version, env))
             .or_else(|| push_expired(version, env))
             .or_else(|| aging::rewrite_tombstones(version, env))
@@ -211,6 +212,12 @@ fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     }
     let output = (base, run_number(version, base));
     (!chosen.is_empty()).then(|| Choice::Move(plan(version, env, Reason::RunCount, chosen, output)))
+}
+
+/// Several runs that can move do so before there are as many as the trigger: what a load in key order leaves lies one level deeper, where
+/// readers look into one run instead of several. (One alone stays: where newer runs will overlap it, it would be rewritten once more.)
+fn move_early(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    move_level0(version, env).filter(|choice| matches!(choice, Choice::Move(plan) if plan.inputs.len() > 1))
 }
 
 /// The tables of a level that is one run which share a key with `range`.
