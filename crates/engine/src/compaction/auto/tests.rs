@@ -121,6 +121,41 @@ fn no_processor_is_taken_from_writers() {
     assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
 }
 
+/// The figure before `unit` in what is said of a level.
+fn said(report: &str, level: usize, unit: &str) -> f64 {
+    let line = report.lines().find(|line| line.starts_with(&format!("level {level}:"))).unwrap();
+    line.split(unit).next().unwrap().split(' ').next_back().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_level_may_cost_its_part_of_the_data_more() {
+    let (_, auto) = measuring();
+    for now in 0..10 {
+        for level in [4, LAST] {
+            auto.learn(level, trials(0.53, 0.42), 10_000);
+            auto.wrote(level, 50_000_000);
+        }
+        let mut seen = observed(now, 1.0, 0);
+        seen.levels[4].raw_bytes = 250_000_000;
+        auto.review(&seen);
+    }
+    let report = auto.report();
+    let [small, large] = [4, LAST].map(|level| said(&report, level, " ms allowed"));
+    assert!(small > 1.0 && (large / small - 4.0).abs() < 0.1, "{report}");
+}
+
+#[test]
+fn what_was_rewritten_is_not_expected_to_be_read() {
+    let expected = |written| {
+        let (_, auto) = measuring();
+        auto.learn(LAST, trials(0.53, 0.42), 10_000);
+        pass(&auto, 0..10, 1.5, written, 0);
+        said(&auto.report(), LAST, " misses per byte expected")
+    };
+    let [once, often] = [100_000_000, 1_000_000_000].map(expected);
+    assert!(often > 0.0 && often < once / 5.0, "{once} and {often}");
+}
+
 #[test]
 fn one_interrupted_sample_does_not_spoil_what_is_known() {
     let (_, auto) = measuring();
