@@ -6,12 +6,12 @@ use crate::store::{drive_error, place};
 use clap::Args;
 use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, addresses, all_names, read};
 use sinter_server::command::{Configuration, Server};
-use sinter_server::keyspace::Keyspace;
+use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_memory};
 use sinter_server::log::{Level, Log};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
-use sinterdb::settings::{Budgets, Settings, parse_bytes};
+use sinterdb::settings::{Budgets, Settings, format_bytes, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -46,19 +46,25 @@ pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
     Ended::Failed(error.into())
 }
 
+/// A budget of memory.
 pub fn memory(text: &str) -> Result<u64, String> {
-    parse_bytes(text)
+    let bytes = parse_bytes(text)?;
+    let is_one = (MEMORY_MIN..=MEMORY_MAX).contains(&bytes);
+    if is_one { Ok(bytes) } else { Err(format!("allowed {} to {}", format_bytes(MEMORY_MIN), format_bytes(MEMORY_MAX))) }
 }
 
-/// Settings of an engine that may take so much memory.
-pub fn settings(memory: Option<u64>) -> Result<Settings, Ended> {
-    let settings = Settings::new(Budgets { memory, ..Budgets::default() });
+/// Opens the keyspace in a store. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
+///
+/// # Errors
+/// A budget that is none; those of opening.
+pub fn open_keyspace(store: Arc<dyn Store>, memory: u64) -> Result<Keyspace, Ended> {
+    let settings = Settings::new(Budgets { memory: engine_memory(memory), ..Budgets::default() });
     settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
-    Ok(settings)
+    Keyspace::open(store, &settings, seed()?).map_err(failed)
 }
 
 /// What the order of keys in a new directory starts from.
-pub fn seed() -> io::Result<u64> {
+fn seed() -> io::Result<u64> {
     Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
@@ -177,12 +183,11 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
 /// network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let configuration = configure(&flags.words)?;
-    let settings = settings(Some(configuration.memory).filter(|bytes| *bytes > 0))?;
     let directory = PathBuf::from(&configuration.directory);
     let binds = addresses(&configuration.bind).map_err(Ended::usage)?;
     let binds: Vec<_> = binds.iter().map(|(ip, may_miss)| (SocketAddr::new(*ip, configuration.port), *may_miss)).collect();
     let log = open_log(&configuration)?;
-    let keyspace = Keyspace::open(open(&directory)?, &settings, seed()?).map_err(failed)?;
+    let keyspace = open_keyspace(open(&directory)?, configuration.memory)?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
     let server = Server { configuration, run_id, log: log.clone(), ..Server::default() };

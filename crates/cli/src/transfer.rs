@@ -4,11 +4,9 @@ use crate::ended::Ended;
 use crate::serve;
 use crate::store::require_database;
 use clap::{Args, ValueEnum};
-use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;
 use sinter_server::rdb::Version;
 use sinter_server::transfer::{Error, Found, Report, export_log, export_rdb};
-use sinter_storage::store::Store;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,7 +24,7 @@ pub struct ImportFlags {
     /// Remove all keys that are there first. Without it, there must be none.
     #[arg(long)]
     replace: bool,
-    /// Memory for memtables and cache together, such as 512MB.
+    /// Memory for memtables, block cache and hot keys together, such as 512MB; 4MiB at least.
     #[arg(long, value_parser = serve::memory)]
     memory: Option<u64>,
 }
@@ -71,11 +69,6 @@ fn ended(error: Error) -> Ended {
     }
 }
 
-fn open(store: Arc<dyn Store>, memory: Option<u64>) -> Result<Keyspace, Ended> {
-    let settings = serve::settings(memory)?;
-    Keyspace::open(store, &settings, serve::seed()?).map_err(serve::failed)
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -85,7 +78,7 @@ pub fn import(flags: &ImportFlags) -> Result<ExitCode, Ended> {
         return Err(Ended::usage(format!("{}: no such file or directory", flags.path.display())));
     }
     let found = Found::look(&flags.path).map_err(ended)?;
-    let mut keyspace = open(serve::open(&flags.dir)?, flags.memory)?;
+    let mut keyspace = serve::open_keyspace(serve::open(&flags.dir)?, flags.memory.unwrap_or(0))?;
     let report = found.load(&mut keyspace, flags.replace, unix_ms()).map_err(|error| match error {
         Error::Request(what) => Ended::usage(format!("{}: {what}; --replace removes them first", flags.dir.display())),
         error => Ended::Failed(error.into()),
@@ -117,7 +110,7 @@ fn tell(report: &Report, path: &Path, dir: &Path) -> io::Result<()> {
 /// # Errors
 /// A directory without data; a target that is there already; failures of the medium.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode, Ended> {
-    let mut keyspace = open(require_database(&flags.dir)?, None)?;
+    let mut keyspace = serve::open_keyspace(require_database(&flags.dir)?, 0)?;
     keyspace.set_now(unix_ms());
     let stops = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&stops);

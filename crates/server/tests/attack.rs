@@ -144,6 +144,37 @@ fn long_values_of_one_turn_are_not_held_together() {
     assert!(held.trim().parse::<u64>().unwrap() > 18_000_000, "{held}");
 }
 
+/// Memory follows what it is told, and data that do not fit are on the medium.
+#[test]
+fn a_budget_of_memory_holds_and_costs_no_key() {
+    let served = with(Configuration { memory: 64 << 20, ..Configuration::default() });
+    let mut client = served.client();
+    assert_eq!(info(&mut client, "maxmemory"), (64 << 20).to_string());
+    let key = |n: usize| format!("key:{n}");
+    for n in 0..40_000 {
+        client.send(&encode(&["SET", &key(n), &"value".repeat(200)]));
+        client.send(&encode(&["GET", &key(n / 7 % 5000)]));
+        assert_eq!(client.reply(), Some(one("+OK")));
+        assert!(client.reply().is_some());
+    }
+    let used = |client: &mut Client| -> u64 { info(client, "used_memory").parse().unwrap() };
+    let parts = ["used_memory_memtables", "used_memory_cache", "used_memory_hot"];
+    assert!(parts.iter().all(|name| info(&mut client, name) != "0"));
+    assert_ne!(info(&mut client, "hot_key_hits"), "0");
+    for (budget, bytes) in [("16mb", 16 << 20), ("4mb", 4 << 20)] {
+        assert_eq!(client.ask(&[b"CONFIG", b"SET", b"maxmemory", budget.as_bytes()]), one("+OK"));
+        wait_until(|| used(&mut client) <= bytes, "more memory is used than may be");
+        assert_eq!(info(&mut client, "maxmemory"), bytes.to_string());
+    }
+    let refused = client.ask(&[b"CONFIG", b"SET", b"maxmemory", b"1mb"]);
+    assert!(matches!(refused, Reply::One(text) if text.starts_with(b"-ERR CONFIG SET failed")));
+    assert_eq!((client.ask(&[b"DBSIZE"]), info(&mut client, "evicted_keys")), (one(":40000"), "0".into()));
+    for n in (0..40_000).step_by(97) {
+        assert_eq!(client.ask(&[b"STRLEN", key(n).as_bytes()]), one(":1000"));
+    }
+    assert!(used(&mut client) <= 4 << 20);
+}
+
 #[test]
 fn who_is_gone_gets_nothing() {
     let served = Served::start();

@@ -24,7 +24,7 @@ pub(super) struct MemoryWatch {
     /// What all memtables may hold beside it, bytes.
     memtables: AtomicU64,
     /// What both together may take as far as the settings are concerned, bytes; 0: the settings do not say.
-    budget: u64,
+    budget: AtomicU64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
     now: Mutex<Watched>,
@@ -57,13 +57,34 @@ impl MemoryWatch {
         // Nothing of the cache is in use yet.
         let for_files = limits.for_files(&found).map(|bytes| bytes.saturating_sub(confined.cache_size));
         let now = Mutex::new(Watched { found, for_files, confined, asked: (memtables, cache_size), valves: BTreeMap::new() });
-        let [memtables, cache_size, withheld] = [memtables, cache_size, 0].map(AtomicU64::new);
+        let [memtables, cache_size, budget, withheld] = [memtables, cache_size, budget, 0].map(AtomicU64::new);
         MemoryWatch { limits, cache_size, memtables, budget, withheld, now }
     }
 
     /// What memtables and cache share, bytes: the budget of the settings, as far as it fits into the limit by now.
     pub fn budget(&self) -> u64 {
-        self.budget.min(self.now.lock().confined.together)
+        self.budget.load(Ordering::Relaxed).min(self.now.lock().confined.together)
+    }
+
+    /// Memtables and cache share one budget.
+    pub fn has_budget(&self) -> bool {
+        self.budget.load(Ordering::Relaxed) > 0
+    }
+
+    /// What memtables and cache may take of the limit, bytes; `None`: no limit is known.
+    pub fn room(&self) -> Option<u64> {
+        Some(self.now.lock().confined.together).filter(|bytes| *bytes < u64::MAX)
+    }
+
+    /// Asks for other sizes and another budget, and cuts `settings` down to what holds, except for the cache's size.
+    pub fn change(&self, settings: &mut DbSettings, families: &[Arc<FamilySettings>]) {
+        self.budget.store(settings.memory_budget, Ordering::Relaxed);
+        self.ask(settings.db_write_buffer_size, settings.cache_size);
+        let mut now = self.now.lock();
+        now.asked = (settings.db_write_buffer_size, settings.cache_size);
+        now.confined = confine(settings, families.iter().map(|family| &**family), MemoryLimit::tightest(&now.found));
+        settings.db_write_buffer_size = now.confined.db_write_buffer_size;
+        settings.memory_budget = settings.memory_budget.min(now.confined.together);
     }
 
     /// Asks for another size of the cache beside memtables of that size, bytes; it is given at the next look, as far as the limit allows.
@@ -95,7 +116,8 @@ impl MemoryWatch {
         let limit = MemoryLimit::tightest(&found);
         let asked @ (db_write_buffer_size, cache_size) = (self.memtables.load(Ordering::Relaxed), self.cache_size.load(Ordering::Relaxed));
         if asked != now.asked || limit != MemoryLimit::tightest(&now.found) {
-            let db = DbSettings { cache_size, db_write_buffer_size, memory_budget: self.budget, ..settings.clone() };
+            let memory_budget = self.budget.load(Ordering::Relaxed);
+            let db = DbSettings { cache_size, db_write_buffer_size, memory_budget, ..settings.clone() };
             now.asked = asked;
             now.confined = confine(&db, families().iter().map(|family| &**family), limit);
         }
@@ -164,8 +186,16 @@ impl Inner {
     /// Called once a second.
     pub(super) fn watch_limits(&self, now_ns: u64) {
         self.cpu.sample(now_ns);
-        let families = || self.shared.lock().families.values().map(|core| core.settings.load_full()).collect();
-        self.memory.watch(&self.settings, families, &self.cache);
+        self.watch_memory();
+    }
+
+    pub(super) fn watch_memory(&self) {
+        self.memory.watch(&self.settings, || self.family_settings(), &self.cache);
+    }
+
+    /// Those of all families.
+    pub(super) fn family_settings(&self) -> Vec<Arc<FamilySettings>> {
+        self.shared.lock().families.values().map(|core| core.settings.load_full()).collect()
     }
 
     /// Another compaction may start now. One may always, and without threads nothing runs beside it.

@@ -1,11 +1,12 @@
 //! Memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
 
-use super::Inner;
 use super::family::FamilyCore;
+use super::{Db, Inner};
 use crate::cache::{Signals, split::Splitter};
+use crate::error::{Error, Result};
 use crate::ledger::Histogram;
 use crate::memory_split::{MemorySplit, Seen};
-use crate::settings::{CompressedCache, DbSettings, FamilySettings, format_bytes};
+use crate::settings::{Budgets, CompressedCache, DbSettings, FamilySettings, Settings, format_bytes};
 use parking_lot::Mutex;
 use sinter_storage::store::Cause;
 use std::fmt::Write as _;
@@ -34,14 +35,20 @@ struct Tuner {
     miss_ns: f64,
 }
 
+/// How memory is divided at first, and what memtables get.
+fn start(settings: &DbSettings, moves: bool) -> (Option<MemorySplit>, u64) {
+    let budget = settings.memory_budget;
+    let most = MemorySplit::most_at_first(budget);
+    let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(most)));
+    let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
+    (split, memtables)
+}
+
 impl Division {
     /// As the settings say. Without background threads nothing moves.
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
-        let budget = settings.memory_budget;
-        let most = MemorySplit::most_at_first(budget);
-        let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(most)));
-        let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
+        let (split, memtables) = start(settings, moves);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
         Division { memtables: AtomicU64::new(memtables), tuner: Mutex::new(tuner) }
@@ -54,7 +61,42 @@ impl Division {
     }
 }
 
+impl Db {
+    /// Memtables and cache share so many bytes from now on, as in a database that is opened with this budget and no sizes beside it; 0: the
+    /// cache has its default size, and memtables have those of their families. Holds as long as the database is open. The cache is cut at
+    /// once; memtables that are too large are flushed, and the cache has what they hold the less until then.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what no budget may be; those of a write.
+    pub fn change_memory_budget(&self, bytes: u64) -> Result<()> {
+        let budgets = Budgets { memory: (bytes > 0).then_some(bytes), ..Budgets::default() };
+        Settings::new(budgets).validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))?;
+        let inner = &self.inner;
+        inner.lead_in_turn(|state| {
+            inner.check_writable()?;
+            inner.divide_anew(budgets.db());
+            for writer in state.families.iter_mut().flatten() {
+                writer.limit = inner.memtable_limit(&writer.core);
+            }
+            // Each family's memtable may have to go.
+            (0..state.families.len()).try_for_each(|_| inner.switch_largest(state, 0))
+        })?;
+        inner.divide_memory();
+        inner.watch_memory();
+        Ok(())
+    }
+}
+
 impl Inner {
+    /// Starts again from other sizes.
+    fn divide_anew(&self, mut settings: DbSettings) {
+        self.memory.change(&mut settings, &self.family_settings());
+        let mut tuner = self.division.tuner.lock();
+        let (split, memtables) = start(&settings, !self.inline());
+        tuner.split = split;
+        self.division.memtables.store(memtables, Ordering::Relaxed);
+    }
+
     /// Once a second, before the limits are looked at: looks at what was read and merged, and moves some bytes.
     pub(super) fn divide_memory(&self) {
         let (memtable_bytes, tree_bytes) = (self.memtable_bytes(), self.live_table_bytes());
@@ -105,7 +147,9 @@ impl Inner {
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
-        let moves = !self.inline() && self.settings.moving_write_buffer() == Some(settings.write_buffer_size);
+        // A budget that came later is followed by families that were given no size.
+        let followers = self.settings.moving_write_buffer().unwrap_or(FamilySettings::default().write_buffer_size);
+        let moves = !self.inline() && self.memory.has_budget() && settings.write_buffer_size == followers;
         moves.then(|| (self.division.memtables() / 2).min(FamilySettings::WRITE_BUFFER_MOST))
     }
 

@@ -111,6 +111,16 @@ impl Db {
         self.inner.memory.note()
     }
 
+    /// Bytes that memtables and the cache hold.
+    pub fn memory_used(&self) -> (u64, u64) {
+        (self.inner.memtable_bytes(), self.inner.cache.used())
+    }
+
+    /// What memtables and cache may take of the memory that this process may use, bytes; `None`: no limit is known.
+    pub fn memory_room(&self) -> Option<u64> {
+        self.inner.memory.room()
+    }
+
     /// Settings of the database.
     pub fn settings(&self) -> &DbSettings {
         &self.inner.settings

@@ -215,7 +215,7 @@ impl Inner {
 
     /// All memtables together are about to hold more than they may: switches the family whose active one is largest. It waits for a flush
     /// only where the family has no place left for a full memtable.
-    fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+    pub(super) fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let limit = self.division.memtables();
         let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
         debug_assert_eq!(state.active, sizes().map(|s| s.0).sum::<u64>());

@@ -79,7 +79,7 @@ struct Sizes {
     /// Of B: the same, of two of the values.
     minimums: &'static [u64],
     of_minimums: [usize; 2],
-    /// What SinterDB is given for memtables and cache; its default if `None`.
+    /// What SinterDB is given for memtables, cache and hot keys; its default if `None`.
     memory: Option<u64>,
     /// Of C: bytes of keys and values of a log that one memtable holds, and the memory at which one does.
     kept: u64,
@@ -98,7 +98,7 @@ impl Sizes {
             memory: None,
             // Three quarters of the largest memtable that there is: it holds more than keys and values.
             kept: 192 * MIB,
-            kept_memory: 4 * GIB,
+            kept_memory: with_hot_keys(4 * GIB),
             repeats: 5,
         };
         match scale {
@@ -108,9 +108,9 @@ impl Sizes {
                 rewrite_from: 256 * KIB,
                 minimums: &[256 * KIB, MIB],
                 of_minimums: [0, 1],
-                memory: Some(MIB),
+                memory: Some(with_hot_keys(3 * MIB / 2)),
                 kept: 2 * MIB,
-                kept_memory: 160 * MIB,
+                kept_memory: with_hot_keys(160 * MIB),
                 repeats: 2,
             },
             Scale::Small => sizes,
@@ -138,7 +138,12 @@ impl Sizes {
 fn memory_for(memtable: u64) -> Option<u64> {
     let memory = if memtable <= 64 * MIB { memtable * 5 / 2 } else { memtable * 16 };
     // The least that a database can have, and the largest memtable.
-    (memory >= MIB && memtable <= 256 * MIB).then_some(memory)
+    (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
+}
+
+/// The memory at which a server has so much for memtables and cache: a quarter of it is for hot keys.
+const fn with_hot_keys(memory: u64) -> u64 {
+    memory + memory / 3
 }
 
 /// The study.

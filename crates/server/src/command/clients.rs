@@ -54,6 +54,13 @@ pub struct Buffers {
     pub queued: usize,
 }
 
+impl Buffers {
+    /// Memory of all of it.
+    pub fn held(&self) -> usize {
+        self.input_memory + self.output_memory + self.queued
+    }
+}
+
 /// What the server knows of a connection, for others to ask.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
@@ -161,7 +168,7 @@ impl Client {
             count(Topic::Shard),
             self.queued.map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX)),
             input_memory.saturating_sub(input),
-            input_memory + output_memory + queued,
+            self.buffers.held(),
             if output > 0 { "rw" } else { "r" },
             String::from_utf8_lossy(&self.user_name),
             self.protocol,

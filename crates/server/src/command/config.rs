@@ -89,6 +89,10 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
             Err(Refusal::Wrong(why)) => return Err(failed(&why)),
         }
     }
+    if changed.memory != context.server.configuration.memory {
+        let failed = |error| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument 'maxmemory') - {error}"));
+        context.keyspace.set_memory(changed.memory).map_err(failed)?;
+    }
     let server = &mut context.server;
     if seen.iter().any(|name| name == "requirepass") {
         server.users.set_default_password(changed.password());

@@ -96,10 +96,10 @@ fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes}B") } else { format!("{amount:.2}{}", UNITS[unit]) }
 }
 
-/// What is counted as used is what is held for data: memtables and the cache. The rest of the process is what is resident besides.
+/// What is counted as used is what is held for data, and `maxmemory` bounds. The rest of the process is what is resident besides.
 fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
-    let stats = context.keyspace.db().stats();
-    let used = stats.memtable_bytes.saturating_add(stats.cache_bytes);
+    let held = context.keyspace.memory();
+    let used = held.used();
     let (resident, peak, machine) = (system::resident_bytes(), system::resident_peak_bytes(), system::memory_bytes());
     for (name, bytes) in [
         ("used_memory", used),
@@ -109,21 +109,29 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
         ("used_memory_lua", 0),
         ("used_memory_vm_total", 0),
         ("used_memory_scripts", 0),
-        ("maxmemory", 0),
+        ("maxmemory", context.server.configuration.memory),
     ] {
         write!(out, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
     }
     let part = |of: u64, whole: u64| if whole == 0 { 0.0 } else { of as f64 / whole as f64 };
-    write!(out, "used_memory_memtables:{}\r\nused_memory_cache:{}\r\n", stats.memtable_bytes, stats.cache_bytes)?;
+    write!(out, "used_memory_memtables:{}\r\nused_memory_cache:{}\r\nused_memory_hot:{}\r\n", held.memtables, held.cache, held.hot)?;
+    write!(out, "hot_keys:{}\r\nhot_key_hits:{}\r\n", held.hot_entries, held.hot_counts.hits)?;
+    write!(out, "hot_key_misses:{}\r\n", held.hot_counts.misses)?;
     write!(out, "used_memory_peak_perc:{:.2}%\r\nused_memory_overhead:0\r\nused_memory_startup:0\r\n", part(resident, peak) * 100.0)?;
     write!(out, "used_memory_dataset:{used}\r\nused_memory_dataset_perc:{:.2}%\r\n", part(used, resident) * 100.0)?;
     write!(out, "number_of_cached_scripts:0\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n")?;
     write!(out, "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
     write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
-    write!(out, "mem_replication_backlog:0\r\nmem_clients_slaves:0\r\nmem_clients_normal:0\r\nmem_aof_buffer:0\r\n")?;
+    write!(out, "mem_clients_normal:{}\r\n", clients_memory(context))?;
+    none(out, "mem_replication_backlog mem_clients_slaves mem_aof_buffer")?;
     none(out, "mem_cluster_links mem_total_replication_buffers used_memory_functions used_memory_scripts_eval used_memory_vm_eval")?;
     none(out, "used_memory_vm_functions")?;
     write!(out, "mem_allocator:libc\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n")
+}
+
+/// Bytes of all clients' requests and replies.
+fn clients_memory(context: &Context) -> usize {
+    context.server.clients.values().map(|client| client.buffers.held()).sum()
 }
 
 fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {

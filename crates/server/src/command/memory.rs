@@ -41,11 +41,11 @@ fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.verbatim(*b"txt", text.as_bytes());
         }
         (_, []) if is(sub, "malloc-stats") => {
-            let stats = context.keyspace.db().stats();
-            let text = format!("memtables: {} bytes\ncache: {} bytes\n", stats.memtable_bytes, stats.cache_bytes);
+            let held = context.keyspace.memory();
+            let text = format!("memtables: {} bytes\ncache: {} bytes\nhot keys: {} bytes\n", held.memtables, held.cache, held.hot);
             context.reply.verbatim(*b"txt", text.as_bytes());
         }
-        // Memtables and the cache give their memory back themselves.
+        // Memtables and caches give their memory back themselves.
         (_, []) if is(sub, "purge") => context.reply.ok(),
         _ => return Err(unknown_subcommand(arguments)),
     }
@@ -74,11 +74,11 @@ fn usage(context: &mut Context, key: &[u8], options: &[&[u8]]) -> Outcome {
 fn stats(context: &mut Context) {
     let stats = context.keyspace.db().stats();
     let keys: u64 = (0..crate::keyspace::DATABASES).map(|db| context.keyspace.size(db)).sum();
-    let total = stats.memtable_bytes.saturating_add(stats.cache_bytes);
+    let held = context.keyspace.memory();
     let (resident, peak) = (system::resident_bytes(), system::resident_peak_bytes());
     let integers = [
         ("peak.allocated", peak),
-        ("total.allocated", total),
+        ("total.allocated", held.used()),
         ("startup.allocated", 0),
         ("replication.backlog", 0),
         ("clients.slaves", 0),
@@ -86,8 +86,9 @@ fn stats(context: &mut Context) {
         ("aof.buffer", 0),
         ("lua.caches", 0),
         ("functions.caches", 0),
-        ("memtables.bytes", stats.memtable_bytes),
-        ("cache.bytes", stats.cache_bytes),
+        ("memtables.bytes", held.memtables),
+        ("cache.bytes", held.cache),
+        ("hot.bytes", held.hot),
         ("turn.bytes", context.keyspace.uncommitted() as u64),
         ("keys.count", keys),
         ("keys.bytes-per-key", stats.live_table_bytes.checked_div(keys).unwrap_or(0)),
@@ -106,17 +107,18 @@ fn stats(context: &mut Context) {
 }
 
 fn doctor(context: &Context) -> String {
-    let stats = context.keyspace.db().stats();
+    let (stats, held) = (context.keyspace.db().stats(), context.keyspace.memory());
     let (used, machine) = (system::resident_bytes(), system::memory_bytes());
     let mut text = format!(
-        "The process occupies {used} bytes of {machine}: {} in memtables, {} in the cache. Data take {} bytes on the medium.\n",
-        stats.memtable_bytes, stats.cache_bytes, stats.live_table_bytes,
+        "The process occupies {used} bytes of {machine}: {} in memtables, {} in the cache, {} in hot keys. Data take {} bytes \
+         on the medium.\n",
+        held.memtables, held.cache, held.hot, stats.live_table_bytes,
     );
     if machine > 0 && used > machine / 10 * 9 {
-        text.push_str("The machine's memory is nearly full: set `memory` to less, or give the process more.\n");
+        text.push_str("The machine's memory is nearly full: set `maxmemory` to less, or give the process more.\n");
     }
     if stats.stalls > 0 {
-        text.push_str("Writes had to wait for flushes or compactions: more `memory` lets more writes be taken before that.\n");
+        text.push_str("Writes had to wait for flushes or compactions: more `maxmemory` lets more writes be taken before that.\n");
     }
     text
 }

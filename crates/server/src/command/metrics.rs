@@ -40,7 +40,7 @@ pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
 }
 
 fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
-    let (statistics, stats) = (&server.statistics, keyspace.db().stats());
+    let (statistics, stats, held) = (&server.statistics, keyspace.db().stats(), keyspace.memory());
     let processor = system::processor();
     let uptime = keyspace.now().saturating_sub(server.started) as f64 / 1000.0;
     vec![
@@ -56,8 +56,12 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
         ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),
         ("slow_commands", false, "Commands that SLOWLOG remembers.", server.records.slowlog.len() as f64),
-        ("memtable_bytes", false, "Bytes of memtables.", stats.memtable_bytes as f64),
-        ("cache_bytes", false, "Bytes of the block cache.", stats.cache_bytes as f64),
+        ("memory_max_bytes", false, "Most bytes of memtables, cache and hot keys; 0: not stated.", server.configuration.memory as f64),
+        ("memtable_bytes", false, "Bytes of memtables.", held.memtables as f64),
+        ("cache_bytes", false, "Bytes of the block cache.", held.cache as f64),
+        ("hot_key_bytes", false, "Bytes of keys in front of both that are read often.", held.hot as f64),
+        ("hot_key_hits_total", true, "Keys that were found there.", held.hot_counts.hits as f64),
+        ("hot_key_misses_total", true, "Keys that were not.", held.hot_counts.misses as f64),
         ("table_bytes", false, "Bytes of live tables.", stats.live_table_bytes as f64),
         ("disk_bytes", false, "Bytes of all files.", stats.store_bytes as f64),
         ("stalls_total", true, "Times that writes had to wait for the background.", stats.stalls as f64),

@@ -71,7 +71,7 @@ impl Keyspace {
         }
         self.known.version = None;
         self.known.head = None;
-        if self.turn.get(Room::Keys, &self.place, &mut self.entry)? {
+        if self.turn.get_entry(&self.place, &mut self.entry)? {
             let (head, string_at) = Head::decode(&self.entry)?;
             self.string_at = string_at;
             self.known.head = Some(head);

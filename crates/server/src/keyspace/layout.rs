@@ -193,6 +193,13 @@ pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
     split_hashed(entry.get(1..)?)
 }
 
+/// Two numbers that tell an [`entry_key`] from others, spread as its hash is; `None`: it is none.
+pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
+    let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;
+    let of_place = u32::from(place).wrapping_mul(0x9e37_79b9);
+    (usize::from(place) < DATABASES).then(|| (u32::from_be_bytes([a, b, c, d]) ^ of_place, u32::from_be_bytes([d, e, f, g]).max(1)))
+}
+
 fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
     let (hash, name) = hashed.split_at_checked(HASH)?;
     let mut bytes = [0u8; 8];

@@ -1,9 +1,10 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
-//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements
-//! in their order), `watch`, `waits` and `changes` (who wants to know of a change), `unsynced` (what is not durable yet), `cleaner` (how
-//! collections that are gone are removed), `image` (whole keyspaces and whole values).
+//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch), `hot`
+//! (what of the engine's keys is in memory), `budget` (how much memory what may take), this file (keys, whatever they hold), `members`,
+//! `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes`
+//! (who wants to know of a change), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image`
+//! (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -12,6 +13,7 @@
 //! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
+mod budget;
 mod changes;
 mod cleaner;
 mod counting;
@@ -20,6 +22,7 @@ mod entry_id;
 mod error;
 mod estimate;
 mod groups;
+mod hot;
 mod image;
 mod keys;
 mod layout;
@@ -34,11 +37,13 @@ mod unsynced;
 mod waits;
 mod watch;
 
+pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_memory};
 pub use changes::{Change, Noted};
 pub use entry::{Head, Kind, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
+pub use hot::HotCounts;
 pub use image::Image;
 pub use keys::StringEdit;
 pub use layout::{DATABASES, check_key, check_member};
@@ -207,6 +212,7 @@ impl Keyspace {
         keyspace.load(random)?;
         // Only now does the filter know what a missing entry means.
         keyspace.cleaner.attach(db, elements);
+        keyspace.keep_hot(settings.db.memory_budget);
         Ok(keyspace)
     }
 

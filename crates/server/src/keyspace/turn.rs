@@ -5,6 +5,7 @@
 //! dropped as a whole.
 
 use super::error::Result;
+use super::hot::Hot;
 use super::layout::{Bounds, Room};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cmp::Ordering;
@@ -46,6 +47,18 @@ impl Side {
         self.cleared.iter().any(|(from, to)| from.as_slice() <= key && key < to.as_slice())
     }
 
+    /// Whether a key is there and, into `out`, its value, if this turn has changed that; `None`, and `out` empty: it has not.
+    fn changed(&self, key: &[u8], out: &mut Vec<u8>) -> Option<bool> {
+        out.clear();
+        match self.written.get(key) {
+            Some(written) => {
+                out.extend_from_slice(written.as_deref().unwrap_or_default());
+                Some(written.is_some())
+            }
+            None => self.is_cleared(key).then_some(false),
+        }
+    }
+
     fn is_untouched(&self) -> bool {
         self.written.is_empty() && self.cleared.is_empty()
     }
@@ -67,12 +80,15 @@ pub(super) struct Turn {
     version: u64,
     /// How the engine is read.
     read: ReadOptions,
+    /// What of the engine's keys is in memory: as they were committed.
+    hot: Hot,
 }
 
 impl Turn {
     pub fn new(db: Db, keys: Family, elements: Family) -> Self {
         let (keys, elements) = (Side::new(keys), Side::new(elements));
-        Turn { db, keys, elements, batch: WriteBatch::new(), bytes: 0, version: 0, read: ReadOptions::default() }
+        let (batch, read, hot) = (WriteBatch::new(), ReadOptions::default(), Hot::default());
+        Turn { db, keys, elements, batch, bytes: 0, version: 0, read, hot }
     }
 
     /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
@@ -116,18 +132,38 @@ impl Turn {
         self.version
     }
 
+    /// Keys that are read again and again may take so many bytes of memory; those that are there are forgotten if that is another size.
+    pub fn keep_hot(&mut self, bytes: u64) {
+        if bytes != self.hot.capacity() {
+            self.hot.begin_anew(bytes);
+        }
+    }
+
+    pub fn hot(&self) -> &Hot {
+        &self.hot
+    }
+
     /// The value of a key into `out`; false, and `out` empty, if there is none.
     pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let side = self.side(room);
-        out.clear();
-        if let Some(written) = side.written.get(key) {
-            out.extend_from_slice(written.as_deref().unwrap_or_default());
-            return Ok(written.is_some());
+        match self.side(room).changed(key, out) {
+            Some(found) => Ok(found),
+            None => Ok(self.db.get_into(&self.side(room).family, key, &self.read, out)?),
         }
-        if side.is_cleared(key) {
-            return Ok(false);
+    }
+
+    /// [`Turn::get`] of the room of keys, which remembers what is read often.
+    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        if let Some(found) = self.keys.changed(key, out) {
+            return Ok(found);
         }
-        Ok(self.db.get_into(&side.family, key, &self.read, out)?)
+        if self.hot.get(key, out) {
+            return Ok(true);
+        }
+        let found = self.db.get_into(&self.keys.family, key, &self.read, out)?;
+        if found {
+            self.hot.missed(key, out);
+        }
+        Ok(found)
     }
 
     pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
@@ -224,22 +260,30 @@ impl Turn {
     /// sync); the turn is over either way.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
         self.version += 1;
-        let Turn { db, keys, elements, batch, bytes, .. } = self;
-        batch.clear();
-        *bytes = 0;
-        for side in [keys, elements] {
+        self.batch.clear();
+        self.bytes = 0;
+        for side in [&self.keys, &self.elements] {
             for (from, to) in &side.cleared {
-                batch.delete_range_in(&side.family, from, to);
+                self.batch.delete_range_in(&side.family, from, to);
             }
             for (key, value) in &side.written {
                 match value {
-                    Some(value) => batch.put_in(&side.family, key, value),
-                    None => batch.delete_in(&side.family, key),
+                    Some(value) => self.batch.put_in(&side.family, key, value),
+                    None => self.batch.delete_in(&side.family, key),
                 }
             }
-            side.reset();
         }
-        Ok(db.write(batch, options)?)
+        let result = self.db.write(&mut self.batch, options);
+        // Ranges of keys are removed only with a whole database.
+        if result.is_err() || !self.keys.cleared.is_empty() {
+            self.hot.clear();
+        }
+        for (key, value) in &self.keys.written {
+            self.hot.wrote(key, value.as_deref());
+        }
+        self.keys.reset();
+        self.elements.reset();
+        Ok(result?)
     }
 
     /// Drops what was written.

@@ -446,14 +446,16 @@ impl Connection {
         self.is_dead |= self.is_ending;
     }
 
-    /// Gives back memory that an idle client does not need.
-    pub fn rest(&mut self) {
-        if self.input.is_empty() {
-            self.input = Vec::new();
+    /// Gives back memory that an idle client does not need; false: it has none.
+    pub fn rest(&mut self) -> bool {
+        let mut gives = false;
+        for buffer in [&mut self.input, &mut self.output] {
+            if buffer.is_empty() && buffer.capacity() > 0 {
+                *buffer = Vec::new();
+                gives = true;
+            }
         }
-        if self.output.is_empty() {
-            self.output = Vec::new();
-        }
+        gives
     }
 
     /// Gives back the memory of what is sent, once that is the larger part.

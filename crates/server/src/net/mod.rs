@@ -21,6 +21,8 @@ mod listeners;
 mod metrics;
 mod others;
 mod saving;
+#[cfg(test)]
+mod tests;
 mod ticking;
 
 pub use crate::system::unix_ms;
@@ -146,8 +148,11 @@ impl Net {
     ///
     /// # Errors
     /// An address cannot be had, everybody could use the server, or there is something wrong with its users.
-    pub fn listen(addresses: &[(SocketAddr, bool)], keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
+    pub fn listen(addresses: &[(SocketAddr, bool)], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
+        if server.configuration.memory > 0 {
+            keyspace.set_memory(server.configuration.memory)?;
+        }
         if let Some((address, _)) = addresses.iter().find(|(address, _)| !address.ip().is_loopback())
             && server.is_open()
         {
@@ -408,7 +413,7 @@ impl Net {
             let client = self.server.update(&connection.session, connection.active);
             client.buffers = buffers;
             client.is_postponed = connection.is_postponed;
-            let held = buffers.input_memory + buffers.output_memory + buffers.queued;
+            let held = buffers.held();
             self.held = self.held + held - connection.held;
             connection.held = held;
             if connection.has_work() {
@@ -521,9 +526,7 @@ impl Net {
         for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let idle = now.saturating_sub(connection.active);
-            if idle >= ticking::IDLE_MS {
-                connection.rest();
-            }
+            let gives_back = idle >= ticking::IDLE_MS && connection.rest();
             let is_held_up = connection.session.is_waiting() || connection.is_postponed;
             let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
             if connection.session.is_authenticated {
@@ -539,7 +542,7 @@ impl Net {
             if connection.is_behind() {
                 connection.check_messages(now);
             }
-            if connection.is_dead {
+            if connection.is_dead || gives_back {
                 self.touch(id);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::super::{DEFAULT_FAMILY, Db};
 use crate::clock::{Clock, ManualClock};
+use crate::error::Error;
 use crate::settings::{Budgets, CompressedCache, DbSettings, FamilySettings};
 use sinter_storage::store::{Medium, MemoryStore, Store, Throttle};
 use std::sync::Arc;
@@ -223,6 +224,52 @@ fn memtables_beyond_the_budget_leave_the_cache_something() {
     db.inner.watch_limits(clock.monotonic_ns());
     assert_eq!(db.inner.cache.capacity(), MEMORY / 16);
     assert!(db.inner.cache.used() > 0);
+}
+
+#[test]
+fn a_budget_changes_while_the_database_is_open() {
+    for jobs in [0, 2] {
+        let memory = Arc::new(MemoryStore::new());
+        let (clock, db) = open(&memory, DbSettings { max_background_jobs: jobs, ..budgeted() });
+        db.create_family("own", FamilySettings { write_buffer_size: 100 << 10, ..FamilySettings::default() }).unwrap();
+        fill(&db);
+        for budget in [16 * MEMORY, MEMORY / 2, 2 * MEMORY] {
+            db.change_memory_budget(budget).unwrap();
+            let memtables = db.inner.division.memtables();
+            assert!(memtables > budget / 2 && memtables + db.inner.cache.capacity() <= budget, "{memtables} of {budget}");
+            assert!(db.inner.cache.used() <= db.inner.cache.capacity());
+            if jobs > 0 {
+                assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, memtables / 2);
+                clock.advance_ns(1_000_000_000);
+                db.inner.divide_memory();
+                db.inner.watch_limits(clock.monotonic_ns());
+                assert!(db.inner.division.memtables() + db.inner.cache.capacity() <= budget);
+            }
+            assert_eq!(db.inner.memtable_limit(&db.family("own").unwrap().core), 100 << 10);
+        }
+        db.change_memory_budget(0).unwrap();
+        assert_eq!((db.inner.division.memtables(), db.inner.cache.capacity()), (u64::MAX, DbSettings::default().cache_size));
+        let own = db.family_settings(&db.default_family()).unwrap().write_buffer_size;
+        assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, own);
+        for wrong in [1, 1000, (1 << 50) + 1] {
+            assert!(matches!(db.change_memory_budget(wrong), Err(Error::Invalid(_))), "{wrong}");
+        }
+        assert_eq!(db.inner.division.memtables(), u64::MAX);
+        (0..KEYS).for_each(|n| assert_eq!(db.get(&key(n)).unwrap(), Some(value(n))));
+    }
+}
+
+/// Without anybody who writes, a memtable that is too large for a new budget would stay.
+#[test]
+fn memtables_that_are_too_large_for_a_new_budget_are_flushed() {
+    let db = Db::builder().clock(Arc::new(ManualClock::default())).open_store(Arc::new(MemoryStore::new())).unwrap();
+    (0..KEYS).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+    assert!(db.stats().memtable_bytes > MEMORY, "the default is larger");
+    db.change_memory_budget(MEMORY).unwrap();
+    assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, db.inner.division.memtables() / 2, "it follows");
+    db.wait_for_compactions().unwrap();
+    assert!(db.stats().memtable_bytes < MEMORY / 16);
+    (0..KEYS).for_each(|n| assert_eq!(db.get(&key(n)).unwrap(), Some(value(n))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::folder::Folder;
 use super::super::judge::{Finding, Results, judge};
 use super::super::plan::{Cell, Request, Scale, Study};
-use super::{MIB, NAME, Sizes, memory_for};
+use super::{MIB, NAME, Sizes, memory_for, with_hot_keys};
 use crate::result::{Latency, Memory, Written};
 use crate::run::{Answer, PhaseKind, PhaseRecord, Second};
 use crate::study::servers::Servers;
@@ -72,7 +72,8 @@ fn servers_are_asked_the_same() {
 #[test]
 fn memory_makes_the_memtable_that_is_wanted() {
     let memtable = |memory: u64| {
-        let settings = Settings::new(Budgets { memory: Some(memory), ..Budgets::default() });
+        // The rest is for hot keys.
+        let settings = Settings::new(Budgets { memory: Some(memory - memory / 4), ..Budgets::default() });
         assert_eq!(settings.validate(), Ok(()));
         settings.family("default").write_buffer_size
     };
@@ -83,7 +84,7 @@ fn memory_makes_the_memtable_that_is_wanted() {
     for scale in Scale::ALL {
         let sizes = Sizes::of(scale);
         assert!(memtable(sizes.kept_memory) / 4 * 3 >= sizes.kept);
-        assert!(memtable(sizes.memory.unwrap_or(160 * MIB)) * 2 < sizes.kept, "otherwise nothing is shortened");
+        assert!(memtable(sizes.memory.unwrap_or(with_hot_keys(160 * MIB))) * 2 < sizes.kept, "otherwise nothing is shortened");
     }
 }
 

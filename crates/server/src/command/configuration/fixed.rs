@@ -34,7 +34,7 @@ const LOGGED: &str = "every write is logged as it comes, and the log is compacte
 const LISTS: &str = "elements of lists are kept one by one, and `OBJECT ENCODING` says `quicklist` of all of them";
 const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
 const MEMORY: &str =
-    "data are on the medium and may be larger than memory, so nothing is ever evicted; `memory` bounds memtables and cache";
+    "no key is ever removed to save memory: all are on the medium, and `maxmemory` says how much of them is kept in memory";
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "data are durable as they are written; all of them are saved in one file only when a client asks for it";
@@ -80,7 +80,6 @@ pub const FIXED: &[Fixed] = &[
     ),
     fixed("list-compress-depth", "0", LISTS),
     fixed("list-max-listpack-size list-max-ziplist-size", "-2", LISTS),
-    fixed("maxmemory", "0", MEMORY),
     fixed("maxmemory-policy", "noeviction", MEMORY),
     fixed("maxmemory-samples", "5", MEMORY),
     fixed("min-replicas-to-write min-slaves-to-write", "0", ALONE),

@@ -110,7 +110,7 @@ pub struct Configuration {
     pub clients_memory: usize,
     /// Of which changes of keys there are messages.
     pub events: Events,
-    /// Bytes for memtables and cache together; 0: the engine decides.
+    /// Bytes for memtables, cache and hot keys together; 0: each has its default.
     pub memory: u64,
     /// Address of the metrics.
     pub metrics_bind: String,
@@ -329,6 +329,9 @@ mod tests {
             ("memory", "5x", "argument must be a memory value"),
             ("memory", "99999999999gb", "argument must be a memory value"),
             ("memory", "", "argument must be a memory value"),
+            ("maxmemory", "-1", "argument must be a memory value"),
+            ("maxmemory", "1mb", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
+            ("maxmemory", "1125899906842625", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
             ("dbfilename", "CURRENT", "must be a file name that ends in .rdb, without a directory"),
             ("dbfilename", "../x.rdb", "must be a file name that ends in .rdb, without a directory"),
             ("enable-debug-command", "maybe", "argument(s) must be one of the following: no, yes, local"),
@@ -352,5 +355,14 @@ mod tests {
         assert_eq!(configuration.change("port", "1"), Err(Refusal::Wrong("can't set immutable config".into())));
         assert_eq!(configuration.change("TIMEOUT", "7"), Ok(()));
         assert_eq!(configuration.timeout, 7);
+        assert_eq!((configuration.change("maxmemory", "1GB"), configuration.memory), (Ok(()), 1 << 30));
+        assert_eq!((configuration.change("memory", "100m"), configuration.memory), (Ok(()), 100_000_000));
+        assert_eq!((configuration.change("maxmemory", "0"), configuration.memory), (Ok(()), 0));
+        assert_eq!(configuration.change("maxmemory-policy", "NoEviction"), Ok(()));
+        for policy in ["allkeys-lru", "volatile-ttl"] {
+            let why = "only noeviction is possible: no key is ever removed to save memory: all are on the medium, and `maxmemory` says how \
+                       much of them is kept in memory";
+            assert_eq!(configuration.change("maxmemory-policy", policy), Err(Refusal::Wrong(why.into())));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The table of names that have effect: what each does, what it is, and how it is read.
 
 use super::{Allowed, Configuration, Events, Fsync, Level, Parameter, Why, addresses};
+use crate::keyspace::{MEMORY_MAX, MEMORY_MIN};
 use std::net::IpAddr;
 
 pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
@@ -39,6 +40,13 @@ pub(in crate::command) fn bytes(value: &str) -> Result<u64, Why> {
     };
     let number: Option<u64> = value[..digits].parse().ok().filter(|_| factor > 0);
     number.and_then(|number| number.checked_mul(factor)).ok_or_else(|| "argument must be a memory value".into())
+}
+
+/// A budget of memory; 0: none.
+fn budget(value: &str) -> Result<u64, Why> {
+    let bytes = bytes(value)?;
+    let is_one = bytes == 0 || (MEMORY_MIN..=MEMORY_MAX).contains(&bytes);
+    if is_one { Ok(bytes) } else { Err(format!("argument must be 0 or between {MEMORY_MIN} and {MEMORY_MAX} bytes")) }
 }
 
 /// A name that no file of the engine has.
@@ -201,6 +209,15 @@ pub const PARAMETERS: &[Parameter] = &[
         |c, value| number(value, 1, u32::MAX.into()).map(|number| c.clients_max = number),
     ),
     parameter(
+        "maxmemory",
+        true,
+        "memory for memtables, block cache and hot keys together, such as `512mb`, 2 MiB at least; 0: each has its default. Data may be \
+         larger",
+        |c| c.memory.to_string(),
+        |c, value| budget(value).map(|bytes| c.memory = bytes),
+    )
+    .also("memory"),
+    parameter(
         "maxmemory-clients",
         true,
         "bytes that all clients' requests and replies may take; beyond that those who take most are closed. 0: no limit",
@@ -209,13 +226,6 @@ pub const PARAMETERS: &[Parameter] = &[
             c.clients_memory = usize::try_from(bytes(value)?).map_err(|_| "argument must be a memory value")?;
             Ok(())
         },
-    ),
-    parameter(
-        "memory",
-        false,
-        "memory for memtables and cache together, such as `512mb`; 0: the engine decides. Data may be larger",
-        |c| c.memory.to_string(),
-        |c, value| bytes(value).map(|bytes| c.memory = bytes),
     ),
     parameter(
         "metrics-bind",

@@ -1,0 +1,150 @@
+//! One budget of memory for memtables, the block cache and hot keys.
+
+use super::error::Result;
+use super::{HotCounts, Keyspace};
+
+/// Hot keys get one byte for so many of the engine's. A byte brings more there than in the block cache, which holds each of them with its
+/// block; but what is read of collections, and all filters and indexes, are in the cache alone.
+const BYTES_OF_ENGINE: u64 = 3;
+/// What they get without a budget: as much as the engine's cache has then.
+const WITHOUT_BUDGET: u64 = 32 << 20;
+/// They never get more; the rest is the engine's.
+const MOST: u64 = 4 << 30;
+/// Where a limit of the process is known, they get at most one part of so many of what the engine may take.
+const PARTS_OF_LIMIT: u64 = 8;
+
+/// The least budget, bytes.
+pub const MEMORY_MIN: u64 = 2 << 20;
+/// The largest budget, bytes.
+pub const MEMORY_MAX: u64 = 1 << 50;
+
+/// What memory is used for, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Data that are not in tables yet.
+    pub memtables: u64,
+    /// Blocks, indexes and filters of tables.
+    pub cache: u64,
+    /// Entries of keys that are read often.
+    pub hot: u64,
+    /// How many these are.
+    pub hot_entries: usize,
+    /// How often they were asked for.
+    pub hot_counts: HotCounts,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn used(&self) -> u64 {
+        self.memtables.saturating_add(self.cache).saturating_add(self.hot)
+    }
+}
+
+/// What hot keys get beside an engine that has such a budget; 0: none.
+fn beside(engine: u64) -> u64 {
+    if engine == 0 { WITHOUT_BUDGET } else { (engine / BYTES_OF_ENGINE).min(MOST) }
+}
+
+/// The engine's part of a budget; `None`: there is none.
+pub fn engine_memory(budget: u64) -> Option<u64> {
+    (budget > 0).then(|| budget - (budget / (BYTES_OF_ENGINE + 1)).min(MOST))
+}
+
+impl Keyspace {
+    /// Memtables, block cache and hot keys may take so many bytes together from now on, [`MEMORY_MIN`] at least; 0: each what it has
+    /// without a budget. Memtables that are being flushed come on top until they are.
+    ///
+    /// # Errors
+    /// Those of the engine; nothing has changed then.
+    pub fn set_memory(&mut self, bytes: u64) -> Result<()> {
+        let engine = engine_memory(bytes).unwrap_or(0);
+        self.db().change_memory_budget(engine)?;
+        self.keep_hot(engine);
+        Ok(())
+    }
+
+    /// Gives hot keys their part beside an engine that has such a budget.
+    pub(super) fn keep_hot(&mut self, engine: u64) {
+        let most = self.db().memory_room().map_or(u64::MAX, |room| room / PARTS_OF_LIMIT);
+        self.turn.keep_hot(beside(engine).min(most));
+    }
+
+    /// Gives hot keys so many bytes.
+    #[cfg(test)]
+    pub(crate) fn keep_hot_bytes(&mut self, bytes: u64) {
+        self.turn.keep_hot(bytes);
+    }
+
+    /// What memory is used for.
+    pub fn memory(&self) -> Memory {
+        let (db, hot) = (self.db(), self.turn.hot());
+        let (memtables, cache) = db.memory_used();
+        Memory { memtables, cache, hot: hot.used(), hot_entries: hot.len(), hot_counts: hot.counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+    use sinter_storage::store::MemoryStore;
+    use sinterdb::db::WriteOptions;
+    use sinterdb::settings::{Budgets, Settings};
+    use std::sync::Arc;
+
+    fn open(budget: u64) -> Keyspace {
+        let settings = Settings::new(Budgets { memory: engine_memory(budget), ..Budgets::default() });
+        Keyspace::open(Arc::new(MemoryStore::new()), &settings, 42).unwrap()
+    }
+
+    #[test]
+    fn a_budget_is_divided_whole() {
+        for budget in [MEMORY_MIN, MEMORY_MIN + 1, 100 << 20, 16 << 30, (16 << 30) + 5, MEMORY_MAX] {
+            let engine = engine_memory(budget).unwrap();
+            let sum = engine + beside(engine);
+            assert!(sum <= budget && sum + 1 >= budget, "{budget}");
+        }
+        assert_eq!((engine_memory(0), beside(0)), (None, WITHOUT_BUDGET));
+    }
+
+    /// What it takes at any time is the budget and, on top of it, the memtables that are being flushed: no more than memtables may have.
+    #[test]
+    fn memory_stays_within_its_budget() {
+        let budget = 16 << 20;
+        let mut keyspace = open(budget);
+        let number = |keyspace: &Keyspace, name: &str| -> u64 {
+            keyspace.db().property(&keyspace.db().default_family(), name).unwrap().parse().unwrap()
+        };
+        let mut random = Random(1);
+        let mut most = 0;
+        for step in 0..150_000 {
+            let name = format!("key{}", random.below(300) * random.below(300));
+            if step % 2 == 0 {
+                let value = random.bytes(900, b"abcdefgh");
+                keyspace.set_string(0, name.as_bytes(), &value, None).unwrap();
+            } else {
+                keyspace.string(0, name.as_bytes()).unwrap();
+            }
+            if step % 50 == 0 {
+                keyspace.commit(&WriteOptions::default()).unwrap();
+                let held = keyspace.memory();
+                let on_top = number(&keyspace, "sinterdb.memtable-capacity");
+                assert!(held.used() <= budget + on_top, "{held:?} at {step}");
+                assert!(held.hot <= budget / 4 && on_top < budget, "{held:?} at {step}");
+                most = most.max(held.hot);
+            }
+        }
+        assert!(most > budget / 8, "hot keys have used only {most} bytes");
+        assert!(keyspace.memory().hot_counts.hits > 10_000);
+        keyspace.db().flush().unwrap();
+        let held = keyspace.memory();
+        assert!(held.used() <= budget && held.memtables < budget / 16, "{held:?}");
+        keyspace.set_memory(MEMORY_MIN).unwrap();
+        let held = keyspace.memory();
+        assert!(held.used() <= MEMORY_MIN, "{held:?}");
+        assert!(keyspace.set_memory(1).is_err());
+        keyspace.set_memory(0).unwrap();
+        assert_eq!(keyspace.turn.hot().capacity(), WITHOUT_BUDGET);
+        keyspace.close().unwrap();
+    }
+}

@@ -1,0 +1,508 @@
+//! Entries of keys that are read again and again, in memory as they are, in front of the engine.
+//!
+//! Keys lie in the order of their hashes, so keys that are read much have strangers for neighbours: of a block that is cached for one of
+//! them, the rest is of no use. Here an entry takes its own bytes and little more, and is found by one look where the engine has to ask
+//! memtables, filters, indexes and blocks.
+//!
+//! **A ring of segments.** Entries are written one behind the other. When a segment is full, the next one, which is the oldest by then,
+//! is gone through: what was read since the last time moves to its start and stays, the rest goes. That is a CLOCK (Corbató 1968) whose
+//! hand moves a segment at a time. Nothing is allocated for an entry.
+//!
+//! **Who enters** was missed twice. The first miss leaves a mark that others overwrite in time, as the doorkeeper of TinyLFU does
+//! (Einziger, Friedman and Manes, ACM Transactions on Storage 2017), so reading everything once displaces nothing. Entries larger than a
+//! block stay outside: they fill blocks of their own, which the engine's cache holds as well.
+//!
+//! **What is here is what the engine has**, no more and no less: whoever commits says what was written ([`Hot::wrote`]), and all is
+//! forgotten where that is not known ([`Hot::clear`]). Absence is not kept; filters are as good.
+//!
+//! An entry: mark of its place in the index (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives and was
+//! read (1), a byte for alignment; key, value.
+
+use super::layout;
+
+/// Bytes of a segment.
+const SEGMENT: usize = 64 << 10;
+/// Entries begin at multiples of this.
+const UNIT: usize = 16;
+const SEGMENT_UNITS: u32 = (SEGMENT / UNIT) as u32;
+const HEAD: usize = 12;
+/// Bytes of an entry with its head, at most.
+const LARGEST: usize = 4096;
+/// Bytes of the ring for each place in the index.
+const PER_PLACE: usize = 64;
+/// Segments that are gone through for one entry before what was read goes, too.
+const MERCY: usize = 4;
+
+const DEAD: u8 = 0;
+const LIVES: u8 = 1;
+const WAS_READ: u8 = 2;
+
+/// The head of an entry.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    mark: u32,
+    units: u16,
+    key: u16,
+    value: u16,
+    state: u8,
+}
+
+impl Entry {
+    fn read(at: &[u8]) -> Option<Entry> {
+        let [a, b, c, d, e, f, g, h, i, j, state, _] = *at.first_chunk::<HEAD>()?;
+        let [units, key, value] = [[e, f], [g, h], [i, j]].map(u16::from_le_bytes);
+        Some(Entry { mark: u32::from_le_bytes([a, b, c, d]), units, key, value, state })
+    }
+
+    fn bytes(self) -> [u8; HEAD] {
+        let [a, b, c, d] = self.mark.to_le_bytes();
+        let [[e, f], [g, h], [i, j]] = [self.units, self.key, self.value].map(u16::to_le_bytes);
+        [a, b, c, d, e, f, g, h, i, j, self.state, 0]
+    }
+
+    fn key(self, at: &[u8]) -> Option<&[u8]> {
+        at.get(HEAD..HEAD + usize::from(self.key))
+    }
+
+    fn value(self, at: &[u8]) -> Option<&[u8]> {
+        let from = HEAD + usize::from(self.key);
+        at.get(from..from + usize::from(self.value))
+    }
+}
+
+/// What the index has: the mark of an entry and where it lies, in units from 1 on; 0: nothing.
+type Place = u64;
+
+fn place(mark: u32, unit: u32) -> Place {
+    u64::from(mark) << 32 | (u64::from(unit) + 1)
+}
+
+fn mark_of(place: Place) -> u32 {
+    (place >> 32) as u32
+}
+
+fn unit_of(place: Place) -> u32 {
+    (place as u32).wrapping_sub(1)
+}
+
+/// How often entries were asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HotCounts {
+    /// They were here.
+    pub hits: u64,
+    /// The engine had to be asked.
+    pub misses: u64,
+}
+
+/// A bounded number of bytes of entries, by the keys of [`layout::entry_key`].
+#[derive(Debug, Default)]
+pub(super) struct Hot {
+    capacity: u64,
+    /// Those that were begun so far.
+    segments: Vec<Box<[u8]>>,
+    /// How many there may be.
+    most: usize,
+    /// The one that is being written to, and up to where.
+    segment: usize,
+    end: usize,
+    /// Up to where the others were written.
+    ends: Vec<usize>,
+    /// Open addressing: an entry lies at the place that its mark says, or behind it without a gap.
+    index: Vec<Place>,
+    len: usize,
+    /// What was missed lately: a second mark of each key, where the first one says.
+    missed: Vec<u32>,
+    pub counts: HotCounts,
+}
+
+impl Hot {
+    /// One that takes so many bytes of memory, all included. Fewer than a segment and its index need: one that holds nothing.
+    pub fn new(capacity: u64) -> Hot {
+        let per_segment = SEGMENT + SEGMENT / PER_PLACE * (size_of::<Place>() + size_of::<u32>());
+        // Units have 32 bits.
+        let most = (capacity / per_segment as u64).min(u64::from(u32::MAX / SEGMENT_UNITS));
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let places = most * (SEGMENT / PER_PLACE);
+        let (index, missed) = (vec![0; places], vec![0; places]);
+        Hot { capacity, most, index, missed, ..Hot::default() }
+    }
+
+    /// Bytes that it may take.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn used(&self) -> u64 {
+        let tables = if self.segments.is_empty() { 0 } else { self.index.len() * (size_of::<Place>() + size_of::<u32>()) };
+        (self.segments.len() * SEGMENT + tables) as u64
+    }
+
+    /// Entries that are here.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The value of an entry's key into `out`; false, and `out` as it was, if it is not here.
+    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.len > 0
+            && let Some((_, unit)) = self.find(key)
+            && let Some(at) = self.at_mut(unit)
+            && let Some(entry) = Entry::read(at)
+            && let Some(value) = entry.value(at)
+        {
+            out.clear();
+            out.extend_from_slice(value);
+            if entry.state != WAS_READ {
+                write(at, Entry { state: WAS_READ, ..entry });
+            }
+            self.counts.hits += 1;
+            return true;
+        }
+        self.counts.misses += 1;
+        false
+    }
+
+    /// The engine had to be asked for this: it is kept from its second time on.
+    pub fn missed(&mut self, key: &[u8], value: &[u8]) {
+        let Some((mark, other)) = layout::marks(key) else { return };
+        let home = self.home(mark);
+        match self.missed.get_mut(home) {
+            Some(before) if *before == other => self.insert(mark, key, value),
+            Some(before) => *before = other,
+            None => {}
+        }
+    }
+
+    /// The engine has this from now on; `None`: it has nothing at this key.
+    pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
+        if self.len == 0 {
+            return;
+        }
+        let Some((at_place, unit)) = self.find(key) else { return };
+        let Some(at) = self.at_mut(unit) else { return };
+        let Some(entry) = Entry::read(at) else { return };
+        let from = HEAD + key.len();
+        let room = usize::from(entry.units) * UNIT;
+        if let Some(value) = value
+            && let Some(to) = at.get_mut(from..room).and_then(|rest| rest.get_mut(..value.len()))
+            && let Ok(bytes) = u16::try_from(value.len())
+        {
+            to.copy_from_slice(value);
+            write(at, Entry { value: bytes, ..entry });
+            return;
+        }
+        write(at, Entry { state: DEAD, ..entry });
+        self.unlink(at_place);
+        if let Some(value) = value {
+            self.insert(entry.mark, key, value);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if !self.segments.is_empty() {
+            // A new index costs what is touched of it; to empty the old one would cost all of it.
+            self.begin_anew(self.capacity);
+        }
+    }
+
+    /// Forgets everything, and takes so many bytes from now on.
+    pub fn begin_anew(&mut self, capacity: u64) {
+        *self = Hot { counts: self.counts, ..Hot::new(capacity) };
+    }
+
+    /// Where the index has an entry, and the unit at which it lies.
+    fn find(&self, key: &[u8]) -> Option<(usize, u32)> {
+        let (mark, _) = layout::marks(key)?;
+        self.search(mark, |unit| self.at(unit).is_some_and(|at| Entry::read(at).and_then(|entry| entry.key(at)) == Some(key)))
+    }
+
+    /// The first place with such a mark whose entry is the one that is looked for.
+    fn search(&self, mark: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let mut at = self.home(mark);
+        loop {
+            let place = *self.index.get(at).filter(|place| **place != 0)?;
+            if mark_of(place) == mark && is_it(unit_of(place)) {
+                return Some((at, unit_of(place)));
+            }
+            at = self.behind(at);
+        }
+    }
+
+    fn home(&self, mark: u32) -> usize {
+        ((u64::from(mark) * self.index.len() as u64) >> 32) as usize
+    }
+
+    fn behind(&self, at: usize) -> usize {
+        if at + 1 == self.index.len() { 0 } else { at + 1 }
+    }
+
+    /// An entry and what is behind it in its segment.
+    fn at(&self, unit: u32) -> Option<&[u8]> {
+        self.segments.get((unit / SEGMENT_UNITS) as usize)?.get((unit % SEGMENT_UNITS) as usize * UNIT..)
+    }
+
+    fn at_mut(&mut self, unit: u32) -> Option<&mut [u8]> {
+        self.segments.get_mut((unit / SEGMENT_UNITS) as usize)?.get_mut((unit % SEGMENT_UNITS) as usize * UNIT..)
+    }
+
+    /// Empties a place of the index; what lies behind it moves up where it may.
+    fn unlink(&mut self, place: usize) {
+        let (mut hole, mut at) = (place, self.behind(place));
+        let count = self.index.len();
+        while let Some(other) = self.index.get(at).copied().filter(|other| *other != 0) {
+            let from = |start: usize| (at + count - start) % count;
+            if from(self.home(mark_of(other))) >= from(hole) {
+                self.index[hole] = other;
+                hole = at;
+            }
+            at = self.behind(at);
+        }
+        self.index[hole] = 0;
+        self.len -= 1;
+    }
+
+    /// Keeps an entry that is not here.
+    fn insert(&mut self, mark: u32, key: &[u8], value: &[u8]) {
+        let bytes = HEAD + key.len() + value.len();
+        let units = bytes.div_ceil(UNIT);
+        let (Ok(key_bytes), Ok(value_bytes), Ok(units)) = (u16::try_from(key.len()), u16::try_from(value.len()), u16::try_from(units))
+        else {
+            return;
+        };
+        if bytes > LARGEST || !self.make_room(usize::from(units) * UNIT) {
+            return;
+        }
+        let unit = self.segment as u32 * SEGMENT_UNITS + (self.end / UNIT) as u32;
+        let Some(at) = self.at_mut(unit) else { return };
+        write(at, Entry { mark, units, key: key_bytes, value: value_bytes, state: LIVES });
+        at[HEAD..HEAD + key.len()].copy_from_slice(key);
+        at[HEAD + key.len()..bytes].copy_from_slice(value);
+        self.end += usize::from(units) * UNIT;
+        let mut free = self.home(mark);
+        while self.index[free] != 0 {
+            free = self.behind(free);
+        }
+        self.index[free] = place(mark, unit);
+        self.len += 1;
+    }
+
+    /// Room for so many bytes behind the last entry, and for one more in the index, which is never full.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        if self.most == 0 {
+            return false;
+        }
+        if self.segments.is_empty() {
+            self.begin();
+        }
+        let mut passed = 0;
+        while self.end + bytes > SEGMENT || self.len + 1 > self.index.len() / 8 * 7 {
+            self.ends[self.segment] = self.end;
+            if self.segments.len() < self.most && self.end + bytes > SEGMENT {
+                self.begin();
+                continue;
+            }
+            self.segment = (self.segment + 1) % self.segments.len();
+            self.go_through(passed < MERCY);
+            passed += 1;
+        }
+        true
+    }
+
+    fn begin(&mut self) {
+        self.segment = self.segments.len();
+        self.segments.push(vec![0; SEGMENT].into());
+        self.ends.push(0);
+        self.end = 0;
+    }
+
+    /// Keeps what was read of this segment, unless nothing is spared any more.
+    fn go_through(&mut self, spares: bool) {
+        let first = self.segment as u32 * SEGMENT_UNITS;
+        let (mut from, mut to) = (0, 0);
+        while from < self.ends[self.segment] {
+            let unit = first + (from / UNIT) as u32;
+            let Some(entry) = self.at(unit).and_then(Entry::read).filter(|entry| entry.units > 0) else { break };
+            let bytes = usize::from(entry.units) * UNIT;
+            let found = if entry.state == DEAD { None } else { self.search(entry.mark, |other| other == unit) };
+            if let Some((at, _)) = found {
+                if spares && entry.state == WAS_READ {
+                    let segment = &mut self.segments[self.segment];
+                    write(&mut segment[from..], Entry { state: LIVES, ..entry });
+                    segment.copy_within(from..from + bytes, to);
+                    self.index[at] = place(entry.mark, first + (to / UNIT) as u32);
+                    to += bytes;
+                } else {
+                    self.unlink(at);
+                }
+            }
+            from += bytes;
+        }
+        self.ends[self.segment] = to;
+        self.end = to;
+    }
+
+    /// Every entry is in the index once, and nothing else is.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let mut found = 0;
+        for (number, segment) in self.segments.iter().enumerate() {
+            let end = if number == self.segment { self.end } else { self.ends[number] };
+            let mut from = 0;
+            while from < end {
+                let entry = Entry::read(&segment[from..]).unwrap();
+                if entry.state != DEAD {
+                    let unit = number as u32 * SEGMENT_UNITS + (from / UNIT) as u32;
+                    let key = entry.key(&segment[from..]).unwrap();
+                    assert_eq!(self.find(key).unwrap().1, unit);
+                    found += 1;
+                }
+                from += usize::from(entry.units) * UNIT;
+            }
+        }
+        assert_eq!((found, self.index.iter().filter(|place| **place != 0).count()), (self.len, self.len));
+        assert!(self.used() <= self.capacity);
+    }
+}
+
+fn write(at: &mut [u8], entry: Entry) {
+    if let Some(head) = at.first_chunk_mut::<HEAD>() {
+        *head = entry.bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+    use std::collections::HashMap;
+
+    fn key(n: usize) -> Vec<u8> {
+        layout::entry_key(7, layout::Places::START.of(n % 3), format!("key{n}").as_bytes())
+    }
+
+    fn get(hot: &mut Hot, key: &[u8]) -> Option<Vec<u8>> {
+        let mut out = b"before".to_vec();
+        let found = hot.get(key, &mut out);
+        assert!(found || out == b"before");
+        found.then_some(out)
+    }
+
+    /// Missed as often as it takes.
+    fn keep(hot: &mut Hot, key: &[u8], value: &[u8]) {
+        hot.missed(key, value);
+        hot.missed(key, value);
+    }
+
+    #[test]
+    fn the_second_miss_keeps_an_entry() {
+        let mut hot = Hot::new(1 << 20);
+        assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
+        hot.missed(&key(1), b"one");
+        assert_eq!(get(&mut hot, &key(1)), None);
+        hot.missed(&key(1), b"one");
+        assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
+        assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 2 }, 1));
+        // The same name in another database is another key.
+        assert_eq!(get(&mut hot, &layout::entry_key(7, layout::Places::START.of(2), b"key1")), None);
+        for value in [&b"two"[..], b"", b"longer than before, so that it moves", b"x"] {
+            hot.wrote(&key(1), Some(value));
+            assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(value));
+            hot.check();
+        }
+        hot.wrote(&key(2), Some(b"nobody has asked for it"));
+        assert_eq!(get(&mut hot, &key(2)), None);
+        hot.wrote(&key(1), Some(&[7; LARGEST]));
+        assert_eq!((get(&mut hot, &key(1)), hot.len()), (None, 0));
+        keep(&mut hot, &key(3), &[7; LARGEST]);
+        assert_eq!(get(&mut hot, &key(3)), None);
+        keep(&mut hot, &key(4), &vec![7; LARGEST - HEAD - key(4).len()]);
+        assert_eq!(get(&mut hot, &key(4)).map(|value| value.len()), Some(LARGEST - HEAD - key(4).len()));
+        hot.wrote(&key(4), None);
+        assert_eq!(get(&mut hot, &key(4)), None);
+        hot.check();
+    }
+
+    #[test]
+    fn one_without_room_keeps_nothing() {
+        for capacity in [0, 1, SEGMENT as u64] {
+            let mut hot = Hot::new(capacity);
+            keep(&mut hot, &key(1), b"one");
+            hot.wrote(&key(1), Some(b"two"));
+            assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
+            hot.clear();
+        }
+    }
+
+    /// Whatever is here is what was written last; and memory stays within its bounds.
+    #[test]
+    fn a_map_agrees() {
+        for (seed, capacity) in [(1, 80 << 10), (2, 200 << 10), (3, 1 << 20)] {
+            let mut random = Random(seed);
+            let (mut hot, mut map) = (Hot::new(capacity), HashMap::new());
+            for step in 0..60_000 {
+                let skewed = random.below(40) * random.below(40);
+                let name = key(skewed);
+                match random.below(100) {
+                    0..65 => {
+                        let stored: Option<&Vec<u8>> = map.get(&name);
+                        match (get(&mut hot, &name), stored) {
+                            (Some(value), stored) => assert_eq!(Some(&value), stored, "step {step}"),
+                            (None, Some(value)) => hot.missed(&name, value),
+                            (None, None) => {}
+                        }
+                    }
+                    65..90 => {
+                        let most = [3, 30, 300, 5000][random.below(4)];
+                        let value = random.bytes(most, b"abc");
+                        hot.wrote(&name, Some(&value));
+                        map.insert(name, value);
+                    }
+                    90..99 => {
+                        hot.wrote(&name, None);
+                        map.remove(&name);
+                    }
+                    _ if random.below(50) == 0 => hot.clear(),
+                    _ => {}
+                }
+                if step % 500 == 0 {
+                    hot.check();
+                }
+            }
+            assert!(hot.counts.hits > 5_000, "{:?}", hot.counts);
+        }
+    }
+
+    #[test]
+    fn entries_of_the_least_size_do_not_fill_the_index() {
+        let (mut hot, mut most) = (Hot::new(80 << 10), 0);
+        for n in 0..10_000usize {
+            let name = layout::entry_key(7, layout::Places::START.of(0), &(n as u64).to_le_bytes()[..2]);
+            keep(&mut hot, &name, b"");
+            assert_eq!(get(&mut hot, &name).as_deref(), Some(&b""[..]));
+            most = most.max(hot.len());
+        }
+        hot.check();
+        assert!(most > SEGMENT / PER_PLACE / 2 && most < SEGMENT / PER_PLACE, "{most}");
+    }
+
+    #[test]
+    fn what_is_read_stays_and_what_passes_by_goes() {
+        let mut hot = Hot::new(1 << 20);
+        let value = [1; 200];
+        (0..500).for_each(|n| keep(&mut hot, &key(n), &value));
+        for n in 1000..50_000 {
+            // Each of these comes twice and never again.
+            keep(&mut hot, &key(n), &value);
+            let _ = get(&mut hot, &key(n % 500));
+        }
+        let kept = (0..500).filter(|n| get(&mut hot, &key(*n)).is_some()).count();
+        assert_eq!(kept, 500);
+        // What is missed once displaces nothing.
+        let before = hot.len();
+        (100_000..200_000).for_each(|n| hot.missed(&key(n), &value));
+        assert!(hot.len() <= before + 10, "{} after {before}", hot.len());
+        hot.check();
+    }
+}
