@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Reply, Served};
+use common::{Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;
@@ -36,6 +36,19 @@ fn pipelined_requests_are_answered_in_order() {
         }
     });
     assert_eq!(client.ask(&[b"DBSIZE"]), Reply::One(b":100".to_vec()));
+}
+
+#[test]
+fn who_asks_first_is_served_first() {
+    let served = Served::start();
+    let (mut older, mut newer) = (served.client(), served.client());
+    assert_eq!(newer.ask(&[b"SET", b"k", b"0"]), Reply::One(b"+OK".to_vec()));
+    for n in 1..500 {
+        let (reads, writes) = (encode(&["GET", "k"]), encode(&["SET", "k", &n.to_string()]));
+        newer.send(&reads);
+        older.send(&writes);
+        assert_eq!((newer.reply(), older.reply()), (one(&format!("${}", n - 1)), one("+OK")));
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execu
 use crate::keyspace::Keyspace;
 use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
 use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 
@@ -77,6 +78,10 @@ pub(super) struct Connection {
     has_waiting: bool,
     /// It would take more than was sent in this turn.
     takes_more: bool,
+    /// It takes nothing more for now, and there is more.
+    is_blocked: bool,
+    /// The network is told when it takes more.
+    is_told: bool,
     /// The next request waits until a pause is over.
     pub is_postponed: bool,
     /// It is among those that are served next.
@@ -128,6 +133,8 @@ impl Connection {
             is_readable: true,
             has_waiting: false,
             takes_more: false,
+            is_blocked: false,
+            is_told: false,
             is_postponed: false,
             is_active: false,
             is_touched: false,
@@ -417,6 +424,7 @@ impl Connection {
     pub fn write(&mut self, server: &mut Server) {
         let mut share = WRITE_SHARE;
         self.takes_more = false;
+        self.is_blocked = false;
         let until = self.awaiting_from();
         while self.sent < until && !self.is_dead {
             if share == 0 {
@@ -431,7 +439,10 @@ impl Connection {
                     share = share.saturating_sub(bytes);
                     server.statistics.bytes_out += bytes as u64;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.compact(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    return self.compact();
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.is_dead = true,
             }
@@ -444,6 +455,16 @@ impl Connection {
         self.sent = 0;
         self.turn_start = 0;
         self.is_dead |= self.is_ending;
+    }
+
+    /// Asks to be told when the client takes more, while it takes nothing. Not always: the kernel queues a client by the first thing that
+    /// happens to it, so that one that also becomes writable would be served before another that has asked before it.
+    pub fn listen(&mut self, registry: &Registry, token: Token) {
+        if self.is_blocked != self.is_told {
+            self.is_told = self.is_blocked;
+            let interest = if self.is_told { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            self.is_dead |= registry.reregister(&mut self.stream, token, interest).is_err();
+        }
     }
 
     /// Gives back memory that an idle client does not need; false: it has none.

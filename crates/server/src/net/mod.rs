@@ -405,6 +405,7 @@ impl Net {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             connection.is_touched = false;
             connection.write(&mut self.server);
+            connection.listen(self.poll.registry(), token(id));
             if connection.is_dead {
                 self.remove(id);
                 continue;
@@ -456,8 +457,7 @@ impl Net {
         let id = self.next_session;
         self.next_session += 1;
         let local_address = stream.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
-        let token = Token(usize::try_from(id).unwrap_or(usize::MAX));
-        let registered = self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE);
+        let registered = self.poll.registry().register(&mut stream, token(id), Interest::READABLE);
         if registered.is_err() || stream.set_nodelay(true).is_err() {
             return;
         }
@@ -547,4 +547,8 @@ impl Net {
             }
         }
     }
+}
+
+fn token(id: u64) -> Token {
+    Token(usize::try_from(id).unwrap_or(usize::MAX))
 }
