@@ -99,9 +99,9 @@ fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
         [codec(&auto, 0), codec(&auto, LAST)]
     };
     assert_eq!(loaded(None, 0.0), [Codec::None, Codec::None]);
-    assert_eq!(loaded(Some(2_000_000_000), 0.0), [Codec::None, Codec::None]);
-    assert_eq!(loaded(Some(500_000_000), 0.0), [Codec::None, Codec::Lz4], "others work while a reader waits");
-    assert_eq!(loaded(Some(500_000_000), 1.0), [Codec::Lz4, Codec::Zstd], "nobody does, and compressing takes nothing from writers");
+    assert_eq!(loaded(Some(2_500_000_000), 0.0), [Codec::None, Codec::None]);
+    assert_eq!(loaded(Some(1_000_000_000), 0.0), [Codec::None, Codec::Lz4], "others work while a reader waits");
+    assert_eq!(loaded(Some(1_000_000_000), 1.0), [Codec::Lz4, Codec::Zstd], "nobody does, and compressing takes nothing from writers");
 }
 
 #[test]
