@@ -89,9 +89,22 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
             Err(Refusal::Wrong(why)) => return Err(failed(&why)),
         }
     }
+    let (had_log, has_log) = (context.server.configuration.append_only, changed.append_only);
+    if has_log && !had_log {
+        let failed = |why| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument 'appendonly') - {why}"));
+        context.server.append.open(changed.logs(context.keyspace)).map_err(failed)?;
+    }
     if changed.memory != context.server.configuration.memory {
         let failed = |error| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument 'maxmemory') - {error}"));
-        context.keyspace.set_memory(changed.memory).map_err(failed)?;
+        if let Err(error) = context.keyspace.set_memory(changed.memory) {
+            if !had_log {
+                context.server.append.close();
+            }
+            return Err(failed(error));
+        }
+    }
+    if had_log && !has_log {
+        context.server.append.close();
     }
     let server = &mut context.server;
     if seen.iter().any(|name| name == "requirepass") {

@@ -4,6 +4,8 @@
 #![expect(dead_code, reason = "each test uses a part of it")]
 
 pub mod beside;
+pub mod commands;
+pub mod contents;
 pub mod play;
 pub mod shapes;
 
