@@ -76,7 +76,7 @@ impl Configuration {
     /// Where the log in Redis's format is.
     pub fn logs(&self, keyspace: &Keyspace) -> Logs {
         let directory = self.dump_file().0.join(&self.append_directory);
-        Logs { directory, name: self.append_name.clone(), mark: keyspace.mark() }
+        Logs { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
     }
 
     /// When it is shortened unasked.

@@ -162,7 +162,7 @@ impl Keyspace {
     }
 
     /// A name for these data, which no others have: for files that belong to them.
-    pub fn mark(&self) -> String {
+    pub fn data_mark(&self) -> String {
         let digest = sha1(&[&b"files beside "[..], &self.seed.to_le_bytes()].concat());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -240,7 +240,7 @@ mod tests {
         *second.0.lock() = Ok(u64::MAX);
         keyspace.syncer().sync().unwrap();
         assert_eq!(keyspace.synced(), committed);
-        assert_eq!((keyspace.mark(), keyspace.mark().len()), (fresh().mark(), 40), "of the same seed");
+        assert_eq!((keyspace.data_mark(), keyspace.data_mark().len()), (fresh().data_mark(), 40), "of the same seed");
     }
 
     #[test]
