@@ -95,7 +95,8 @@ impl Told {
     }
 }
 
-/// A log in Redis's format, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if `None`.
+/// A log in Redis's format, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if
+/// `None`.
 fn log(rewrite_from: Option<u64>) -> Vec<(&'static str, String)> {
     let growth = if rewrite_from.is_some() { "100" } else { "0" };
     let mut settings = vec![("appendonly", "yes".to_string()), ("auto-aof-rewrite-percentage", growth.to_string())];

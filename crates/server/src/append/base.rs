@@ -31,8 +31,8 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Writes the base and makes the manifest list it with its increment. Gives its size. After an error nothing is left, unless the manifest
-    /// may list it.
+    /// Writes the base and makes the manifest list it with its increment. Gives its size. After an error nothing is left, unless the
+    /// manifest may list it.
     pub fn run(self) -> Result<u64, String> {
         let Task { place, number, image, next, shared, stops } = self;
         let written = write(&place, number, image, &stops).and_then(|bytes| {

@@ -4,9 +4,9 @@
 //! that shortens the log), this file.
 //!
 //! The log is a *base*, everything as of a moment as an RDB file, and an *increment*, the commands that came since. To shorten it, a
-//! snapshot of the engine is taken between two turns, and a new increment begins there. A thread writes the base of that snapshot. Until the
-//! manifest lists both, each turn is written to the old increment and to the new one, so the manifest's files are complete at every moment,
-//! and only their last one can end in the middle of a command. Nothing is kept in memory for it, and nothing is forked.
+//! snapshot of the engine is taken between two turns, and a new increment begins there. A thread writes the base of that snapshot. Until
+//! the manifest lists both, each turn is written to the old increment and to the new one, so the manifest's files are complete at every
+//! moment, and only their last one can end in the middle of a command. Nothing is kept in memory for it, and nothing is forked.
 //!
 //! The engine's log is the truth. A turn is written here when the engine has it, so this log lacks what the end of the process or a
 //! power cut prevented; what it has may be more than the engine has after one. So a server that starts does not go on where the log ended:

@@ -80,8 +80,8 @@ impl Keyspace {
         }
     }
 
-    /// What is kept for a key and, of a string, its value. Unlike [`Keyspace::find`] it changes nothing, and sees keys that have ended and were
-    /// not removed.
+    /// What is kept for a key and, of a string, its value. Unlike [`Keyspace::find`] it changes nothing, and sees keys that have ended and
+    /// were not removed.
     pub fn peek(&mut self, db: usize, key: &[u8]) -> Result<Option<(Head, &[u8])>> {
         self.look_up(db, key)?;
         let string = self.entry.get(self.string_at..).unwrap_or_default();

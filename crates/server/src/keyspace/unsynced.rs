@@ -136,8 +136,8 @@ impl Syncer {
     /// Everything committed so far survives the machine, and is in the log beside if there is one.
     ///
     /// # Errors
-    /// Those of the engine, which is ended by all of them but a full medium, and of the log beside. [`Keyspace::take_sync_failure`] tells of
-    /// them, too.
+    /// Those of the engine, which is ended by all of them but a full medium, and of the log beside. [`Keyspace::take_sync_failure`] tells
+    /// of them, too.
     pub fn sync(&self) -> Result<()> {
         self.sync_all().inspect_err(|error| *self.marks.failure.lock() = Some(error.to_string()))
     }
