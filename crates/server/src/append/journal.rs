@@ -1,6 +1,6 @@
 //! Commands that wait to be written: those of the request that runs, and those of the turn.
 
-use crate::resp::{Protocol, Writer};
+use crate::number::put_integer;
 
 /// Memory of an empty buffer that is kept.
 const KEPT: usize = 1 << 20;
@@ -19,11 +19,20 @@ pub(super) struct Journal {
     kept_selected: Option<usize>,
 }
 
+fn put_number(out: &mut Vec<u8>, mark: u8, number: usize) {
+    out.push(mark);
+    put_integer(out, i64::try_from(number).unwrap_or(i64::MAX));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a request, as clients send it.
 fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
-    // A request is written as a reply of strings is.
-    let mut writer = Writer::new(out, Protocol::Resp2);
-    writer.array(words.len());
-    words.iter().for_each(|word| writer.bulk(word));
+    put_number(out, b'*', words.len());
+    for word in words {
+        put_number(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 impl Journal {
