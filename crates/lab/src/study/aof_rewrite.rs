@@ -198,10 +198,6 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             format_bytes(sizes.kept),
             format_bytes(sizes.kept_memory),
         ),
-        format!(
-            "D: what does a log in Redis's format cost SinterDB, beside its own? It is kept for ever, or shortened as Redis does it in A, \
-             but from a snapshot of the engine; most SETs, {memory}. A says what it does without."
-        ),
         "Both servers make writes durable every second (appendfsync everysec). Memory is the proportional set of the server and its \
          children, looked at ten times a second; at rest means when the server has no child and does nothing. A second client PINGs every \
          2 ms. Written is what files gave to the medium, by the server and its children. Client and server share the processors."

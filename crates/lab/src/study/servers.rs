@@ -95,18 +95,12 @@ impl Told {
     }
 }
 
-/// A log in Redis's format, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if
-/// `None`.
-fn log(rewrite_from: Option<u64>) -> Vec<(&'static str, String)> {
+/// Redis with its log, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if `None`.
+pub(super) fn redis(rewrite_from: Option<u64>) -> Told {
     let growth = if rewrite_from.is_some() { "100" } else { "0" };
     let mut settings = vec![("appendonly", "yes".to_string()), ("auto-aof-rewrite-percentage", growth.to_string())];
     settings.extend(rewrite_from.map(|bytes| ("auto-aof-rewrite-min-size", bytes.to_string())));
-    settings
-}
-
-/// Redis with its log.
-pub(super) fn redis(rewrite_from: Option<u64>) -> Told {
-    Told { engine: REDIS, settings: log(rewrite_from) }
+    Told { engine: REDIS, settings }
 }
 
 /// Redis without a log.
@@ -117,12 +111,6 @@ pub(super) fn redis_without_log() -> Told {
 /// SinterDB with so many bytes for memtables and cache; with its own default if `None`.
 pub(super) fn sinter(memory: Option<u64>) -> Told {
     Told { engine: SINTER, settings: memory.map(|bytes| ("memory", bytes.to_string())).into_iter().collect() }
-}
-
-/// The same, with a log in Redis's format beside its own.
-pub(super) fn sinter_with_log(memory: Option<u64>, rewrite_from: Option<u64>) -> Told {
-    let told = sinter(memory);
-    Told { settings: [told.settings, log(rewrite_from)].concat(), ..told }
 }
 
 /// The cell of one server. `measures`: names, and the phases of each.

@@ -3,9 +3,7 @@
 use super::{GIB, Row, Sizes, Value, memory_for};
 use crate::run::{Phase, ServerSpec, Workload};
 use crate::study::plan::{Cell, Request};
-use crate::study::servers::{
-    self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, sinter_with_log, workload,
-};
+use crate::study::servers::{self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, workload};
 use sinterdb::settings::format_bytes;
 
 /// What is measured of each run: all SETs, and what they left to be done.
@@ -22,10 +20,6 @@ pub enum Log {
     Shortened,
     /// There is none.
     None,
-    /// There is one in Redis's format beside, which grows.
-    Second,
-    /// The same, and it is made shorter now and then.
-    SecondShortened,
 }
 
 impl Log {
@@ -34,8 +28,6 @@ impl Log {
             Log::Kept => "log kept",
             Log::Shortened => "log shortened",
             Log::None => "no log",
-            Log::Second => "a log for Redis",
-            Log::SecondShortened => "a log for Redis, shortened",
         }
     }
 }
@@ -100,14 +92,6 @@ pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
         planner.add(name_of_c(value, Log::Kept), Log::Kept, sinter(Some(sizes.kept_memory)), &row, &workload);
         planner.add(name_of_c(value, Log::Shortened), Log::Shortened, sinter(sizes.memory), &row, &workload);
     }
-    for value in sizes.values {
-        let row = sizes.longest(*value);
-        let workload = of_row(&row, "D");
-        for (log, rewrite_from) in [(Log::Second, None), (Log::SecondShortened, Some(sizes.rewrite_from))] {
-            let name = format!("D {}, {}", row.name(), log.name());
-            planner.add(name, log, sinter_with_log(sizes.memory, rewrite_from), &row, &workload);
-        }
-    }
     planner.planned
 }
 
@@ -153,9 +137,6 @@ fn needs(engine: &str, log: Log, row: &Row) -> (u64, u64) {
     let disk = match log {
         Log::Kept => row.log() / 10 * 11,
         Log::Shortened | Log::None => 4 * data + 2 * GIB,
-        Log::Second => row.log() / 10 * 11 + 4 * data + 2 * GIB,
-        // The old one, the new one, and what is written to both.
-        Log::SecondShortened => 10 * data + 2 * GIB,
     };
     let memory = if engine == servers::SINTER { BESIDE } else { data / 10 * 22 + BESIDE };
     (memory, disk)

@@ -68,20 +68,6 @@ fn servers_are_asked_the_same() {
     }
 }
 
-/// Beside what it does without, the same with a log for Redis, which is shortened or not.
-#[test]
-fn what_a_log_for_redis_costs_stands_apart() {
-    let study = whole(Scale::Small);
-    let of = |name: &str| cell(&study, name, "sinter");
-    let without = of("A 1 kB, 1,000,000 SETs, log shortened");
-    for (name, percentage) in [("a log for Redis", "0"), ("a log for Redis, shortened", "100")] {
-        let with = of(&format!("D 1 kB, 1,000,000 SETs, {name}"));
-        assert_eq!((with.settings.database["appendonly"].as_str(), &with.workload.phases), ("yes", &without.workload.phases));
-        assert_eq!(with.settings.database["auto-aof-rewrite-percentage"], percentage);
-    }
-    assert!(!without.settings.database.contains_key("appendonly"));
-}
-
 /// A memtable is as large as the log may become; in C it holds all of the log, with what an entry takes beside key and value.
 #[test]
 fn memory_makes_the_memtable_that_is_wanted() {
