@@ -150,6 +150,7 @@ impl Inner {
             loading: self.is_loading(shared, core),
             young: self.young(shared, core, &settings),
             two_media: self.has_two_media(&settings),
+            unit: self.store.unit(),
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }

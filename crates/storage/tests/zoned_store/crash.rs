@@ -266,6 +266,14 @@ rings! {
     caza_eager: Allocation::Caza, Reset::Eager, 5;
     xfs_eager: Allocation::Xfs, Reset::Eager, 6;
     sinter_sinter: Allocation::Sinter, Reset::Sinter, 7;
+    zenfs_without_tokens_lazy: Allocation::Zenfs { tokens: false }, Reset::Lazy, 8;
+    wla_eager: Allocation::Wla, Reset::Eager, 9;
+    sla_lzr: Allocation::Sla, Reset::Lzr, 10;
+    per_level_lzr: Allocation::PerLevel, Reset::Lzr, 11;
+    caza_sinter: Allocation::Caza, Reset::Sinter, 12;
+    xfs_lazy: Allocation::Xfs, Reset::Lazy, 13;
+    sinter_far: Allocation::Sinter, Reset::Far, 14;
+    sinter_again: Allocation::Sinter, Reset::Sinter, 15;
 }
 
 #[test]

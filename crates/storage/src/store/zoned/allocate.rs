@@ -101,7 +101,7 @@ pub struct ZoneView<'a> {
 
 impl ZoneView<'_> {
     /// Nothing in it lives and nobody writes it: it may take anything.
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.valid == 0 && self.writers == 0
     }
 }
