@@ -8,8 +8,9 @@ mod claims;
 mod tests;
 
 use super::metric::Metric;
-use super::plan::{Request, Scale, Study};
+use super::plan::{Hypothesis, Request, Scale, Study};
 use sinterdb::settings::format_bytes;
+use std::collections::BTreeSet;
 
 /// Its name on the command line.
 pub const NAME: &str = "zone-allocation";
@@ -101,16 +102,24 @@ struct Sizes {
     zones: &'static [u64],
     /// Tables in a zone there.
     tables: &'static [f64],
+    /// Puts of skewed loads, for each of the uniform one.
+    skewed: u64,
+    /// Every policy is run everywhere. If not, only what a claim is about, and each policy once.
+    whole: bool,
     repeats: u32,
 }
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
-        const ALL: [u64; 3] = [64 << 20, ZONE, 512 << 20];
+        const SHAPES: ([u64; 3], [f64; 3]) = ([64 << 20, ZONE, 512 << 20], [0.5, PER_ZONE, 8.0]);
+        let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, whole: true, repeats: 3 };
         match scale {
-            Scale::Ci => Sizes { divisor: 512, value: 10 * VALUE, tables: &[0.5, PER_ZONE, 4.0], zones: &[ZONE], repeats: 2 },
-            Scale::Small => Sizes { divisor: 64, value: VALUE, tables: &[0.5, PER_ZONE, 8.0], zones: &ALL, repeats: 5 },
-            Scale::Paper => Sizes { divisor: 1, value: VALUE, tables: &[0.5, PER_ZONE, 8.0], zones: &ALL, repeats: 3 },
+            Scale::Ci => {
+                let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
+                Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, whole: false, repeats: 2 }
+            }
+            Scale::Small => Sizes { divisor: 64, repeats: 5, ..paper },
+            Scale::Paper => paper,
         }
     }
 
@@ -140,15 +149,26 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::FinishedShare,
         Metric::RunTime,
     ];
+    let (mut cells, hypotheses) = if own { (cells::cells(&sizes), claims::claims(&sizes)) } else { (Vec::new(), Vec::new()) };
+    if !sizes.whole {
+        let claimed = named(&hypotheses);
+        cells.retain(|cell| cells::is_first(cell) || claimed.contains(cell.name.as_str()));
+    }
     Study {
         questions: questions(&sizes),
-        cells: if own { cells::cells(&sizes) } else { Vec::new() },
-        hypotheses: if own { claims::claims(&sizes) } else { Vec::new() },
+        cells,
+        hypotheses,
         drawn: swept.iter().copied().chain(drawn).collect(),
         swept,
         left_out: left_out(&request.engines),
         ..request.study(NAME, "Allocation and reset of zones", Some(scale), sizes.repeats)
     }
+}
+
+/// The cells that claims are about.
+fn named(hypotheses: &[Hypothesis]) -> BTreeSet<&str> {
+    let comparisons = hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of);
+    comparisons.flat_map(|comparison| comparison.above.iter().chain(&comparison.below)).map(|term| term.cell.as_str()).collect()
 }
 
 fn questions(sizes: &Sizes) -> Vec<String> {

@@ -41,6 +41,12 @@ pub fn shape(zone: u64, per_zone: f64) -> String {
     format!("{} MiB, {per_zone} tables", zone >> 20)
 }
 
+/// Whether it is of the case that each policy is run in at every scale.
+pub fn is_first(cell: &Cell) -> bool {
+    let factor = |name: &str| cell.factors.get(name).map(String::as_str);
+    (factor("experiment"), factor("of")) == (Some("C"), Some(&*drawn(LAWS[0], LIMITS[0])))
+}
+
 /// All of them.
 pub fn cells(sizes: &Sizes) -> Vec<Cell> {
     let mut cells = Vec::new();
@@ -119,7 +125,7 @@ fn putters(law: &str) -> Vec<Mix> {
 /// Skewed puts hit fewer keys: with twice as many the drive is about as full.
 fn load(sizes: &Sizes, tenths: u64, law: &str) -> Workload {
     let keys = sizes.puts(tenths).max(1);
-    let often = if law == LAWS[0] { 1 } else { 2 };
+    let often = if law == LAWS[0] { 1 } else { sizes.skewed };
     workload(sizes, law, keys, vec![puts(RUN, often * keys, putters(law))])
 }
 
