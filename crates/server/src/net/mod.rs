@@ -11,7 +11,7 @@
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
 //! one read per turn: none can keep the others waiting.
 //!
-//! Clients may come with TLS (`stream`). A handshake costs as much as hundreds of requests, so only some are worked on in a turn.
+//! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
 //!
 //! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output says which of
 //! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
