@@ -244,12 +244,26 @@ fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result
         family.compression = list.into();
     }
     if let Some(level) = flags.compression_level.filter(|level| *level != DEFAULT_LEVEL) {
-        by_hand(family, "compression_level")?.iter_mut().filter(|c| c.codec != Codec::None).for_each(|c| c.level = Some(level));
+        of_codecs(family, "compression_level", |codec| codec.levels().is_some(), |c| c.level = Some(level))?;
     }
-    if let Some(bytes) = flags.compression_max_dict_bytes {
-        let list = by_hand(family, "compression_max_dict_bytes")?;
-        list.iter_mut().filter(|c| c.codec == Codec::Zstd).for_each(|c| c.dictionary_bytes = bytes);
+    if let Some(bytes) = flags.compression_max_dict_bytes.filter(|bytes| *bytes > 0) {
+        of_codecs(family, "compression_max_dict_bytes", |codec| codec == Codec::Zstd, |c| c.dictionary_bytes = bytes)?;
     }
+    Ok(())
+}
+
+/// Changes those entries of the list that `flag` is for: there must be one.
+fn of_codecs(
+    family: &mut FamilySettings,
+    flag: &str,
+    takes: impl Fn(Codec) -> bool,
+    change: impl Fn(&mut Compression),
+) -> Result<(), String> {
+    let mut taking = by_hand(family, flag)?.iter_mut().filter(|entry| takes(entry.codec)).peekable();
+    if taking.peek().is_none() {
+        return Err(format!("{flag}: no level has a codec that takes it"));
+    }
+    taking.for_each(change);
     Ok(())
 }
 

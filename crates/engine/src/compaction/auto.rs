@@ -47,6 +47,8 @@ const ENOUGH_SAMPLES: u64 = 4;
 struct Level {
     effects: [Effect; COUNT],
     samples: u64,
+    /// Bytes before compression that were written since the last of them.
+    unsampled: u64,
     /// Bytes before compression, forgotten slowly.
     written: f64,
     /// As `written`: of blocks that readers did not find in the cache.
@@ -65,6 +67,7 @@ impl Default for Level {
         Level {
             effects: REFERENCE,
             samples: 0,
+            unsampled: 0,
             written: 0.0,
             missed: 0.0,
             holds: 0,
@@ -168,9 +171,11 @@ impl Auto {
         (chosen, format!("auto {}: {}", codec_name(chosen.codec), level.why))
     }
 
-    /// Something is known of the level's data.
-    pub(super) fn has_samples(&self, level: usize) -> bool {
-        self.state.lock().level(level).samples > 0
+    /// Bytes that tables brought to the level since the last sample of it, one table more or less; `None`: there was none.
+    pub(super) fn unsampled(&self, level: usize) -> Option<u64> {
+        let mut state = self.state.lock();
+        let level = state.level(level);
+        (level.samples > 0).then_some(level.unsampled)
     }
 
     /// Nanoseconds, standing still where nothing is timed.
@@ -187,6 +192,7 @@ impl Auto {
         let weight = (1.0 / (level.samples + 1) as f64).max(LEAST_WEIGHT);
         let is_known = level.samples >= ENOUGH_SAMPLES;
         level.samples += 1;
+        level.unsampled = 0;
         for (effect, trial) in level.effects.iter_mut().zip(trials) {
             effect.ratio += weight * (trial.ratio - effect.ratio);
             let Some((compress, decompress)) = trial.ns else { continue };
@@ -204,7 +210,10 @@ impl Auto {
 
     /// A table was written to a level, with so many bytes of keys and values.
     pub(super) fn wrote(&self, level: usize, raw_bytes: u64) {
-        self.state.lock().level(level).written += raw_bytes as f64;
+        let mut state = self.state.lock();
+        let level = state.level(level);
+        level.written += raw_bytes as f64;
+        level.unsampled = level.unsampled.saturating_add(raw_bytes);
     }
 
     /// Makes a table's file note how long it takes to be written.

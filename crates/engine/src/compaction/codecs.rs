@@ -165,16 +165,17 @@ impl Situation {
     /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
     /// block cache does not hold were read equally often.
     ///
-    /// Until readers have been watched, it is expected of the data that do not fit: who writes more than memory holds should not learn
-    /// from slow reads that it could have been less.
+    /// Until readers have been watched, it is expected of the data that do not fit, and of as much again, because a load is likely to be
+    /// in its midst: who writes more than memory holds should not learn from slow reads that it could have been less.
     fn slow_share(&self, candidate: Effect) -> f64 {
         let now = sound(self.medium.slow_share).min(1.0);
         let share = sound(self.share).min(1.0);
         let present = self.effects[self.current].sound().ratio;
         let size = sound(self.data) * (present * (1.0 - share) + candidate.ratio * share);
-        let room = self.for_files.max(0.0);
+        let unwatched = sound(self.unwatched).min(1.0);
+        let (room, size) = (self.for_files.max(0.0), size * (1.0 + unwatched));
         let fits = if room < size { room / size } else { 1.0 };
-        let expected = (1.0 - fits) * sound(self.unwatched).min(1.0);
+        let expected = (1.0 - fits) * unwatched;
         let seen = if now < LEAST_SLOW { now } else { 1.0 - ((1.0 - now) / (1.0 - share + share * candidate.ratio / present)).min(1.0) };
         seen.max(expected)
     }

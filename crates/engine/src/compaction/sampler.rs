@@ -9,7 +9,8 @@ use crate::codec::{Codec, Compressor, decompress};
 const SPACING: u64 = 2 << 20;
 /// Bytes of entries per nanosecond that a sample took: it is a hundredth of the job's time where a merge writes 1.4 GB/s.
 const BYTES_PER_NS: u64 = 140;
-/// Entries before the first sample of a table whose level has some: tables much smaller are not worth the set-up of the codecs.
+/// Bytes of entries before the first sample of a table whose level has seen one lately: tables much smaller are not worth the set-up of
+/// the codecs.
 const FIRST: u64 = 256 << 10;
 /// Largest sample. Larger blocks compress hardly better, and take long.
 const LARGEST: usize = 64 << 10;
@@ -45,7 +46,7 @@ impl<'a> Sampler<'a> {
         Sampler {
             auto,
             level,
-            left: if auto.has_samples(level) { FIRST as i64 } else { 0 },
+            left: if auto.unsampled(level).is_none_or(|bytes| bytes >= SPACING) { 0 } else { FIRST as i64 },
             size: (block_size as usize).min(LARGEST),
             sample: Vec::new(),
             first: Vec::new(),

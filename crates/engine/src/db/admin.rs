@@ -81,6 +81,7 @@ impl Db {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
+                newest: AtomicU64::new(0),
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
             });

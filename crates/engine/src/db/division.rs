@@ -39,7 +39,9 @@ struct Tuner {
 fn start(settings: &DbSettings, moves: bool) -> (Option<MemorySplit>, u64) {
     let budget = settings.memory_budget;
     let most = MemorySplit::most_at_first(budget);
-    let split = (moves && budget > 0).then(|| MemorySplit::new(budget, settings.db_write_buffer_size.min(most)));
+    let stated = Some(settings.db_write_buffer_size).filter(|bytes| *bytes < u64::MAX);
+    let first = || stated.unwrap_or_else(|| Budgets { memory: Some(budget), ..Budgets::default() }.db().db_write_buffer_size);
+    let split = (moves && budget > 0).then(|| MemorySplit::new(budget, first().min(most)));
     let memtables = split.as_ref().map_or(settings.db_write_buffer_size, MemorySplit::memtables);
     (split, memtables)
 }

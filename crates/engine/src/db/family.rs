@@ -2,13 +2,14 @@
 
 use super::view::View;
 use crate::compaction::auto::Auto;
+use crate::key::Seq;
 use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::placement;
 use crate::settings::FamilySettings;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A family while the database is open.
 pub(crate) struct FamilyCore {
@@ -26,10 +27,20 @@ pub(crate) struct FamilyCore {
     pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
+    /// The newest number of its entries, as far as its tables and the writes of this handle tell. Ages are counted from it: what other
+    /// families write meanwhile makes nothing here older.
+    pub newest: AtomicU64,
     /// When a memtable of it was full last, by the monotonic clock, nanoseconds; 0: never.
     pub filled_ns: AtomicU64,
     /// Writes are refused: too much has piled up above a damaged table.
     pub stuck: AtomicBool,
+}
+
+impl FamilyCore {
+    /// The newest number of its entries; 0: none is known.
+    pub fn newest(&self) -> Seq {
+        self.newest.load(Ordering::Relaxed)
+    }
 }
 
 impl std::fmt::Debug for FamilyCore {

@@ -1,17 +1,17 @@
 //! Iterators: the merge of all sources of a view, seen at one moment.
 
-use super::family::Family;
+use super::family::{Family, FamilyCore};
 use super::read::ReadOptions;
 use super::view::{ReadTables, View};
 use super::{Db, Inner};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::seq_of;
-use crate::ledger::{FamilyCounters, Ticker};
+use crate::ledger::Ticker;
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
-use crate::placement::{self, heat};
+use crate::placement::heat;
 use crate::run_cursor::RunCursor;
 use crate::table::TableCursor;
 use crate::visible::VisibleCursor;
@@ -79,8 +79,7 @@ impl Cursor for Source {
 pub struct DbIterator {
     inner: Arc<Inner>,
     /// Where the ages of what it finds are counted.
-    placement: Arc<placement::Auto>,
-    counters: Arc<FamilyCounters>,
+    core: Arc<FamilyCore>,
     cursor: VisibleCursor<Merge<Source>>,
     /// So many of the first sources are memtables.
     memtables: usize,
@@ -134,8 +133,7 @@ impl Db {
     pub fn iter(&self) -> DbIterator {
         self.iter_with(&self.inner.default_family, ReadOptions::default()).unwrap_or_else(|error| DbIterator {
             inner: Arc::clone(&self.inner),
-            placement: Arc::clone(&self.inner.default_family.core.placement),
-            counters: self.inner.default_family.core.counters.clone(),
+            core: Arc::clone(&self.inner.default_family.core),
             cursor: VisibleCursor::new(Merge::new(Vec::new()), Vec::new(), 0, None, None, None),
             memtables: 0,
             started: false,
@@ -168,9 +166,9 @@ impl DbIterator {
         }
         let sources = sources(view, options, from, to);
         let memtables = sources.iter().take_while(|source| matches!(source, Source::Memtable(_))).count();
-        let (placement, counters) = (Arc::clone(&family.core.placement), Arc::clone(&family.core.counters));
+        let core = Arc::clone(&family.core);
         let cursor = VisibleCursor::new(Merge::new(sources), tombstones, seq, family.core.merge.clone(), lower, upper);
-        Ok(DbIterator { inner, placement, counters, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
+        Ok(DbIterator { inner, core, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
     }
 
     fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
@@ -180,7 +178,7 @@ impl DbIterator {
         self.failed = result.is_err();
         let nth = self.inner.statistics.count(ticker);
         if ticker == Ticker::NumberDbSeek {
-            self.counters.reads(1);
+            self.core.counters.reads(1);
             // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
             if heat::is_sampled(nth) {
                 self.note_age();
@@ -193,7 +191,7 @@ impl DbIterator {
     #[cold]
     fn note_age(&self) {
         if let Some(merge) = self.cursor.inner().filter(|merge| merge.source() >= self.memtables) {
-            self.placement.heat().read(seq_of(merge.trailer()), self.inner.visible());
+            self.core.placement.heat().read(seq_of(merge.trailer()), self.core.newest());
         }
     }
 

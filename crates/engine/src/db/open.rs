@@ -316,6 +316,7 @@ impl Builder {
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
+                newest: AtomicU64::new(0),
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
                 settings: ArcSwap::from_pointee(settings),

@@ -12,6 +12,7 @@ use crate::table::Table;
 use crate::times::{Cut, TimeMap};
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A review of so many tables takes a few milliseconds, and waits a second for each.
 const TABLES_PER_SECOND: u64 = 1000;
@@ -49,6 +50,7 @@ impl Inner {
         if self.inline() || core.placement.is_due(self.clock.monotonic_ns(), pause) {
             let (budget, unix_seconds) = (settings.fast_tier_budget, self.clock.unix_seconds());
             let now = tables.iter().map(|table| table.seqs.1).max().unwrap_or(0);
+            core.newest.fetch_max(now, Ordering::Relaxed);
             core.placement.review(&Observed { now, budget, tables: &tables, unix_seconds });
         }
     }
@@ -56,7 +58,7 @@ impl Inner {
     /// What the engine's choice keeps from the last level now; `None` if it is not to choose.
     pub(super) fn chosen_young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
         chooses(settings).then(|| {
-            let Cut { seq, time } = moment(&shared.state.times, core.placement.borders(self.visible()).cold);
+            let Cut { seq, time } = moment(&shared.state.times, core.placement.borders(core.newest()).cold);
             Young { after: seq, since: time }
         })
     }
@@ -66,20 +68,20 @@ impl Inner {
         if !chooses(settings) {
             return cut;
         }
-        let old = moment(&self.shared.lock().state.times, core.placement.borders(self.visible()).zeroed);
+        let old = moment(&self.shared.lock().state.times, core.placement.borders(core.newest()).zeroed);
         Cut { seq: cut.seq.min(old.seq), time: cut.time.min(old.time) }
     }
 
     /// Whom a merge tells what became of which ages, and why it places as it does.
     pub(super) fn placement<'a>(&self, core: &'a FamilyCore, settings: &FamilySettings) -> Option<Chosen<'a>> {
-        chooses(settings).then(|| Chosen { by: &core.placement, why: core.placement.why(&self.seconds_for()) })
+        chooses(settings).then(|| Chosen { by: &core.placement, why: core.placement.why(&self.seconds_for(core)) })
     }
 
-    /// About how many seconds ago the write was made after which so many others were. What it knows is of now: it takes no lock later.
-    fn seconds_for(&self) -> impl Fn(u64) -> Option<u64> + use<> {
-        let (visible, now) = (self.visible(), self.clock.unix_seconds());
+    /// About how many seconds ago the write was made that is so old. What it knows is of now: it takes no lock later.
+    fn seconds_for(&self, core: &FamilyCore) -> impl Fn(u64) -> Option<u64> + use<> {
+        let (newest, now) = (core.newest(), self.clock.unix_seconds());
         let times = self.shared.lock().state.times.clone();
-        move |age| Some(now.saturating_sub(times.not_after(visible.checked_sub(age)?)?))
+        move |age| Some(now.saturating_sub(times.not_after(newest.checked_sub(age)?)?))
     }
 }
 
@@ -102,7 +104,7 @@ impl Db {
         let settings = family.core.settings.load();
         match settings.preclude_last_level_data_seconds {
             Preclude::Auto if self.inner.shared.lock().manifest.is_none() => told_by_tables(&family.core),
-            Preclude::Auto => family.core.placement.report(&self.inner.seconds_for()),
+            Preclude::Auto => family.core.placement.report(&self.inner.seconds_for(&family.core)),
             Preclude::Seconds(0) => "age does not place data\n".into(),
             Preclude::Seconds(age) => format!("keeps what is younger than {} seconds ({})\n", age, format_seconds(age)),
         }

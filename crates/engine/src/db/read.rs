@@ -101,7 +101,7 @@ impl Inner {
                         self.statistics.add(Ticker::LastLevelHit, 1);
                     }
                     if heat::is_sampled(nth) {
-                        core.placement.heat().read(answered, self.visible());
+                        core.placement.heat().read(answered, core.newest());
                         self.media.answered(table.info().number);
                     }
                     return resolver.finish();

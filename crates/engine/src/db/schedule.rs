@@ -139,6 +139,7 @@ impl Inner {
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
         let snapshots = self.snapshots.list(|| self.visible());
+        let young = self.young(shared, core, &settings);
         pick(&PickEnv {
             settings: &settings,
             busy: &shared.busy,
@@ -148,18 +149,18 @@ impl Inner {
             oldest_snapshot: snapshots.first().copied().unwrap_or(0),
             newest_snapshot: snapshots.iter().nth_back(1).copied(),
             loading: self.is_loading(shared, core),
-            young: self.young(shared, core, &settings),
-            two_media: self.has_two_media(&settings),
+            two_media: young.as_ref().is_some_and(|young| self.has_two_media(&settings, young)),
+            young,
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }
 
-    /// What is old belongs on another tier than what is young.
-    fn has_two_media(&self, settings: &FamilySettings) -> bool {
+    /// What has just become old belongs on another tier than what is young.
+    fn has_two_media(&self, settings: &FamilySettings, young: &Young) -> bool {
         let (Some(tiers), Some(last)) = (&self.media.tiers, settings.num_levels.checked_sub(1)) else { return false };
         let now = self.clock.unix_seconds();
         let serving = |level, written| tiers.serving(settings.temperature_of(level, written, settings.default_write_temperature, now));
-        serving(last, 1) != serving(last.saturating_sub(1), now)
+        serving(last, young.since.max(1)) != serving(last.saturating_sub(1), now)
     }
 
     /// What is too young for a family's last level.

@@ -457,6 +457,7 @@ fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool
         let held = writer.mem.mem.memory();
         let bytes = (operation.key.len() + operation.value.len()) as u64;
         writer.core.counters.user(1, bytes);
+        writer.core.newest.store(seq, Ordering::Relaxed);
         if logged {
             writer.core.counters.wal_share(bytes);
         }

@@ -35,6 +35,9 @@ pub struct Budgets {
 }
 
 impl Budgets {
+    /// The least that memtables and cache can share, bytes.
+    pub const MEMORY_LEAST: u64 = 1 << 20;
+
     /// Defaults of the database under these budgets.
     pub fn db(&self) -> DbSettings {
         let defaults = DbSettings::default();
@@ -43,7 +46,12 @@ impl Budgets {
             Some(memory) => {
                 let memtables = 2 * write_buffer(memory);
                 let db_write_buffer_size = memtables.max(4096);
-                DbSettings { cache_size: memory.saturating_sub(memtables), db_write_buffer_size, memory_budget: memory, ..defaults }
+                DbSettings {
+                    cache_size: memory.saturating_sub(memtables),
+                    db_write_buffer_size,
+                    memory_budget: memory.max(Self::MEMORY_LEAST),
+                    ..defaults
+                }
             }
         }
     }
@@ -71,7 +79,7 @@ impl Budgets {
 
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        if let Some(memory) = self.memory.filter(|m| !(1 << 20..=1 << 50).contains(m)) {
+        if let Some(memory) = self.memory.filter(|m| !(Self::MEMORY_LEAST..=1 << 50).contains(m)) {
             complaints.push(format!(
                 "memory = {}: allowed 1MiB to 1PiB (1024TiB), it is shared by memtables and cache",
                 super::format_bytes(memory)

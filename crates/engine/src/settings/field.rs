@@ -234,7 +234,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         1024 * TIB,
         "",
         "Memtables and cache share these bytes, and once a second some move to where they save more time; cache_size, \
-         db_write_buffer_size and write_buffer_size are where they start. 0: sizes stay as they are.",
+         db_write_buffer_size and write_buffer_size are where they start. 0: sizes stay as they are; otherwise 1 MiB at least.",
         "more than a pebibyte is a slip of the pen",
     ),
     whole!(

@@ -91,7 +91,7 @@ fn random_settings_survive_text() {
         let db = DbSettings {
             cache_size: random(1 << 45),
             compressed_cache: parts[random(3) as usize],
-            memory_budget: random(2) * random(1 << 40),
+            memory_budget: random(2) * (Budgets::MEMORY_LEAST + random(1 << 40)),
             max_background_jobs: random(257) as usize,
             max_subcompactions: 1 + random(256) as usize,
             use_direct_io_for_flush_and_compaction: random(2) == 0,

@@ -236,7 +236,11 @@ impl<'a> Reader<'a> {
     fn field<S>(&mut self, settings: &mut S, fields: &'static [Field<S>], others: &str, key: &Key<'a>, value: &Spanned<DeValue<'a>>) {
         let name = key.get_ref().as_ref();
         let Some(field) = fields.iter().find(|field| field.name == name) else {
-            let what = unknown(name, fields.iter().map(|field| field.name).chain(others.split_whitespace()));
+            let what = if others.contains("family") && FAMILY.iter().any(|field| field.name == name) {
+                format!("`{name}` is a setting of a column family: it stands below `[family.default]`, or another name")
+            } else {
+                unknown(name, fields.iter().map(|field| field.name).chain(others.split_whitespace()))
+            };
             if self.strict {
                 self.complain(key.span().start, what);
             } else {

@@ -2,7 +2,7 @@
 
 use super::field::{DB, FAMILY, Field, Kind};
 use super::size::{codec_name, format_bytes};
-use super::{DbSettings, FamilySettings, Preclude, TierBudget};
+use super::{Budgets, DbSettings, FamilySettings, Preclude, TierBudget};
 use crate::codec::{Codec, Compression};
 
 impl DbSettings {
@@ -12,6 +12,10 @@ impl DbSettings {
     /// All complaints, each with the field, its value, the allowed range and the reason.
     pub fn validate(&self) -> Result<(), Vec<String>> {
         let mut complaints = bounds(self, DB);
+        if (1..Budgets::MEMORY_LEAST).contains(&self.memory_budget) {
+            let budget = format_bytes(self.memory_budget);
+            complaints.push(format!("memory_budget = {budget}: allowed 0 and 1MiB to 1024TiB, in less no memtable finds room"));
+        }
         complaints.extend(self.tiers.complaint());
         finish(complaints)
     }
@@ -91,13 +95,7 @@ const DICTIONARY_MAX: u32 = 1 << 20;
 fn compression_complaints(level: usize, entry: Compression) -> Vec<String> {
     let mut complaints = Vec::new();
     let name = codec_name(entry.codec);
-    let range = match entry.codec {
-        Codec::Zstd => Some(-7..=22),
-        Codec::Zlib => Some(0..=9),
-        Codec::Bzip2 => Some(1..=9),
-        Codec::None | Codec::Snappy | Codec::Lz4 => None,
-    };
-    match (entry.level, range) {
+    match (entry.level, entry.codec.levels()) {
         (Some(effort), None) => {
             complaints.push(format!("compression of level {level}: {name}:{effort}, but {name} has no effort levels; write {name}"));
         }

@@ -214,3 +214,27 @@ fn a_reader_tells_what_the_writer_chose() {
     assert!(told.starts_with("auto: keeps the newest") && told.contains("as the newest table says"), "{told}");
     run.db.close().unwrap();
 }
+
+/// Ages are counted in writes: those of other families make nothing older in one that rests.
+#[test]
+fn a_family_that_rests_keeps_its_share_while_others_write() {
+    for style in [Style::Universal, Style::Leveled] {
+        let run = Run::new(&Stores::new(), Preclude::Auto, style);
+        let busy = run.db.create_family("busy", small()).unwrap();
+        let mut zipf = Zipf::new(0.9);
+        for n in 1..=WRITES / 2 {
+            run.db.put(&zipf.draw(), &noise(n, 100)).unwrap();
+            run.db.get(&zipf.draw()).unwrap();
+        }
+        let merged = || {
+            run.db.compact_range(&run.db.default_family(), None, None).unwrap();
+            run.fast()
+        };
+        let before = merged();
+        for n in 1..=WRITES {
+            run.db.put_with(&busy, &key(n % KEYS), &noise(n, 100), &WriteOptions::default()).unwrap();
+        }
+        let afterwards = merged();
+        assert!(before > 0.1 && afterwards > 0.9 * before, "{style:?}: {before} and {afterwards}; {}", run.tiering());
+    }
+}

@@ -55,7 +55,8 @@ impl Keyspace {
     /// without a budget. Memtables that are being flushed come on top until they are.
     ///
     /// # Errors
-    /// Those of the engine; nothing has changed then.
+    /// Those of the engine: hot keys keep what they had then, and the engine may have the new budget already, if it failed to flush what
+    /// is too large for it.
     pub fn set_memory(&mut self, bytes: u64) -> Result<()> {
         let engine = engine_memory(bytes).unwrap_or(0);
         self.db().change_memory_budget(engine)?;

@@ -56,7 +56,8 @@ fn what_memory_cannot_hold_is_made_smaller_before_anyone_reads() {
     let loaded = Situation { idle: 0.0, expected_misses: 1.0, unwatched: 1.0, share: 1.0, data: 5.0e8, written: 5.0e8, ..quiet() };
     assert_eq!(best(&loaded), NONE);
     let with = |bytes: f64| best(&Situation { for_files: bytes, ..loaded.clone() });
-    assert_eq!(with(6e8), NONE, "they fit");
+    assert_eq!(with(1.1e9), NONE, "they fit, and as much again would");
+    assert_eq!(with(6e8), LZ4, "they fit, but a load that has come so far is likely to go on");
     assert_eq!(with(4e8), LZ4, "lz4 makes them fit");
     assert_eq!(with(2.15e8), LZ4, "zstd does, but who waits leaves the processor to others");
     assert_eq!(best(&Situation { for_files: 2.15e8, idle: 1.0, ..loaded.clone() }), ZSTD, "nobody wants it");

@@ -251,7 +251,8 @@ impl FamilyDraft {
         }
         let with = |codec: Codec, effort: &Effort| Compression {
             codec,
-            level: effort.level.filter(|_| matches!(codec, Codec::Zstd | Codec::Zlib)),
+            // -1, which files of RocksDB 5 have, is zlib's own name for its default.
+            level: effort.level.filter(|level| codec == Codec::Zstd || codec == Codec::Zlib && *level != -1),
             dictionary_bytes: if codec == Codec::Zstd { effort.dictionary_bytes } else { 0 },
         };
         let levels = self.settings.num_levels.clamp(1, 64);
