@@ -1,13 +1,17 @@
-// What programs do with node-redis, against the server at 127.0.0.1:PORT. Any difference from what Redis does throws.
+// What programs do with node-redis, against the server at 127.0.0.1:PORT, with TLS if a file of certificates is given. Any difference from
+// what Redis does throws.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createClient } from "redis";
 
-const url = `redis://127.0.0.1:${process.argv[2]}`;
+const [, , port, authorities] = process.argv;
+const url = `redis${authorities ? "s" : ""}://127.0.0.1:${port}`;
+const socket = authorities ? { tls: true, ca: readFileSync(authorities) } : {};
 
 async function connected(RESP) {
-  const client = createClient({ url, RESP });
+  const client = createClient({ url, socket, RESP });
   client.on("error", (error) => {
     throw error;
   });
@@ -47,4 +51,4 @@ for (const RESP of [2, 3]) {
   assert.equal(keys, await client.dbSize());
   await Promise.all([listener.close(), client.close(), other.close()]);
 }
-console.log(`node-redis ${createRequire(import.meta.url)("redis/package.json").version}: ok`);
+console.log(`node-redis ${createRequire(import.meta.url)("redis/package.json").version}${authorities ? ", TLS" : ""}: ok`);

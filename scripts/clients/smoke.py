@@ -1,4 +1,7 @@
-"""What programs do with redis-py, against the server at 127.0.0.1:PORT. Any difference from what Redis does is an AssertionError."""
+"""What programs do with redis-py, against the server at 127.0.0.1:PORT, with TLS if a file of certificates is given.
+
+Any difference from what Redis does is an AssertionError.
+"""
 
 import sys
 import threading
@@ -7,10 +10,11 @@ import time
 import redis
 
 PORT = int(sys.argv[1])
+TLS = {"ssl": True, "ssl_ca_certs": sys.argv[2]} if len(sys.argv) > 2 else {}
 
 
 def client(protocol, **more):
-    return redis.Redis(port=PORT, protocol=protocol, decode_responses=True, socket_timeout=20, **more)
+    return redis.Redis(port=PORT, protocol=protocol, decode_responses=True, socket_timeout=20, **TLS, **more)
 
 
 def strings_and_keys(r):
@@ -89,4 +93,4 @@ for protocol in (2, 3):
     transactions(r)
     waiting(r, protocol)
     assert r.info("keyspace")["db0"]["keys"] == r.dbsize() == len(list(r.scan_iter()))
-print(f"redis-py {redis.__version__}: ok")
+print(f"redis-py {redis.__version__}{', TLS' if TLS else ''}: ok")

@@ -4,7 +4,7 @@ use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
-use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, addresses, all_names, read};
+use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, all_names, read};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_memory};
 use sinter_server::log::{Level, Log};
@@ -14,7 +14,6 @@ use sinter_storage::store::{Place, Store};
 use sinterdb::settings::{Budgets, Settings, format_bytes, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -184,24 +183,31 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let configuration = configure(&flags.words)?;
     let directory = PathBuf::from(&configuration.directory);
-    let binds = addresses(&configuration.bind).map_err(Ended::usage)?;
-    let binds: Vec<_> = binds.iter().map(|(ip, may_miss)| (SocketAddr::new(*ip, configuration.port), *may_miss)).collect();
+    let listening = configuration.listening().map_err(Ended::usage)?;
+    let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
     let keyspace = open_keyspace(open(&directory)?, configuration.memory)?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
-    let server = Server { configuration, run_id, log: log.clone(), ..Server::default() };
-    let net = Net::listen(&binds, keyspace, server).map_err(failed)?;
+    let server = Server { configuration, run_id, tls, log: log.clone(), ..Server::default() };
+    let net = Net::listen(&listening, keyspace, server).map_err(failed)?;
     let _pid_file = PidFile::write(&pid_file)?;
     let stopper = net.stopper();
     ctrlc::set_handler(move || stopper.stop()).map_err(failed)?;
-    let address = net.address()?;
+    let (address, tls_address) = (net.address()?, net.tls_address()?);
     let now = sinter_server::net::unix_ms();
-    log.event(now, Level::Notice, "serving", &[("dir", &directory.display()), ("address", &address), ("process", &std::process::id())]);
+    let served = match tls_address {
+        Some(tls) if tls == address => format!("with TLS on {tls}"),
+        Some(tls) => format!("on {address}, with TLS on {tls}"),
+        None => format!("on {address}"),
+    };
+    let tls = tls_address.map_or("none".into(), |tls| tls.to_string());
+    let (place, process) = (directory.display(), std::process::id());
+    log.event(now, Level::Notice, "serving", &[("dir", &place), ("address", &address), ("tls", &tls), ("process", &process)]);
     if let Some(metrics) = net.metrics_address() {
         log.event(now, Level::Notice, "serving_metrics", &[("address", &metrics)]);
     }
-    writeln!(io::stdout(), "serving {} on {address}", directory.display())?;
+    writeln!(io::stdout(), "serving {place} {served}")?;
     net.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

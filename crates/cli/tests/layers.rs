@@ -81,6 +81,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/hyperloglog", 102),
     ("server/src/log", 100),
     ("server/src/system", 100),
+    ("server/src/tls", 100),
     ("server/src/resp", 105),
     ("server/src/rdb", 105),
     ("server/src/keyspace", 110),

@@ -68,6 +68,21 @@ fn what_cannot_be_served_is_said() {
     assert_eq!(run(&["--appendfsync", "sometimes"]).0, Some(2));
     let (code, text) = run(&["--appendfsnyc", "always"]);
     assert!(code == Some(2) && text.contains("did you mean appendfsync?"), "{text}");
+    let missing = directory.path().join("missing.pem");
+    let missing = missing.to_str().unwrap();
+    for (arguments, why) in [
+        (&["--tls-port", "7"][..], "TLS needs tls-cert-file, which is not set".into()),
+        (&["--tls-port", "7", "--tls-cert-file", missing], format!("tls-cert-file {missing}: No such file or directory (os error 2)")),
+        (
+            &["--tls-key-file", missing],
+            "tls-key-file is set, but the server was given no tls-port: no connection would be encrypted".into(),
+        ),
+        (&["--tls-port", "7", "--port", "7"], "port and tls-port are both 7".into()),
+        (&["--tls-ciphers", "ALL"], "there is no such parameter here: the suites are those with forward secrecy".into()),
+    ] {
+        let (code, text) = run(arguments);
+        assert!(code == Some(2) && text.contains(&why), "{arguments:?}: {text}");
+    }
 }
 
 /// A port that was free a moment ago.

@@ -2,7 +2,8 @@
 //!
 //! From the bottom, each module importing only lower ones (docs/decisions/0020):
 //!
-//! * [`number`]: numbers as Redis reads and writes them; [`system`]: what the system says; [`log`]: what the server says
+//! * [`number`]: numbers as Redis reads and writes them; [`system`]: what the system says; [`log`]: what the server says;
+//!   [`tls`]: certificates and keys
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
 //!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
@@ -29,5 +30,6 @@ pub mod sha1;
 pub mod system;
 #[cfg(test)]
 mod testing;
+pub mod tls;
 pub mod transfer;
 pub mod wide;

@@ -5,6 +5,9 @@ use sinter_storage::store::{MemoryStore, Store};
 use sinterdb::settings::{DbSettings, FamilySettings, Settings};
 use std::sync::Arc;
 
+#[path = "../tests/common/certificates.rs"]
+pub mod certificates;
+
 /// A small generator, so that a failure repeats from its seed.
 pub struct Random(pub u64);
 

@@ -8,6 +8,7 @@ use super::{Command, Context, Failure, Group, Outcome, SYNTAX, help, unknown_sub
 use crate::glob;
 use crate::log::Level;
 use crate::system;
+use std::fmt::Display;
 use std::path::Path;
 
 /// The commands of this file.
@@ -67,6 +68,10 @@ fn get(context: &mut Context, patterns: &[&[u8]]) {
     }
 }
 
+fn not_set(name: &str, why: impl Display) -> Failure {
+    Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
 /// All are set, or none.
 fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
@@ -76,26 +81,33 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     let mut seen: Vec<String> = Vec::new();
     for pair in pairs.chunks_exact(2) {
         let name = String::from_utf8_lossy(pair[0]).to_ascii_lowercase();
-        let failed = |why: &str| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"));
         if seen.contains(&name) {
-            return Err(failed("duplicate parameter"));
+            return Err(not_set(&name, "duplicate parameter"));
         }
-        let value = std::str::from_utf8(pair[1]).map_err(|_| failed("the value is not UTF-8"))?;
+        let value = std::str::from_utf8(pair[1]).map_err(|_| not_set(&name, "the value is not UTF-8"))?;
         match changed.change(&name, value) {
             Ok(()) => seen.push(name),
             Err(Refusal::Unknown) => {
                 return Err(Failure::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", pair[0], b"'"].concat()));
             }
-            Err(Refusal::Wrong(why)) => return Err(failed(&why)),
+            Err(Refusal::Wrong(why)) => return Err(not_set(&name, why)),
         }
     }
+    // Files are read again although their names are the same: what is in them may be new.
+    let tls = match seen.iter().find(|name| name.starts_with("tls-")) {
+        Some(name) => Some(changed.tls.load_if(context.server.tls.is_some()).map_err(|why| not_set(name, why))?),
+        None => None,
+    };
     if changed.memory != context.server.configuration.memory {
-        let failed = |error| Failure::new(format!("ERR CONFIG SET failed (possibly related to argument 'maxmemory') - {error}"));
-        context.keyspace.set_memory(changed.memory).map_err(failed)?;
+        context.keyspace.set_memory(changed.memory).map_err(|error| not_set("maxmemory", error))?;
     }
     let server = &mut context.server;
     if seen.iter().any(|name| name == "requirepass") {
         server.users.set_default_password(changed.password());
+    }
+    if let Some(tls) = tls {
+        server.tls = tls;
+        server.event(Level::Notice, "tls_changed", &[("certificate", &changed.tls.certificate)]);
     }
     server.log.set_level(changed.log_level);
     server.configuration = changed;

@@ -65,7 +65,9 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "process_supervised:no\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n")?;
     let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     write!(out, "executable:{executable}\r\nconfig_file:{}\r\n", context.server.configuration.file)?;
-    write!(out, "run_id:{}\r\ntcp_port:{}\r\n", context.server.run_id, context.server.configuration.port)?;
+    let configuration = &context.server.configuration;
+    let port = if configuration.port == 0 { configuration.tls_port } else { configuration.port };
+    write!(out, "run_id:{}\r\ntcp_port:{port}\r\n", context.server.run_id)?;
     write!(out, "server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", now.saturating_mul(1000), uptime / 86_400)
 }
 

@@ -13,6 +13,7 @@ use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, 
 use crate::keyspace::DATABASES;
 use crate::log::{Level, Log};
 use crate::system;
+use crate::tls::Tls;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -90,6 +91,8 @@ pub struct Server {
     pub keeps_expired: bool,
     /// Who may do what.
     pub users: Users,
+    /// What encrypted connections begin with; `None`: there are none.
+    pub tls: Option<Tls>,
     /// Where events are told.
     pub log: Log,
     /// It was told to end, and does when the turn has ended.

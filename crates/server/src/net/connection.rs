@@ -5,13 +5,14 @@
 //!
 //! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
 
+use super::stream::{Came, Stream};
 use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, find, give_up, resume};
 use crate::keyspace::Keyspace;
+use crate::log::Level;
 use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 
 /// Bytes of writes at which a turn is committed before it ends.
 pub(super) const TURN_BYTES: usize = 8 << 20;
@@ -54,7 +55,7 @@ struct Awaiting {
 
 /// A connected client.
 pub(super) struct Connection {
-    stream: TcpStream,
+    pub stream: Stream,
     pub session: Session,
     parser: Parser,
     input: Vec<u8>,
@@ -116,7 +117,7 @@ pub(super) enum Handled {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, session: Session, now: u64) -> Self {
+    pub fn new(stream: Stream, session: Session, now: u64) -> Self {
         Connection {
             stream,
             session,
@@ -148,8 +149,9 @@ impl Connection {
         }
     }
 
-    pub fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    /// It is known who is there.
+    pub fn is_known(&self) -> bool {
+        self.session.is_authenticated && !self.stream.is_handshaking()
     }
 
     fn unsent(&self) -> usize {
@@ -187,23 +189,28 @@ impl Connection {
         self.is_dead |= self.is_shut && self.session.is_waiting() && self.is_full();
     }
 
-    /// Reads once, through a buffer that all share.
-    pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) {
-        match self.stream.read(buffer) {
+    /// Reads once, through a buffer that all share. True: something came.
+    pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
+        match self.stream.read(buffer, &mut self.input) {
             // Who has said all may still listen.
-            Ok(0) if self.waits_for_sync() => self.is_ending = true,
-            Ok(0) => self.is_dead = true,
-            Ok(bytes) => {
-                self.input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
+            Ok(Came::End) if self.waits_for_sync() => self.is_ending = true,
+            Ok(Came::End) => self.is_dead = true,
+            Ok(Came::Bytes(bytes, may_have_more)) => {
                 server.statistics.bytes_in += bytes as u64;
                 self.active = now;
-                // A short read has emptied the socket; what comes later is told of.
-                self.is_readable = bytes == buffer.len() || self.is_shut;
+                self.is_readable = may_have_more || self.is_shut;
+                return true;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                server.event(Level::Verbose, "tls_failed", &[("id", &self.session.id), ("why", &error)]);
+                self.is_dead = true;
+                return true;
+            }
             Err(_) => self.is_dead = true,
         }
+        false
     }
 
     /// Handles the requests that are complete.
@@ -317,7 +324,7 @@ impl Connection {
             input: self.input.len(),
             input_memory: self.input.capacity(),
             output: self.unsent(),
-            output_memory: self.output.capacity(),
+            output_memory: self.output.capacity() + self.stream.held(),
             queued: self.session.queued_bytes(),
         }
     }
@@ -447,6 +454,7 @@ impl Connection {
                 Err(_) => self.is_dead = true,
             }
         }
+        self.flush();
         if until < self.output.len() {
             return self.compact();
         }
@@ -454,7 +462,15 @@ impl Connection {
         self.output.shrink_to(KEPT);
         self.sent = 0;
         self.turn_start = 0;
-        self.is_dead |= self.is_ending;
+        self.is_dead |= self.is_ending && !self.is_blocked;
+    }
+
+    /// Sends what the stream has of its own: the rest of what it has taken, or of a handshake.
+    fn flush(&mut self) {
+        match self.stream.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,
+            sent => self.is_dead |= sent.is_err(),
+        }
     }
 
     /// Asks to be told when the client takes more, while it takes nothing. Not always: the kernel queues a client by the first thing that
@@ -463,7 +479,7 @@ impl Connection {
         if self.is_blocked != self.is_told {
             self.is_told = self.is_blocked;
             let interest = if self.is_told { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            self.is_dead |= registry.reregister(&mut self.stream, token, interest).is_err();
+            self.is_dead |= registry.reregister(self.stream.socket(), token, interest).is_err();
         }
     }
 

@@ -11,6 +11,8 @@
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
 //! one read per turn: none can keep the others waiting.
 //!
+//! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
+//!
 //! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output says which of
 //! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
 //! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
@@ -21,12 +23,14 @@ mod listeners;
 mod metrics;
 mod others;
 mod saving;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod ticking;
 
 pub use crate::system::unix_ms;
 
+use crate::command::configuration::Listening;
 use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
@@ -36,13 +40,14 @@ use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
 use saving::SaveThread;
 use sinterdb::db::{Durability, WriteOptions};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use stream::Stream;
 use ticking::{SyncThread, Ticks};
 
 const WAKER: Token = Token(1);
@@ -53,6 +58,8 @@ const EVENTS: usize = 1024;
 const READ: usize = 64 << 10;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
+/// Steps of handshakes in a turn, of which a client's first one costs most.
+const HANDSHAKES: usize = 4;
 
 /// What others than those on this machine are told while there is no password.
 const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
@@ -72,6 +79,9 @@ pub enum Error {
     /// The users cannot be had.
     #[error("{0}")]
     Users(String),
+    /// There is no certificate for clients with TLS.
+    #[error("{0} is for clients with TLS, and the server has no certificate")]
+    NoCertificate(SocketAddr),
 }
 
 /// Stops a server from another thread.
@@ -111,6 +121,10 @@ pub struct Net {
     asked: u64,
     /// The commit that has to be synced before a message of the request that was run last may leave.
     cause: u64,
+    /// Steps of handshakes that are left in this turn.
+    handshakes: usize,
+    /// Clients whose handshakes have to wait for a turn with some left, in order.
+    strangers: VecDeque<u64>,
     /// Memory of all clients' buffers, bytes.
     held: usize,
     /// The last commit that was known to be synced.
@@ -141,26 +155,35 @@ impl Net {
     /// # Errors
     /// The address cannot be had, or everybody could use the server.
     pub fn bind(address: SocketAddr, keyspace: Keyspace, server: Server) -> Result<Net, Error> {
-        Net::listen(&[(address, false)], keyspace, server)
+        Net::listen(&[Listening { address, may_miss: false, is_encrypted: false }], keyspace, server)
     }
 
-    /// Listens at all addresses but those that may be missing on the machine, and are. With them goes whether one may.
+    /// Listens at all addresses but those that may be missing on the machine, and are.
     ///
     /// # Errors
-    /// An address cannot be had, everybody could use the server, or there is something wrong with its users.
-    pub fn listen(addresses: &[(SocketAddr, bool)], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
+    /// An address cannot be had, or needs a certificate that is not there; everybody could use the server; or there is something wrong with
+    /// its users.
+    pub fn listen(addresses: &[Listening], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
         if server.configuration.memory > 0 {
             keyspace.set_memory(server.configuration.memory)?;
         }
-        if let Some((address, _)) = addresses.iter().find(|(address, _)| !address.ip().is_loopback())
+        let find = |is_wrong: fn(&Listening) -> bool| addresses.iter().find(|at| is_wrong(at)).map(|at| at.address);
+        if let Some(address) = find(|at| !at.address.ip().is_loopback())
             && server.is_open()
         {
-            return Err(Error::Open(*address));
+            return Err(Error::Open(address));
+        }
+        if let Some(address) = find(|at| at.is_encrypted)
+            && server.tls.is_none()
+        {
+            return Err(Error::NoCertificate(address));
         }
         let poll = Poll::new()?;
         let listeners = Listeners::bind(addresses, poll.registry())?;
-        server.configuration.port = listeners.address()?.port();
+        let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
+        server.configuration.port = port(listeners.address(false)?);
+        server.configuration.tls_port = port(listeners.address(true)?);
         server.started = unix_ms();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
@@ -177,6 +200,8 @@ impl Net {
             awaiting: Vec::new(),
             asked: 0,
             cause: 0,
+            handshakes: 0,
+            strangers: VecDeque::new(),
             held: 0,
             synced: 0,
             looked_at: 0,
@@ -197,12 +222,21 @@ impl Net {
         self.metrics.as_ref().map(Metrics::address)
     }
 
-    /// Where it listens.
+    /// Where it listens: the first address, which is one for clients with TLS if there is no other.
     ///
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listeners.address()
+        let plain = self.listeners.address(false)?;
+        plain.map_or_else(|| self.tls_address(), |address| Ok(Some(address)))?.ok_or_else(|| ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Where it listens for clients with TLS: the first address. `None`: nowhere.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.listeners.address(true)
     }
 
     /// Stops it.
@@ -252,7 +286,10 @@ impl Net {
 
     /// How long nothing may be done if nobody sends anything.
     fn patience(&self) -> Duration {
-        if self.accepts || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work)) {
+        if self.accepts
+            || !self.strangers.is_empty()
+            || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work))
+        {
             return Duration::ZERO;
         }
         let pause = (!self.postponed.is_empty()).then(|| self.server.pause.until());
@@ -294,7 +331,9 @@ impl Net {
         self.end_syncs();
         self.accept(now);
         self.end_pause(now);
-        for id in std::mem::take(&mut self.active) {
+        self.handshakes = HANDSHAKES;
+        let strangers: Vec<u64> = self.strangers.drain(..self.strangers.len().min(HANDSHAKES)).collect();
+        for id in strangers.into_iter().chain(std::mem::take(&mut self.active)) {
             self.serve(id, now);
         }
         self.tick(now);
@@ -318,11 +357,17 @@ impl Net {
 
     /// Reads from a client and runs what it asks for.
     fn serve(&mut self, id: u64, now: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let can_read = connection.can_read();
+        let shakes_hands = can_read && connection.stream.is_handshaking();
+        if shakes_hands && self.handshakes == 0 {
+            return self.strangers.push_back(id);
+        }
+        connection.is_active = false;
         self.touch(id);
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.is_active = false;
-        if connection.can_read() {
-            connection.read(&mut self.buffer, &mut self.server, now);
+        if can_read && connection.read(&mut self.buffer, &mut self.server, now) && shakes_hands {
+            self.handshakes -= 1;
         }
         connection.check_shut();
         if connection.is_dead || connection.is_ending {
@@ -430,7 +475,7 @@ impl Net {
                 return;
             }
             match self.listeners.accept() {
-                Ok((stream, address)) => self.welcome(stream, address, now),
+                Ok((stream, address, is_encrypted)) => self.welcome(stream, address, is_encrypted, now),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
                 // A client that went away again, or no more descriptors: the next tick tries again.
                 Err(_) => {
@@ -441,40 +486,50 @@ impl Net {
         }
     }
 
-    fn welcome(&mut self, mut stream: mio::net::TcpStream, address: SocketAddr, now: u64) {
+    fn welcome(&mut self, mut socket: mio::net::TcpStream, address: SocketAddr, is_encrypted: bool, now: u64) {
+        // It is told why it is turned away, if it listens, and can be told without a handshake.
+        let mut refuse = |text: &[u8], server: &mut Server| {
+            server.statistics.refused_connections += 1;
+            if !is_encrypted {
+                let _ = socket.write(text);
+            }
+        };
         if self.connections.len() >= self.server.configuration.clients_max.min(self.room) {
-            self.server.statistics.refused_connections += 1;
-            // It is told if it listens.
-            let _ = stream.write(b"-ERR max number of clients reached\r\n");
-            return;
+            return refuse(b"-ERR max number of clients reached\r\n", &mut self.server);
         }
         // Checked at the start, too; but clients can take the password away.
         if self.server.is_open() && !address.ip().to_canonical().is_loopback() {
-            self.server.statistics.refused_connections += 1;
-            let _ = stream.write(DENIED);
-            return;
+            return refuse(DENIED, &mut self.server);
         }
         let id = self.next_session;
         self.next_session += 1;
-        let local_address = stream.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
-        let registered = self.poll.registry().register(&mut stream, token(id), Interest::READABLE);
-        if registered.is_err() || stream.set_nodelay(true).is_err() {
+        let local_address = socket.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
+        let registered = self.poll.registry().register(&mut socket, token(id), Interest::READABLE);
+        let descriptor = socket.as_raw_fd();
+        if registered.is_err() || socket.set_nodelay(true).is_err() {
             return;
         }
+        let stream = match &self.server.tls {
+            Some(tls) if is_encrypted => Stream::encrypted(socket, tls),
+            // Whoever comes for TLS gets nothing else.
+            None if is_encrypted => return,
+            _ => Ok(Stream::Plain(socket)),
+        };
+        let Ok(stream) = stream else { return };
         self.server.statistics.connections += 1;
-        let client = Client::new(id, address.to_string(), local_address, stream.as_raw_fd(), now);
+        let client = Client::new(id, address.to_string(), local_address, descriptor, now);
         self.server.clients.insert(id, client);
         let session = Session::new(id, &self.server);
         self.server.update(&session, now);
         self.connections.insert(id, Connection::new(stream, session, now));
-        self.server.event(Level::Verbose, "client_connected", &[("id", &id), ("address", &address)]);
+        self.server.event(Level::Verbose, "client_connected", &[("id", &id), ("address", &address), ("tls", &is_encrypted)]);
         self.activate(id);
     }
 
     fn remove(&mut self, id: u64) {
         if let Some(mut connection) = self.connections.remove(&id) {
             // Closing does it, too.
-            let _ = self.poll.registry().deregister(connection.stream());
+            let _ = self.poll.registry().deregister(connection.stream.socket());
             self.held -= connection.held;
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
@@ -529,12 +584,12 @@ impl Net {
             let gives_back = idle >= ticking::IDLE_MS && connection.rest();
             let is_held_up = connection.session.is_waiting() || connection.is_postponed;
             let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
-            if connection.session.is_authenticated {
+            if connection.is_known() {
                 connection.known = now;
             }
             let (passed, limit) = match self.server.configuration.timeout {
                 // Whatever it says meanwhile.
-                _ if !connection.session.is_authenticated => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
+                _ if !connection.is_known() => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
                 _ if is_silent_for_a_reason => (idle, 0),
                 timeout => (idle, timeout),
             };

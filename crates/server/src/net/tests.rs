@@ -1,7 +1,12 @@
 //! What a turn does, counted: for the request of one client it must not matter how many others are connected and say nothing.
 
 use super::*;
+use crate::testing::certificates::Authority;
 use crate::testing::fresh;
+use crate::tls::{Clients, Settings};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::Read;
 use std::net::TcpStream;
 
@@ -16,8 +21,42 @@ struct Driven {
 
 impl Driven {
     fn new() -> Driven {
-        let net = Net::bind("127.0.0.1:0".parse().unwrap(), fresh(), Server::default()).unwrap();
+        Self::listen(&[false], Server::default())
+    }
+
+    /// One that clients come to with TLS and without, and clients' ends of connections.
+    fn with_tls() -> (Driven, impl Fn() -> ClientConnection) {
+        let (authority, folder) = (Authority::new("authority"), tempfile::tempdir().unwrap());
+        let file = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+            folder.path().join(name).display().to_string()
+        };
+        let (certificate, key) = authority.certify();
+        let settings = Settings {
+            certificate: file("certificate", &certificate),
+            key: file("key", &key),
+            clients: Clients::NotAsked,
+            ..Settings::default()
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+        let config = Arc::new(config);
+        let driven = Self::listen(&[false, true], Server { tls: Some(settings.load().unwrap()), ..Server::default() });
+        (driven, move || ClientConnection::new(config.clone(), "localhost".try_into().unwrap()).unwrap())
+    }
+
+    fn listen(encrypted: &[bool], server: Server) -> Driven {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let at = |is_encrypted: &bool| Listening { address, may_miss: false, is_encrypted: *is_encrypted };
+        let net = Net::listen(&encrypted.iter().map(at).collect::<Vec<_>>(), fresh(), server).unwrap();
         Driven { net, events: Events::with_capacity(EVENTS), now: 1_000_000 }
+    }
+
+    /// Clients that shake hands, or have not begun to.
+    fn strangers(&self) -> usize {
+        self.net.connections.values().filter(|connection| connection.stream.is_handshaking()).count()
     }
 
     /// Waits for something to happen; whom it concerns.
@@ -36,7 +75,8 @@ impl Driven {
         loop {
             let concerned = self.wait();
             self.turn();
-            if concerned.is_empty() && !self.net.accepts && self.net.active.is_empty() && self.net.connections.len() >= clients {
+            let is_busy = self.net.accepts || !self.net.active.is_empty() || !self.net.strangers.is_empty();
+            if concerned.is_empty() && !is_busy && self.net.connections.len() >= clients {
                 return;
             }
         }
@@ -95,4 +135,76 @@ fn idle_clients_take_no_part_in_turns_and_hold_no_buffers() {
     assert_eq!(driven.net.held, 0, "buffers of clients that say nothing are kept");
     assert!(driven.net.server.clients.values().all(|client| client.buffers.held() == 0));
     assert_eq!(driven.ask(&mut clients[count - 1]).len(), 1);
+}
+
+/// Whoever waits before the handshake, in the middle of it, or says no more than half of it, is closed in time; who has ended it is not.
+#[test]
+fn a_handshake_has_to_end_in_time() {
+    let (mut driven, session) = Driven::with_tls();
+    let address = driven.net.tls_address().unwrap().unwrap();
+    let silent = TcpStream::connect(address).unwrap();
+    let (mut half, mut begun) = (TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap());
+    let mut hello = Vec::new();
+    session().write_tls(&mut hello).unwrap();
+    half.write_all(&hello[..hello.len() / 2]).unwrap();
+    begun.write_all(&hello).unwrap();
+    let (mut good, mut socket) = (session(), TcpStream::connect(address).unwrap());
+    driven.settle(4);
+    socket.set_nonblocking(true).unwrap();
+    while good.is_handshaking() {
+        // It would block where the server has to take its turn.
+        let _ = good.complete_io(&mut socket);
+        driven.settle(4);
+    }
+    driven.settle(4);
+    assert_eq!(driven.strangers(), 3);
+    driven.now += ticking::GREETING_SECONDS * 1000 - 200;
+    driven.tick();
+    assert_eq!(driven.strangers(), 3);
+    driven.now += 1000;
+    driven.tick();
+    assert_eq!((driven.strangers(), driven.net.connections.len()), (0, 1));
+    for mut gone in [silent, half, begun] {
+        let mut rest = Vec::new();
+        gone.read_to_end(&mut rest).unwrap();
+    }
+    good.writer().write_all(b"PING\r\n").unwrap();
+    good.write_tls(&mut socket).unwrap();
+    driven.settle(1);
+    good.read_tls(&mut socket).unwrap();
+    assert_eq!(good.process_new_packets().unwrap().plaintext_bytes_to_read(), 7);
+}
+
+/// A flood of handshakes is worked off in shares, and requests are served meanwhile.
+#[test]
+fn handshakes_keep_nobody_waiting() {
+    const FLOOD: usize = 40;
+    let (mut driven, session) = Driven::with_tls();
+    let (plain, address) = (driven.net.address().unwrap(), driven.net.tls_address().unwrap().unwrap());
+    let mut known = TcpStream::connect(plain).unwrap();
+    let mut flood: Vec<TcpStream> = (0..FLOOD).map(|_| TcpStream::connect(address).unwrap()).collect();
+    driven.settle(1 + FLOOD);
+    for stream in &mut flood {
+        session().write_tls(stream).unwrap();
+    }
+    known.write_all(b"PING\r\n").unwrap();
+    let mut concerned = driven.wait();
+    while concerned.len() < 1 + FLOOD {
+        concerned = driven.wait();
+    }
+    driven.turn();
+    let mut reply = [0; 7];
+    known.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    assert_eq!(driven.net.strangers.len(), FLOOD - HANDSHAKES, "all of the flood but a share waits for the next turn");
+    assert_eq!(driven.net.patience(), Duration::ZERO);
+    for turn in 2..=FLOOD / HANDSHAKES {
+        driven.turn();
+        assert_eq!(driven.net.strangers.len(), FLOOD - turn * HANDSHAKES);
+    }
+    for mut stream in flood {
+        let mut answer = [0; 1];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer[0], 0x16, "a handshake");
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Keys that are removed in a tick because their time has come; more wait for the next one.
 pub(super) const EXPIRED_AT_ONCE: usize = 1000;
-/// Seconds in which a client has to authenticate, if it has to.
+/// Seconds in which a client has to end its handshake, if it comes with TLS, and to authenticate, if it has to.
 pub(super) const GREETING_SECONDS: u64 = 10;
 
 /// Milliseconds after which a client that says nothing needs no memory for more.

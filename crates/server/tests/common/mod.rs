@@ -4,10 +4,12 @@
 #![expect(dead_code, reason = "each test uses a part of it")]
 
 pub mod beside;
+pub mod certificates;
 pub mod play;
 pub mod shapes;
 
 use sinter_server::command::Server;
+use sinter_server::command::configuration::Listening;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Net, Stopper};
 use sinter_storage::store::{MemoryStore, Store};
@@ -22,6 +24,7 @@ use std::time::Duration;
 /// This server, in a thread of this process.
 pub struct Served {
     pub address: SocketAddr,
+    pub tls_address: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,11 +35,17 @@ impl Served {
     }
 
     pub fn with(server: Server, store: Arc<dyn Store>) -> Served {
+        Self::listen(&[false], server, store)
+    }
+
+    /// Listens for clients with TLS, or without, or both.
+    pub fn listen(encrypted: &[bool], server: Server, store: Arc<dyn Store>) -> Served {
         let keyspace = Keyspace::open(store, &Settings::default(), 7).unwrap();
-        let net = Net::bind("127.0.0.1:0".parse().unwrap(), keyspace, server).unwrap();
-        let (address, stopper) = (net.address().unwrap(), net.stopper());
+        let at = |is_encrypted: &bool| Listening { address: "127.0.0.1:0".parse().unwrap(), may_miss: false, is_encrypted: *is_encrypted };
+        let net = Net::listen(&encrypted.iter().map(at).collect::<Vec<_>>(), keyspace, server).unwrap();
+        let (address, tls_address, stopper) = (net.address().unwrap(), net.tls_address().unwrap(), net.stopper());
         let thread = std::thread::Builder::new().spawn(move || net.run().unwrap()).unwrap();
-        Served { address, stopper, thread: Some(thread) }
+        Served { address, tls_address, stopper, thread: Some(thread) }
     }
 
     pub fn client(&self) -> Client {
@@ -161,8 +170,8 @@ pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
 }
 
 /// A client that sends requests and reads replies.
-pub struct Client {
-    stream: BufReader<TcpStream>,
+pub struct Client<S = TcpStream> {
+    pub stream: BufReader<S>,
 }
 
 impl Client {
@@ -178,15 +187,6 @@ impl Client {
         self.stream.get_ref().try_clone().unwrap()
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).unwrap();
-    }
-
-    pub fn ask(&mut self, words: &[&[u8]]) -> Reply {
-        self.send(&encode(words));
-        self.reply().unwrap()
-    }
-
     /// Nothing comes for so long.
     pub fn is_silent(&mut self, time: Duration) -> bool {
         let stream = self.stream.get_ref();
@@ -194,6 +194,17 @@ impl Client {
         let is_silent = self.stream.buffer().is_empty() && self.stream.fill_buf().is_err();
         self.stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         is_silent
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub fn ask(&mut self, words: &[&[u8]]) -> Reply {
+        self.send(&encode(words));
+        self.reply().unwrap()
     }
 
     /// The next reply; `None`: the connection was closed.

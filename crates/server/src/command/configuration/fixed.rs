@@ -39,6 +39,7 @@ const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "data are durable as they are written; all of them are saved in one file only when a client asks for it";
 const PROCESS: &str = "the process is left to what starts it, such as systemd";
+const SESSIONS: &str = "each connection shows what its client is; nothing is kept of those that are gone";
 const SCRIPTS: &str = "there are no scripts, functions and modules";
 
 /// Names with one value.
@@ -112,6 +113,10 @@ pub const FIXED: &[Fixed] = &[
     fixed("supervised", "no", "the server needs to tell no supervisor: it serves as soon as it says so in its log"),
     fixed("tcp-backlog", "1024|511|128", "the backlog is 1024, as far as the system's somaxconn allows it"),
     fixed("tcp-keepalive", "0", "connections to machines that are gone are closed by `timeout`"),
+    fixed("tls-cluster", "no", CLUSTER),
+    fixed("tls-prefer-server-ciphers", "no", "all suites are good, and a client knows best which one is fast for it"),
+    fixed("tls-replication", "no", ALONE),
+    fixed("tls-session-caching", "no", SESSIONS),
 ];
 
 /// Names that do not exist here, and why.
@@ -153,11 +158,13 @@ pub const ABSENT: &[(&str, &str)] = &[
     ("socket-mark-id", "connections have no mark"),
     ("syslog-facility syslog-ident", "the log goes to standard error or a file; systemd takes it from there"),
     (
-        "tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file \
-         tls-client-key-file tls-client-key-file-pass tls-cluster tls-dh-params-file tls-key-file tls-key-file-pass tls-port \
-         tls-prefer-server-ciphers tls-protocols tls-replication tls-session-cache-size tls-session-cache-timeout tls-session-caching",
-        "connections are not encrypted; put stunnel, HAProxy or the like in front",
+        "tls-ciphers tls-ciphersuites",
+        "the suites are those with forward secrecy and authenticated encryption (AES-GCM, ChaCha20-Poly1305); none is weak",
     ),
+    ("tls-client-cert-file tls-client-key-file tls-client-key-file-pass", "the server opens no connections"),
+    ("tls-dh-params-file", "keys are agreed upon over elliptic curves alone"),
+    ("tls-key-file-pass", "a key that is encrypted cannot be read; let only the server read the file"),
+    ("tls-session-cache-size tls-session-cache-timeout", SESSIONS),
     ("tracking-table-max-keys", "clients are not told about keys that they have cached"),
     ("unixsocket unixsocketperm", "the server listens on TCP alone"),
     ("use-exit-on-panic watchdog-period", "this is for those who look for mistakes in Redis"),

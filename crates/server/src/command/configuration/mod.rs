@@ -15,7 +15,8 @@ pub(super) use parameters::bytes;
 
 use super::{Events, Thresholds};
 use crate::log::Level;
-use std::net::IpAddr;
+use crate::tls;
+use std::net::{IpAddr, SocketAddr};
 
 /// When a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,8 +79,12 @@ pub struct Configuration {
     pub acllog_max_len: usize,
     /// Addresses that it listens on, blanks between them; one behind a minus may be missing on the machine.
     pub bind: String,
-    /// The port there.
+    /// The port there; 0: a free one, or none if there is one for TLS.
     pub port: u16,
+    /// The port there for TLS; 0: none.
+    pub tls_port: u16,
+    /// What TLS needs.
+    pub tls: tls::Settings,
     /// Directory of the data.
     pub directory: String,
     /// Name of the file there in which all keys are saved when a client asks for it.
@@ -135,6 +140,8 @@ impl Default for Configuration {
             acllog_max_len: 128,
             bind: "127.0.0.1".into(),
             port: 6379,
+            tls_port: 0,
+            tls: tls::Settings::default(),
             directory: "sinter-data".into(),
             dump_name: "dump.rdb".into(),
             debug_command: Allowed::default(),
@@ -199,6 +206,17 @@ pub fn addresses(bind: &str) -> Result<Vec<(IpAddr, bool)>, String> {
     if all.is_empty() { Err("no address to listen on".into()) } else { Ok(all) }
 }
 
+/// Where to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listening {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The machine need not have it.
+    pub may_miss: bool,
+    /// Clients come with TLS.
+    pub is_encrypted: bool,
+}
+
 impl Parameter {
     /// Its names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
@@ -255,6 +273,25 @@ impl Configuration {
 
     pub(super) fn password(&self) -> Option<&[u8]> {
         self.needs_password().then_some(self.password.as_bytes())
+    }
+
+    /// All that is listened on: each address with each port.
+    ///
+    /// # Errors
+    /// An address is none, or a port was given twice.
+    pub fn listening(&self) -> Result<Vec<Listening>, String> {
+        let addresses = addresses(&self.bind)?;
+        let ports = match (self.port, self.tls_port) {
+            (port, 0) => vec![(port, false)],
+            (0, tls_port) => vec![(tls_port, true)],
+            (port, tls_port) if port == tls_port => return Err(format!("port and tls-port are both {port}")),
+            (port, tls_port) => vec![(port, false), (tls_port, true)],
+        };
+        let at = |(port, is_encrypted): (u16, bool)| {
+            let each = addresses.iter().map(move |(ip, may_miss)| (SocketAddr::new(*ip, port), *may_miss));
+            each.map(move |(address, may_miss)| Listening { address, may_miss, is_encrypted })
+        };
+        Ok(ports.into_iter().flat_map(at).collect())
     }
 
     /// Names and values, those with one value included, in order.
@@ -340,6 +377,8 @@ mod tests {
             ("latency-tracking", "maybe", "argument must be 'yes' or 'no'"),
             ("bind", "localhost", "'localhost' is no IP address"),
             ("bind", "", "no address to listen on"),
+            ("tls-auth-clients", "maybe", "argument(s) must be one of the following: no, yes, optional"),
+            ("tls-protocols", "TLSv1.1 TLSv1.2", "TLSv1.1 is not safe and not spoken; there are TLSv1.2 and TLSv1.3"),
         ] {
             assert_eq!(configuration.set(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
         }
@@ -347,6 +386,7 @@ mod tests {
         assert_eq!(configuration, Configuration::default());
         assert_eq!((bytes("2kb"), bytes("2k"), bytes("1GB"), bytes("16MiB")), (Ok(2048), Ok(2000), Ok(1 << 30), Ok(16 << 20)));
         assert_eq!(addresses("127.0.0.1 -::1").unwrap().len(), 2);
+        assert_eq!(configuration.change("tls-port", "7"), Err(Refusal::Wrong("can't set immutable config".into())));
         assert_eq!(bytes("18446744073709551616"), Err("argument must be a memory value".into()));
         assert_eq!(configuration.change("DIR", "x"), Err(Refusal::Wrong("can't set protected config".into())));
         assert_eq!(configuration.change("zset-max-ziplist-entries", "7"), Ok(()));
@@ -364,5 +404,21 @@ mod tests {
                        much of them is kept in memory";
             assert_eq!(configuration.change("maxmemory-policy", policy), Err(Refusal::Wrong(why.into())));
         }
+    }
+
+    #[test]
+    fn ports_are_listened_on_at_each_address() {
+        let listening = |port, tls_port| {
+            let configuration = Configuration { bind: "127.0.0.1 -::1".into(), port, tls_port, ..Configuration::default() };
+            let shown = |at: &Listening| {
+                format!("{}{}{}", at.address, ["", "?"][usize::from(at.may_miss)], ["", " TLS"][usize::from(at.is_encrypted)])
+            };
+            configuration.listening().map(|all| all.iter().map(shown).collect::<Vec<_>>().join(", "))
+        };
+        assert_eq!(listening(1, 0).unwrap(), "127.0.0.1:1, [::1]:1?");
+        assert_eq!(listening(0, 0).unwrap(), "127.0.0.1:0, [::1]:0?");
+        assert_eq!(listening(0, 2).unwrap(), "127.0.0.1:2 TLS, [::1]:2? TLS");
+        assert_eq!(listening(1, 2).unwrap(), "127.0.0.1:1, [::1]:1?, 127.0.0.1:2 TLS, [::1]:2? TLS");
+        assert_eq!(listening(2, 2).unwrap_err(), "port and tls-port are both 2");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Allowed, Configuration, Events, Fsync, Level, Parameter, Why, addresses};
 use crate::keyspace::{MEMORY_MAX, MEMORY_MIN};
+use crate::tls;
 use std::net::IpAddr;
 
 pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
@@ -268,7 +269,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "port",
         false,
-        "port to listen on; 0: a free one, which is printed",
+        "port to listen on; 0: none if there is a `tls-port`, else a free one, which is printed",
         |c| c.port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.port = number),
     ),
@@ -316,6 +317,74 @@ pub const PARAMETERS: &[Parameter] = &[
         "seconds after which a client that says nothing is closed; 0: never",
         |c| c.timeout.to_string(),
         |c, value| number(value, 0, i32::MAX.into()).map(|number| c.timeout = number),
+    ),
+    parameter(
+        "tls-auth-clients",
+        true,
+        "whether clients with TLS have to show a certificate: `yes`, `optional` (what they show has to be good), `no` (they are not asked)",
+        |c| c.tls.clients.name().into(),
+        |c, value| {
+            c.tls.clients = tls::Clients::parse(value).ok_or("argument(s) must be one of the following: no, yes, optional")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "tls-ca-cert-dir",
+        true,
+        "directory of files as in `tls-ca-cert-file`, whatever their names, beside it or without it; empty: none",
+        |c| c.tls.authorities_directory.clone(),
+        |c, value| {
+            c.tls.authorities_directory = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "tls-ca-cert-file",
+        true,
+        "PEM file of the certificates that sign clients' ones, unless `tls-auth-clients` is `no`; empty: none",
+        |c| c.tls.authorities.clone(),
+        |c, value| {
+            c.tls.authorities = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "tls-cert-file",
+        true,
+        "PEM file of the server's certificate, and of those between it and the one that clients know. Set again: read again",
+        |c| c.tls.certificate.clone(),
+        |c, value| {
+            c.tls.certificate = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "tls-key-file",
+        true,
+        "PEM file of its key",
+        |c| c.tls.key.clone(),
+        |c, value| {
+            c.tls.key = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "tls-port",
+        false,
+        "port for clients with TLS, at the same addresses; 0: none",
+        |c| c.tls_port.to_string(),
+        |c, value| number(value, 0, 65_535).map(|number| c.tls_port = number),
+    ),
+    parameter(
+        "tls-protocols",
+        true,
+        "versions that are spoken, of `TLSv1.2` and `TLSv1.3`; empty: both",
+        |c| c.tls.protocols.clone(),
+        |c, value| {
+            tls::versions(value)?;
+            c.tls.protocols = value.into();
+            Ok(())
+        },
     ),
     parameter(
         "zset-max-listpack-entries",

@@ -1,0 +1,164 @@
+//! A client's stream of bytes, encrypted or not, which never blocks.
+//!
+//! What comes encrypted is decrypted at once, all of it: nothing stays inside that the system has told of and will not tell of again. What
+//! is sent encrypted waits inside until the client takes it, at most [`UNSENT_MAX`] bytes and a little more, and so do the bytes of a
+//! handshake. [`Stream::flush`] says whether anything does: the client has to be told of as writable then, although no reply waits.
+//!
+//! The end of the connection is the end of what is sent, whether the client has announced it or not: a request that was cut is not run.
+
+use crate::tls::Tls;
+use mio::net::TcpStream;
+use rustls::ServerConnection;
+use std::io::{self, ErrorKind, Read, Write};
+
+/// Bytes that are encrypted ahead of what the client takes.
+const UNSENT_MAX: usize = 64 << 10;
+
+/// What a read has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Nothing, and nothing more will come.
+    End,
+    /// So many bytes for the server, perhaps none, and whether there may be more at once.
+    Bytes(usize, bool),
+}
+
+/// A stream.
+pub(super) enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// With TLS.
+    Encrypted(Box<Encrypted>),
+}
+
+/// A stream with TLS. Who is still there when it ends is told that this is the end, and nothing was cut.
+pub(super) struct Encrypted {
+    socket: TcpStream,
+    tls: ServerConnection,
+    /// The client has announced its end.
+    has_ended: bool,
+}
+
+impl Stream {
+    /// A new one with TLS.
+    pub fn encrypted(socket: TcpStream, tls: &Tls) -> io::Result<Stream> {
+        let mut tls = tls.begin()?;
+        tls.set_buffer_limit(Some(UNSENT_MAX));
+        Ok(Stream::Encrypted(Box::new(Encrypted { socket, tls, has_ended: false })))
+    }
+
+    /// What the system knows it by.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Encrypted(stream) => &mut stream.socket,
+        }
+    }
+
+    /// It is not known yet who is there.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self, Stream::Encrypted(stream) if stream.tls.is_handshaking())
+    }
+
+    /// Bytes that wait inside, about.
+    pub fn held(&self) -> usize {
+        match self {
+            Stream::Encrypted(stream) if stream.tls.wants_write() => UNSENT_MAX,
+            _ => 0,
+        }
+    }
+
+    /// Reads once, through a buffer that all share, and adds to the input what is for the server.
+    pub fn read(&mut self, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<Came> {
+        match self {
+            Stream::Plain(socket) => {
+                let bytes = socket.read(buffer)?;
+                input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
+                // A short read has emptied the socket; what comes later is told of.
+                Ok(if bytes == 0 { Came::End } else { Came::Bytes(bytes, bytes == buffer.len()) })
+            }
+            Stream::Encrypted(stream) => stream.read(buffer, input),
+        }
+    }
+
+    /// Takes some of the bytes to be sent.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Sends what waits inside. [`ErrorKind::WouldBlock`]: the client does not take all of it now.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) => Ok(()),
+            Stream::Encrypted(stream) => stream.flush(),
+        }
+    }
+}
+
+impl Encrypted {
+    fn read(&mut self, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<Came> {
+        if self.has_ended {
+            return Ok(Came::End);
+        }
+        let bytes = self.socket.read(buffer)?;
+        if bytes == 0 {
+            return Ok(Came::End);
+        }
+        let before = input.len();
+        let mut rest = buffer.get(..bytes).unwrap_or_default();
+        while !rest.is_empty() && !self.has_ended {
+            if self.tls.read_tls(&mut rest)? == 0 {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            match self.tls.process_new_packets() {
+                Ok(state) => {
+                    let ready = state.plaintext_bytes_to_read();
+                    Read::take(self.tls.reader(), ready as u64).read_to_end(input)?;
+                    self.has_ended = state.peer_has_closed();
+                }
+                Err(error) => {
+                    // The client is told why, if it listens.
+                    let _ = self.flush();
+                    return Err(io::Error::new(ErrorKind::InvalidData, error));
+                }
+            }
+        }
+        // The end comes in a read of its own, when what came before it is handled.
+        Ok(Came::Bytes(input.len() - before, bytes == buffer.len() || self.has_ended))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        if self.tls.is_handshaking() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let taken = self.tls.writer().write(bytes)?;
+        match self.flush() {
+            // What was taken is inside; the next call says that it is still there.
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Encrypted {
+    fn drop(&mut self) {
+        self.tls.send_close_notify();
+        // It may be gone, or take nothing.
+        let _ = self.flush();
+    }
+}
