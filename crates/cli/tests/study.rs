@@ -196,6 +196,45 @@ fn memory_and_limits_are_studied() {
     }
 }
 
+/// The whole of the study of zones at the scale `ci`: every policy runs, and but for ZenFS, which may find no zone and then says so, to its
+/// end; every claim has its figures, and the page as well.
+#[test]
+fn zones_are_studied() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = ["study", "zone-allocation", "--scale=ci", "--repeats=1", "--output=out", "--directory=scratch"];
+    let done = command(directory.path(), &ask).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    let out = directory.path().join("out");
+    let runs = files(&out.join("runs"));
+    assert!(stdout.contains(&format!("{0} of {0} runs finished", runs.len())), "{stdout}");
+    for file in &runs {
+        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("runs").join(file)).unwrap()).unwrap();
+        let may_fill = record["spec"]["engine"]["zones"]["fallback"] == false;
+        assert!(record["failure"].is_null() || may_fill && record["out_of_room"] == true, "{file}: {}", record["failure"]);
+        for zones in record["phases"].as_array().unwrap().iter().map(|phase| &phase["zones"]) {
+            let figure = |name: &str| zones[name].as_u64().unwrap();
+            assert!(figure("used") > 0 && figure("live_bytes") <= figure("written_bytes"), "{file}: {zones}");
+            // The drives of experiment E are as full as they are said to be.
+            let said = match record["spec"]["engine"]["zones"]["zones"].as_u64().unwrap() {
+                164 => 85.0,
+                232 => 60.0,
+                _ => continue,
+            };
+            let share = figure("live_bytes") as f64 / figure("capacity_bytes") as f64;
+            assert!((share * 100.0 - said).abs() < 5.0, "{file}: {share}");
+        }
+    }
+    let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
+    for verdict in verdicts.as_array().unwrap() {
+        assert!(!verdict["comparisons"].as_array().unwrap().is_empty(), "{verdict}");
+    }
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    for part in ["zones in use over the least possible", "resets of zones of logs", "bytes moved by the collector"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 /// The table that sets engines side by side, with one engine: it is printed, kept, and on the page.
 #[test]
 fn engines_side_by_side_are_a_table() {

@@ -48,7 +48,8 @@ impl Asked {
 pub fn of_sinter_alone(spec: &EngineSpec) -> Vec<String> {
     let clock = spec.operations_per_clock_second.map(|rate| format!("operations_per_clock_second = {rate}: its clock is the system's"));
     let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
-    clock.into_iter().chain(tiers).collect()
+    let zones = spec.zones.iter().map(|_| "zones: all files lie in one directory".to_string());
+    clock.into_iter().chain(tiers).chain(zones).collect()
 }
 
 impl Stated {

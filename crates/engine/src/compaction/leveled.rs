@@ -19,6 +19,9 @@ const MIN_INTRA_L0: usize = 4;
 /// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
 const MOST_MOVED: usize = 4;
 
+/// Where the medium frees space in units, tables for so many of them go down together.
+const UNITS: u64 = 3;
+
 /// How large the levels should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
@@ -294,6 +297,9 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
 /// moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
 fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
     let [run] = version.levels[level].as_slice() else { return None };
+    if env.unit > 0 {
+        return pick_next(version, env, (level, run));
+    }
     let overlap = |t: &TableInfo| bytes_of(below(version, level, &t.range));
     let mut order: Vec<(f64, u64, usize)> = run
         .tables
@@ -304,6 +310,31 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
     order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
+}
+
+/// Where the medium frees space in units that hold several tables: the next tables of the level by key, behind those that went down last,
+/// which the newest table below tells. What merges write lies in the order in which they write it. If they go through a level in the order
+/// of keys, the next ones find its tables lying in that order, and units die one after the other; between them lie only as many that are
+/// partly dead as there are places at which a level is being written and taken away.
+fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
+    let newest = version.levels.get(level + 1)?.first().and_then(|run| run.tables.iter().max_by_key(|t| t.number));
+    let passed = newest.map_or(0, |newest| run.tables.partition_point(|t| t.range.largest <= newest.range.largest));
+    let mut starts = (passed..run.tables.len()).chain(0..passed);
+    starts.find_map(|start| {
+        let tables = neighbours(version, env, level, &run.tables[start..]).to_vec();
+        push_tables(version, env, Input { level, run: run.number, tables }, Reason::LevelSize)
+    })
+}
+
+/// As many of the first tables as are idle, fill [`UNITS`] units and can be merged at once; if it is idle, the first in any case.
+fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'t [Arc<TableInfo>]) -> &'t [Arc<TableInfo>] {
+    let fits = |tables: &[Arc<TableInfo>]| {
+        let own = bytes_of(tables);
+        let lower = span(tables).map_or(0, |range| bytes_of(below(version, level, &range)));
+        own <= env.unit.saturating_mul(UNITS) && own.saturating_add(lower) <= env.settings.max_compaction_bytes
+    };
+    let ends = (1..=tables.len()).take_while(|end| !env.is_taken(&tables[end - 1]) && (*end == 1 || fits(&tables[..*end])));
+    &tables[..ends.last().unwrap_or(0)]
 }
 
 /// The `i`-th table of a level one level down. If it can move, so do those behind it that can.

@@ -63,6 +63,8 @@ pub struct PickEnv<'a> {
     pub young: Option<Young>,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
+    /// Bytes that the medium frees only together; 0: it frees tables one by one.
+    pub unit: u64,
     /// Up to this number all was surely written [`REST_SECONDS`] ago or earlier; 0: not known of any.
     pub rested: Seq,
 }

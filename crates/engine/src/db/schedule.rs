@@ -151,6 +151,7 @@ impl Inner {
             loading: self.is_loading(shared, core),
             two_media: young.as_ref().is_some_and(|young| self.has_two_media(&settings, young)),
             young,
+            unit: self.store.unit(),
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }

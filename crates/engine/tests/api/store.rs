@@ -73,6 +73,10 @@ impl Store for TestStore {
         self.below.beneath()
     }
 
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.below.share(id, target, hint)
     }

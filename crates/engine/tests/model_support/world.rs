@@ -44,6 +44,7 @@ const STEPPED: Options = Options {
     reserve: 2,
     pace: 1.0,
     fallback: true,
+    tells: true,
     background: false,
 };
 

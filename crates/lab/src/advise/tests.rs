@@ -130,6 +130,7 @@ fn stored_measurements_stand_beside_predictions() {
             measures: BTreeMap::from([("update".to_string(), measured(&workload))]),
             limits: Limits::default(),
             engines: Vec::new(),
+            may_fill: false,
         })
         .to_vec();
     let folder = Folder::create(&directory.path().join("results"), &study).unwrap();

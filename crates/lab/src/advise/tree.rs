@@ -1,6 +1,7 @@
 //! A tree without values: tables are lists of keys, flushes and merges cost what theirs would, and SinterDB's own pickers, which are pure,
 //! say what is merged next. What a formula has to assume (full levels, even overlap, no overwrites within a level) happens here.
 
+use sinter_storage::store::Reason;
 use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
 use sinterdb::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
 use sinterdb::settings::{FamilySettings, Preclude};
@@ -23,8 +24,36 @@ pub struct Entry {
     pub raw: u32,
 }
 
+/// Who keeps the files that the tables of a tree would be.
+pub trait Files {
+    /// A table is written to a level, by a merge with a reason or by a flush.
+    fn write(&mut self, table: &TableInfo, level: usize, reason: Option<Reason>) -> Result<(), String>;
+    /// What was written is in the tree now, and the tables of these numbers are not any more.
+    fn publish(&mut self, gone: &[u64]) -> Result<(), String>;
+    /// What their medium frees only together, bytes ([`sinter_storage::store::Store::unit`]).
+    fn unit(&self) -> u64;
+}
+
+/// Nobody.
+struct Nowhere;
+
+impl Files for Nowhere {
+    fn write(&mut self, _table: &TableInfo, _level: usize, _reason: Option<Reason>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn publish(&mut self, _gone: &[u64]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn unit(&self) -> u64 {
+        0
+    }
+}
+
 /// A family's tree.
 pub struct Tree {
+    files: Box<dyn Files>,
     settings: FamilySettings,
     version: Version,
     content: HashMap<u64, Vec<Entry>>,
@@ -42,9 +71,15 @@ pub struct Tree {
 impl Tree {
     /// An empty tree. Nothing in it has an age, so age places nothing.
     pub fn new(settings: FamilySettings) -> Self {
+        Tree::over(Box::new(Nowhere), settings)
+    }
+
+    /// The same, whose tables are files.
+    pub fn over(files: Box<dyn Files>, settings: FamilySettings) -> Self {
         let settings = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(0), ..settings };
         let version = Version::empty(settings.num_levels);
         Tree {
+            files,
             settings,
             version,
             content: HashMap::new(),
@@ -70,10 +105,11 @@ impl Tree {
         self.runs.1 += 1;
         let table = self.table(entries, self.next_number);
         self.count("flush".to_string(), table.bytes);
+        self.files.write(&table, 0, None)?;
         let to = Place { level: 0, run: table.number };
         self.version = self.version.apply(&[Change::Add { to, table: Arc::new(table) }])?;
         self.peak_bytes = self.peak_bytes.max(self.bytes());
-        Ok(())
+        self.files.publish(&[])
     }
 
     /// Merges until nothing is due.
@@ -158,6 +194,7 @@ impl Tree {
             loading,
             young: None,
             two_media: false,
+            unit: self.files.unit(),
             rested: 0,
         };
         f(&self.version, &env)
@@ -176,7 +213,7 @@ impl Tree {
             Choice::Nothing => return Ok(()),
             Choice::Move(plan) => (plan, true, Vec::new()),
             Choice::Drop(plan) => (plan, false, Vec::new()),
-            Choice::Merge(plan) => (plan, false, self.merge(plan)),
+            Choice::Merge(plan) => (plan, false, self.merge(plan)?),
         };
         let to = Place { level: plan.output_level, run: plan.output_run };
         let inputs = plan.inputs.iter().flat_map(|input| {
@@ -187,14 +224,13 @@ impl Tree {
         let mut changes: Vec<Change> = inputs.map(leave).collect();
         changes.extend(outputs.into_iter().map(|table| Change::Add { to, table: Arc::new(table) }));
         self.version = self.version.apply(&changes)?;
-        if !is_move {
-            plan.tables().for_each(|table| drop(self.content.remove(&table.number)));
-        }
-        Ok(())
+        let gone: Vec<u64> = if is_move { Vec::new() } else { plan.tables().map(|table| table.number).collect() };
+        gone.iter().for_each(|table| drop(self.content.remove(table)));
+        self.files.publish(&gone)
     }
 
     /// The tables that a merge writes; both they and its inputs exist for a moment.
-    fn merge(&mut self, plan: &Plan) -> Vec<TableInfo> {
+    fn merge(&mut self, plan: &Plan) -> Result<Vec<TableInfo>, String> {
         let inputs = plan.inputs.iter().map(|input| input.tables.iter().flat_map(|t| self.content[&t.number].iter().copied()).collect());
         let mut merged = merge(inputs.collect());
         if plan.bottommost {
@@ -205,7 +241,8 @@ impl Tree {
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         self.peak_bytes = self.peak_bytes.max(self.bytes() + bytes);
         self.count(format!("compaction to L{}", plan.output_level), bytes);
-        tables
+        tables.iter().try_for_each(|table| self.files.write(table, plan.output_level, Some(plan.reason)))?;
+        Ok(tables)
     }
 
     /// Where tables end (as `compaction::output` has it): when they are large enough, when they overlap too much of the next level, or from

@@ -46,6 +46,7 @@ fn recorded(spec: &RunSpec, run: impl FnOnce(SystemClock, &mut RunRecord) -> Out
         written_source: Source::Engine,
         phases: Vec::new(),
         failure: None,
+        out_of_room: false,
     };
     let complaints = spec.validate();
     let outcome = if complaints.is_empty() { caught(|| run(clock, &mut record)) } else { Err(Failure::from(complaints.join("; "))) };
@@ -77,9 +78,11 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
         inserts: 0,
     };
     for (index, phase) in spec.workload.phases.iter().enumerate() {
+        let done = if stop.load(Ordering::Relaxed) { Ok(None) } else { run.phase(index) };
+        let full = |failure: &Failure| matches!(failure.downcast_ref::<sinterdb::Error>(), Some(sinterdb::Error::NoSpace(_)));
+        record.out_of_room = done.as_ref().is_err_and(full);
         let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
-        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
-        record.phases.push(done.ok_or("interrupted")?);
+        record.phases.push(done.map_err(in_phase)?.ok_or("interrupted")?);
     }
     opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }

@@ -1,9 +1,11 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{EngineSpec, MediumModel, Source, TierSpec, without_lines};
+use crate::run::{EngineSpec, MediumModel, Source, TierSpec, ZONE_BLOCK, ZonesSpec, without_lines};
 use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
+use sinter_storage::store::zoned::{Allocation, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Medium, Temperature};
+use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::db::Db;
 use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;
@@ -25,7 +27,10 @@ impl Engine for SinterEngine {
         let slow = tiers(spec, &mut database)?;
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
         let opener = SinterOpener { path, zones: None, database, families, disable_wal, hide_limits, slow, clock };
-        let target = opener.open(true)?;
+        let target = match &spec.zones {
+            Some(zones) => opener.open_on(on_zones(zones, directory, opener.database.max_background_jobs > 0)?, true)?,
+            None => opener.open(true)?,
+        };
         Ok(Opened {
             compression: compression(target.db())?,
             target,
@@ -34,6 +39,29 @@ impl Engine for SinterEngine {
             source: Source::Engine,
         })
     }
+}
+
+/// Drives up to this size are kept in memory, bytes.
+const IN_MEMORY: u64 = 256 << 20;
+
+/// An empty volume on a new emulated drive. With `background` a thread resets and collects: where the engine has none, nothing is done
+/// beside it, and runs repeat exactly.
+fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc<ZonedStore>> {
+    let ZonesSpec { zones, zone_bytes, max_active, allocation, reset, fallback, tells } = spec;
+    let named = |what: &str, name: &str| format!("engine.zones.{what}: there is no {name:?}");
+    let allocation = Allocation::from_name(allocation).ok_or_else(|| named("allocation", allocation))?;
+    let reset = Reset::from_name(reset).ok_or_else(|| named("reset", reset))?;
+    let options = Options { allocation, reset, fallback: *fallback, tells: *tells, background, ..Options::default() };
+    let block = u32::try_from(ZONE_BLOCK)?;
+    let (max_open, max_active) = (*max_active, *max_active);
+    let geometry = Geometry { block, zones: *zones, zone_size: *zone_bytes, max_open, max_active, conventional: 0 };
+    let drive = if u64::from(*zones).saturating_mul(*zone_bytes) <= IN_MEMORY {
+        Emulator::memory(geometry, *zone_bytes)?
+    } else {
+        Emulator::create(directory.join("drive"), geometry, *zone_bytes)?
+    };
+    // The only volume on a drive that nobody else sees: any identity will do.
+    Ok(Arc::new(ZonedStore::format(Arc::new(drive), VolumeId(*b"emulated for lab"), options)?))
 }
 
 /// Puts the directories of the spec's tiers into the settings, which have none of themselves; those that are to be slow, and how slow.
@@ -130,6 +158,38 @@ mod tests {
         assert_eq!(tiers, [Temperature::Unknown, Temperature::Cold]);
         assert!(std::fs::read_dir(slow.path()).unwrap().next().is_some(), "it says whose it is");
         opened.target.close().unwrap();
+    }
+
+    /// All files lie on the drive, and what became of them there is among the figures.
+    #[test]
+    fn zones_are_those_of_the_spec() {
+        let directory = tempfile::tempdir().unwrap();
+        let zones = |allocation: &str| ZonesSpec {
+            zones: 32,
+            zone_bytes: 1 << 20,
+            max_active: Some(14),
+            allocation: allocation.into(),
+            reset: "sinter".into(),
+            fallback: true,
+            tells: true,
+        };
+        let families = vec![FamilySpec { name: "default".into(), settings: BTreeMap::new() }];
+        let spec = |name| EngineSpec {
+            name: "sinter".into(),
+            families: families.clone(),
+            wal: true,
+            zones: Some(zones(name)),
+            ..EngineSpec::default()
+        };
+        let opened = SinterEngine.open(&spec("sinter"), directory.path()).unwrap();
+        opened.target.db().put(b"a", b"b").unwrap();
+        opened.target.flush().unwrap();
+        let beneath = opened.target.figures().unwrap().beneath.unwrap();
+        assert!(beneath.files > 0 && beneath.zones.used() > 0, "{beneath:?}");
+        assert_eq!((beneath.zones.capacity, beneath.moved), (u64::from(beneath.zones.all) << 20, 0));
+        opened.target.close().unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing lies in the directory");
+        assert!(SinterEngine.open(&spec("best"), directory.path()).err().unwrap().to_string().contains("best"));
     }
 
     #[test]

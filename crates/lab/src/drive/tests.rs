@@ -1,6 +1,7 @@
 use super::*;
 use crate::run::{
-    Distribution, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, ValueSize, named,
+    Distribution, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, ValueSize, ZonesSpec,
+    named,
 };
 use crate::target::Opener;
 use crate::target::model::{Model, ModelOpener, ModelTarget};
@@ -344,6 +345,26 @@ fn failures_are_in_the_record() {
     bad.medium.directory = PathBuf::from("/nonexistent");
     assert!(failure(&ModelEngine::new(), &bad, false).0.starts_with("medium.directory: /nonexistent: "));
     assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
+}
+
+/// A medium that is full is told from everything else that ends a run.
+#[test]
+fn a_medium_can_be_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let puts = vec![mix("all", Distribution::Uniform, &[("put", 1.0)])];
+    let mut full = spec(workload([phase("run", puts, 20_000, 1)]), directory.path());
+    let engine = ModelEngine::new();
+    engine.model.fail_after.store(1500, Ordering::Relaxed);
+    let record = execute(&engine, &full, &AtomicBool::new(false));
+    assert!(record.failure.is_some() && !record.out_of_room, "{:?}", record.failure);
+    // A megabyte, and a log that nothing makes shorter.
+    let (allocation, reset) = ("sinter".into(), "sinter".into());
+    let zones = ZonesSpec { zones: 16, zone_bytes: 64 << 10, max_active: None, allocation, reset, fallback: true, tells: true };
+    full.engine.zones = Some(zones);
+    let record = execute(&SinterEngine, &full, &AtomicBool::new(false));
+    let failure = record.failure.unwrap();
+    assert!(record.out_of_room && failure.starts_with("phase run: no space: "), "{failure}");
+    assert_eq!(record.phases.len(), 1, "the load found room");
 }
 
 #[test]

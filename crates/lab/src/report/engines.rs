@@ -216,6 +216,7 @@ mod tests {
             confinement: Confinement::default(),
             written_source: Source::Engine,
             failure: None,
+            out_of_room: false,
         }
     }
 

@@ -113,6 +113,7 @@ fn the_ledger_goes_on_to_the_drive() {
             padding: 15 * times,
             metadata: 5 * times,
             resets: 3 * times,
+            metadata_resets: times,
             zones: now,
             ..Beneath::default()
         }),
@@ -121,6 +122,7 @@ fn the_ledger_goes_on_to_the_drive() {
     let zones = Zones::between(&figures(1), &figures(3)).unwrap();
     assert_eq!((zones.device_bytes, zones.device_write_amplification, zones.resets, zones.used), (400, Some(2.0), 6, 2));
     assert_eq!(zones.by_cause.iter().map(|line| line.bytes).sum::<u64>(), zones.device_bytes);
+    assert_eq!((zones.metadata_resets, zones.log_resets), (2, 0));
     assert_eq!(Zones::between(&figures(1), &Figures::default()), None);
     let written = Written::between(&figures(1), &figures(3));
     let result = WorkloadResult { written, zones: Some(zones), ..result() };

@@ -17,6 +17,12 @@ pub struct Zones {
     pub device_write_amplification_since_open: Option<f64>,
     /// Zones emptied.
     pub resets: u64,
+    /// Those of the metadata among them.
+    #[serde(default)]
+    pub metadata_resets: u64,
+    /// Those that were begun with a log.
+    #[serde(default)]
+    pub log_resets: u64,
     /// Capacity of zones for files that was not written when they were emptied, bytes.
     pub reset_unwritten_bytes: u64,
     /// Zones finished early.
@@ -59,6 +65,8 @@ impl Zones {
             device_write_amplification: ratio(done.device(), after.user_bytes.saturating_sub(before.user_bytes)),
             device_write_amplification_since_open: ratio(all.device(), after.user_bytes),
             resets: done.resets,
+            metadata_resets: done.metadata_resets,
+            log_resets: done.log_resets,
             reset_unwritten_bytes: done.reset_unwritten,
             finishes: done.finishes,
             collected: done.collected,

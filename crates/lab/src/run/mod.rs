@@ -17,9 +17,9 @@ pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, Run
 pub use served::{REDIS, SERVERS};
 pub use spec::{
     Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION,
-    ServerSpec, TierSpec, ValueSize, Workload, Writer,
+    ServerSpec, TierSpec, ValueSize, Workload, Writer, ZonesSpec,
 };
-pub use validate::OPERATIONS;
+pub use validate::{OPERATIONS, ZONE_BLOCK};
 pub use verdict::{Answer, Verdict};
 
 #[cfg(test)]

@@ -36,6 +36,9 @@ pub struct RunRecord {
     pub phases: Vec<Phase>,
     /// What ended it early, if something did.
     pub failure: Option<String>,
+    /// That was the medium, on which a phase found no room any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_room: bool,
 }
 
 /// What the process was confined to, as the kernel has it.

@@ -42,6 +42,7 @@ pub(super) fn complaints(spec: &RunSpec) -> Vec<String> {
     that(!spec.engine.hide_limits, "engine.hide_limits", "is not for servers");
     that(spec.engine.operations_per_clock_second.is_none(), "engine.operations_per_clock_second", "is not for servers");
     that(spec.engine.tiers.is_empty(), "engine.tiers", "is not for servers");
+    that(spec.engine.zones.is_none(), "engine.zones", "is not for servers");
     for setting in database.keys() {
         let plain = setting.starts_with(|c: char| c.is_ascii_lowercase())
             && setting.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

@@ -61,9 +61,33 @@ pub struct EngineSpec {
     /// Other media for files of some temperature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierSpec>,
+    /// All files lie on an emulated drive of zones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<ZonesSpec>,
     /// The engine is a server, started for the run. Its settings are those of `database`, by the names that its own command line has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSpec>,
+}
+
+/// A new emulated drive of zones, and how the store on it is run. Policies by their names (docs/zones.md). A small drive is kept in
+/// memory, a larger one in a sparse file of the run's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZonesSpec {
+    /// Zones, those for metadata among them.
+    pub zones: u32,
+    /// Bytes of each, all of which can be written.
+    pub zone_bytes: u64,
+    /// Zones that can be active, and open, at a time; no limit if `None`.
+    pub max_active: Option<u32>,
+    /// Which zone a file is written into.
+    pub allocation: String,
+    /// When a dead zone is reset.
+    pub reset: String,
+    /// Whether a file that its policy finds no zone for takes another one, or waits; it fails if not.
+    pub fallback: bool,
+    /// Whether the engine is told how large a zone is, so that compactions go by zones.
+    pub tells: bool,
 }
 
 /// A server that is spoken to in Redis's protocol, and how it is spoken to: by one thread with many connections, each of which sends

@@ -123,6 +123,29 @@ fn a_missing_key_is_longer_than_the_others() {
 }
 
 #[test]
+fn zones_make_sense() {
+    let mut spec = spec();
+    let zones = |zone_bytes, zones, max_active, allocation: &str, reset: &str| ZonesSpec {
+        zones,
+        zone_bytes,
+        max_active,
+        allocation: allocation.into(),
+        reset: reset.into(),
+        fallback: true,
+        tells: true,
+    };
+    spec.engine.zones = Some(zones(1 << 20, 64, Some(14), "sinter", "lazy"));
+    assert_eq!(spec.validate(), [""; 0]);
+    let text = serde_json::to_string(&spec).unwrap();
+    assert_eq!(serde_json::from_str::<RunSpec>(&text).unwrap(), spec);
+    spec.engine.zones = Some(zones(1000, 2, Some(1), "best", "never"));
+    let complaints = spec.validate();
+    let fields = ["zone_bytes", "zones", "max_active", "allocation", "reset"].map(|field| format!("engine.zones.{field}: "));
+    assert_eq!(complaints.len(), fields.len(), "{complaints:?}");
+    assert!(complaints.iter().zip(&fields).all(|(complaint, field)| complaint.starts_with(field)), "{complaints:?}");
+}
+
+#[test]
 fn a_clock_and_tiers_make_sense() {
     let tier = |temperature: &str, seek_ms| TierSpec {
         temperature: temperature.into(),

@@ -1,7 +1,10 @@
 //! What is wrong with a spec, all of it at once, each complaint with the path of its field.
 
 use super::served;
-use super::spec::{Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload};
+use super::spec::{
+    Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
+};
+use sinter_storage::store::zoned::{Allocation, Reset};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -21,6 +24,11 @@ const MAX_KEY: usize = 65_535;
 const MAX_WEIGHT: f64 = 1e9;
 /// A thousand processors.
 const MAX_PERCENT: u32 = 100_000;
+/// Bytes of a block of an emulated drive of zones.
+pub const ZONE_BLOCK: u64 = 512;
+/// A drive of this many zones of this size is larger than any.
+const MAX_ZONE: u64 = 1 << 36;
+const MAX_ZONES: u32 = 1 << 20;
 /// A thread keeps a histogram for each of its operations.
 const MAX_OPERATIONS: usize = 64;
 
@@ -83,11 +91,28 @@ impl Check {
                 self.that((0.0..=1e6).contains(&seek_ms), &format!("{at}.model.seek_ms"), "must be 0 to 1000000");
             }
         }
+        if let Some(zones) = &engine.zones {
+            self.zones(zones);
+            self.that(engine.tiers.is_empty(), "engine.zones", "and tiers cannot be combined");
+        }
         // Settings become lines of an OPTIONS file.
         for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {
             let plain = !name.is_empty() && !name.contains(['=', '[']) && !(name.clone() + value).contains(['\n', '\r', '#']);
             self.that(plain, "engine", format_args!("setting {name:?} must be a name and a value of one line, without #"));
         }
+    }
+
+    fn zones(&mut self, zones: &ZonesSpec) {
+        let ZonesSpec { zone_bytes, max_active, allocation, reset, .. } = zones;
+        let whole = zone_bytes.is_multiple_of(ZONE_BLOCK) && (ZONE_BLOCK..=MAX_ZONE).contains(zone_bytes);
+        self.that(whole, "engine.zones.zone_bytes", format_args!("must be a multiple of {ZONE_BLOCK}, at most {MAX_ZONE}"));
+        self.that((8..=MAX_ZONES).contains(&zones.zones), "engine.zones.zones", format_args!("must be 8 to {MAX_ZONES}"));
+        self.that(max_active.is_none_or(|active| active >= 3), "engine.zones.max_active", "must be at least 3");
+        let names = |all: &[&str]| all.join(", ");
+        let known = Allocation::ALL.map(Allocation::name);
+        self.that(known.contains(&allocation.as_str()), "engine.zones.allocation", format_args!("is none of {}", names(&known)));
+        let known = Reset::ALL.map(Reset::name);
+        self.that(known.contains(&reset.as_str()), "engine.zones.reset", format_args!("is none of {}", names(&known)));
     }
 
     fn workload(&mut self, workload: &Workload) {

@@ -1,8 +1,8 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::time_aware_tiering;
 use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, memory_and_limits, own, redis_speed, side_by_side};
+use super::{time_aware_tiering, zone_allocation};
 use crate::run::{REDIS, SERVERS, Workload, named};
 
 /// A study that comes with the laboratory.
@@ -35,6 +35,11 @@ pub const STUDIES: &[Entry] = &[
         name: memory_and_limits::NAME,
         asks: "what do a compressed part of the cache, moving memory and a look at limits save, and does the engine choose well?",
         make: memory_and_limits::study,
+    },
+    Entry {
+        name: zone_allocation::NAME,
+        asks: "which zone should a file be written into, and when should a dead zone be reset, so that little is moved, reset and used?",
+        make: zone_allocation::study,
     },
     Entry {
         name: side_by_side::NAME,

@@ -93,7 +93,7 @@ pub fn conduct(
 ) -> Result<Conducted, Error> {
     let mut conducted = Conducted::default();
     for run in study.runs() {
-        if folder.record(study, &run)?.is_some_and(|record| record.failure.is_none()) {
+        if folder.record(study, &run)?.is_some_and(|record| study.accepts(&run, &record)) {
             conducted.finished += 1;
             continue;
         }
@@ -106,7 +106,7 @@ pub fn conduct(
         match execute(&runner(run.engine), &spec, stop, watch) {
             Outcome::Record(record) => {
                 folder.keep(&run, &record)?;
-                let good = record.failure.is_none();
+                let good = study.accepts(&run, &record);
                 conducted.finished += usize::from(good);
                 conducted.failed += usize::from(!good);
                 watch(Event::Ended(&run, &record));

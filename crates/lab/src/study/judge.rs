@@ -75,7 +75,7 @@ impl Results {
     pub fn read(study: &Study, folder: &Folder) -> Result<Results, Error> {
         let mut results: BTreeMap<_, Vec<RunRecord>> = BTreeMap::new();
         for run in study.runs() {
-            if let Some(record) = folder.record(study, &run)?.filter(|record| record.failure.is_none()) {
+            if let Some(record) = folder.record(study, &run)?.filter(|record| study.accepts(&run, record)) {
                 let limited = study.cell(run.cell, run.engine).is_some_and(|cell| cell.limits != Limits::default());
                 // Where the limits that make a cell do not hold, its run is one of another cell.
                 if !limited || record.confinement.complaint.is_none() {

@@ -1,6 +1,6 @@
 //! The figures of a run that studies compare.
 
-use crate::result::{Latency, LevelResult};
+use crate::result::{Latency, LevelResult, Zones};
 use crate::run::{PhaseRecord, RunRecord, Second};
 use crate::statistics::mean;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,27 @@ pub enum Metric {
     ClientCore,
     /// How often a server wrote its log anew.
     LogRewrites,
+    /// The share of the phases that were finished: of a load in equal parts, how much of it found room. Known of runs that found none any
+    /// more, too ([`crate::study::plan::Cell::may_fill`]).
+    FinishedShare,
+    /// Of a store on zones: bytes that its collector wrote again.
+    ZoneMoved,
+    /// Resets of zones of files.
+    ZoneResets,
+    /// Those of zones that were begun with a log.
+    LogZoneResets,
+    /// Resets over the least that what the host wrote can cost: what does not lie below a write pointer in the end, in full zones.
+    ZoneResetsOverLeast,
+    /// Zones finished before they were full.
+    ZoneFinishes,
+    /// Capacity that the drive filled for that, bytes.
+    ZonePadding,
+    /// Zones of files in which anything is written, in the end.
+    ZonesUsed,
+    /// These over the least number that what lives has room in.
+    ZonesUsedOverLeast,
+    /// Bytes of living files over the capacity for files, in the end.
+    ZoneUtilisation,
 }
 
 /// What the fast tier may hold, as a share of the bytes of tables.
@@ -103,6 +124,16 @@ impl Metric {
             Metric::PeakDisk => "largest size on disk",
             Metric::ClientCore => "the client's share of a core",
             Metric::LogRewrites => "rewrites of the log",
+            Metric::FinishedShare => "share of the load that was done",
+            Metric::ZoneMoved => "bytes moved by the collector",
+            Metric::ZoneResets => "resets of zones",
+            Metric::LogZoneResets => "resets of zones of logs",
+            Metric::ZoneResetsOverLeast => "resets of zones over the least possible",
+            Metric::ZoneFinishes => "zones finished early",
+            Metric::ZonePadding => "bytes that finishing filled",
+            Metric::ZonesUsed => "zones in use",
+            Metric::ZonesUsedOverLeast => "zones in use over the least possible",
+            Metric::ZoneUtilisation => "share of the zones' capacity that lives",
         }
     }
 
@@ -115,22 +146,42 @@ impl Metric {
             | Metric::OperationsPerSecondOfAll
             | Metric::LastLevelTables
             | Metric::PeakOverRest
-            | Metric::LogRewrites => ("", 1.0),
+            | Metric::LogRewrites
+            | Metric::ZoneResets
+            | Metric::LogZoneResets
+            | Metric::ZoneResetsOverLeast
+            | Metric::ZoneFinishes
+            | Metric::ZonesUsed
+            | Metric::ZonesUsedOverLeast => ("", 1.0),
             Metric::LongestPing => ("ms", 1.0),
             Metric::RunTime => ("s", 1.0),
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
-            Metric::PeakMemory | Metric::StoreBytes | Metric::PeakDisk => ("MiB", 1_048_576.0),
+            Metric::PeakMemory | Metric::StoreBytes | Metric::PeakDisk | Metric::ZoneMoved | Metric::ZonePadding => ("MiB", 1_048_576.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
             Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
-            Metric::ClientCore => ("%", 0.01),
+            Metric::ClientCore | Metric::FinishedShare | Metric::ZoneUtilisation => ("%", 0.01),
         }
     }
 
     /// The figure of the named phases together; `None` where a phase is missing or the figure has no meaning.
     pub fn of(self, record: &RunRecord, phases: &[String]) -> Option<f64> {
+        if self == Metric::FinishedShare {
+            let done = phases.iter().filter(|name| record.phases.iter().any(|phase| phase.name == **name)).count();
+            return per(done as f64, phases.len() as f64);
+        }
         let found = find(record, phases)?;
         match self {
+            Metric::FinishedShare => None,
+            Metric::ZoneMoved
+            | Metric::ZoneResets
+            | Metric::LogZoneResets
+            | Metric::ZoneResetsOverLeast
+            | Metric::ZoneFinishes
+            | Metric::ZonePadding
+            | Metric::ZonesUsed
+            | Metric::ZonesUsedOverLeast
+            | Metric::ZoneUtilisation => on_zones(record, &found)?.figure(self),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -189,6 +240,74 @@ impl Metric {
 /// All that was seen during some phases.
 fn seen<'a>(phases: &'a [&PhaseRecord]) -> impl Iterator<Item = &'a Second> {
     phases.iter().flat_map(|phase| &phase.series)
+}
+
+/// What a store on zones had done where the last of some phases ended, and the phases that it did it in: all from its first, since the
+/// drive was new when the run began.
+struct OnZones<'a> {
+    now: &'a Zones,
+    whole: Vec<&'a Zones>,
+    asked: Vec<&'a Zones>,
+}
+
+/// `None`: the store does not lie on zones.
+fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZones<'a>> {
+    let last = phases.last()?;
+    let until = record.phases.iter().position(|phase| phase.name == last.name)?;
+    let of = |phase: &'a PhaseRecord| phase.zones.as_ref();
+    Some(OnZones {
+        now: of(last)?,
+        whole: record.phases[..=until].iter().filter_map(of).collect(),
+        asked: phases.iter().copied().filter_map(of).collect(),
+    })
+}
+
+/// What the host wrote, by the names of [`sinter_storage::store::Beneath::lines`].
+const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
+
+impl OnZones<'_> {
+    /// `None` for what is no figure of zones, or has no meaning.
+    fn figure(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::ZoneMoved => Some(OnZones::bytes(&self.asked, &["zone collection"])),
+            Metric::ZoneResets => Some(OnZones::count(&self.asked, file_resets)),
+            Metric::LogZoneResets => Some(OnZones::count(&self.asked, |zones| zones.log_resets)),
+            Metric::ZoneResetsOverLeast => self.resets_over_least(),
+            Metric::ZoneFinishes => Some(OnZones::count(&self.asked, |zones| zones.finishes)),
+            Metric::ZonePadding => Some(OnZones::bytes(&self.asked, &["zone finish"])),
+            Metric::ZonesUsed => Some(f64::from(self.now.used)),
+            // What lives has room in so many zones.
+            Metric::ZonesUsedOverLeast => per(f64::from(self.now.used), (self.now.live_bytes as f64 / self.zone_bytes()).ceil()),
+            Metric::ZoneUtilisation => per(self.now.live_bytes as f64, self.now.capacity_bytes as f64),
+            _ => None,
+        }
+    }
+
+    /// Bytes of some causes, in some of the phases.
+    fn bytes(phases: &[&Zones], causes: &[&str]) -> f64 {
+        let lines = phases.iter().flat_map(|zones| &zones.by_cause);
+        lines.filter(|line| causes.contains(&line.cause.as_str())).map(|line| line.bytes as f64).sum()
+    }
+
+    fn count(phases: &[&Zones], of: impl Fn(&Zones) -> u64) -> f64 {
+        phases.iter().map(|zones| of(zones) as f64).sum()
+    }
+
+    fn zone_bytes(&self) -> f64 {
+        self.now.capacity_bytes as f64 / f64::from(self.now.zones.max(1))
+    }
+
+    /// What lies below write pointers was not reset yet.
+    fn resets_over_least(&self) -> Option<f64> {
+        let least = (OnZones::bytes(&self.whole, &OF_HOST) - self.now.written_bytes as f64) / self.zone_bytes();
+        // Of a drive that was hardly written no ratio makes sense.
+        (least >= 1.0).then(|| OnZones::count(&self.whole, file_resets) / least)
+    }
+}
+
+/// Resets of zones of files.
+fn file_resets(zones: &Zones) -> u64 {
+    zones.resets.saturating_sub(zones.metadata_resets)
 }
 
 fn run_time(phases: &[&PhaseRecord]) -> f64 {

@@ -18,6 +18,7 @@ pub mod servers;
 pub mod settings;
 mod side_by_side;
 mod time_aware_tiering;
+mod zone_allocation;
 
 #[cfg(test)]
 mod testing;

@@ -2,7 +2,7 @@
 
 use super::metric::Metric;
 use super::servers::Servers;
-use crate::run::{EngineSpec, Limits, Medium, RunSpec, SPEC_VERSION, Workload};
+use crate::run::{EngineSpec, Limits, Medium, RunRecord, RunSpec, SPEC_VERSION, Workload};
 use crate::statistics::Fold;
 use crate::workload::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,9 @@ pub struct Cell {
     /// The engines that it runs on, of those of the study; all if there are none here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
+    /// That a run finds no room any more is a result: the phases before that count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fill: bool,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -105,6 +108,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Cell {
+    /// Whether a run of it says what it was asked.
+    pub fn accepts(&self, record: &RunRecord) -> bool {
+        record.failure.is_none() || self.may_fill && record.out_of_room
+    }
+
     /// Whether it runs on an engine of the study.
     pub fn is_for(&self, engine: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|name| name == engine)
@@ -249,6 +257,11 @@ impl Study {
     /// What a name stands for on an engine.
     pub fn cell(&self, name: &str, engine: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.name == name && cell.is_for(engine))
+    }
+
+    /// Whether the record of a run says what was asked.
+    pub fn accepts(&self, run: &PlannedRun<'_>, record: &RunRecord) -> bool {
+        self.cell(run.cell, run.engine).map_or(record.failure.is_none(), |cell| cell.accepts(record))
     }
 
     /// What the child process is asked to do; `None` for a run of another study. Repeats have seeds of their own, cells and engines have

@@ -139,6 +139,7 @@ pub(super) fn cell(
         measures: measures.iter().map(|(name, phases)| ((*name).to_string(), names(phases))).collect(),
         limits: Limits::default(),
         engines: vec![told.engine.to_string()],
+        may_fill: false,
     }
 }
 

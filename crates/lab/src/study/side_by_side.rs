@@ -62,6 +62,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         workload,
         limits: Limits::default(),
         engines: Vec::new(),
+        may_fill: false,
     });
     let title = "Engines side by side on db_bench's workloads and YCSB";
     Study { questions: questions(&sizes), cells: cells.collect(), ..request.study(NAME, title, Some(scale), sizes.repeats) }

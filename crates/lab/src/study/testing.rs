@@ -34,6 +34,7 @@ pub fn record(spec: RunSpec, figures: &PhaseRecord) -> RunRecord {
         confinement: Confinement::default(),
         written_source: Source::Engine,
         failure: None,
+        out_of_room: false,
         spec,
     }
 }

@@ -39,6 +39,13 @@ impl Opener for SinterOpener {
         if fresh {
             remove_database(&*store)?;
         }
+        self.open_on(store, fresh)
+    }
+}
+
+impl SinterOpener {
+    /// Opens the database in a store; in one without a database it makes one, if `fresh`.
+    pub fn open_on(&self, store: Arc<dyn Store>, fresh: bool) -> Outcome<SinterTarget> {
         let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         for (temperature, path) in self.database.tiers.named() {
             let store = DirStore::open(path, fresh)?;
@@ -137,7 +144,7 @@ impl Target for SinterTarget {
 
     fn counters(&self) -> Outcome<Counters> {
         let stats = self.db.stats();
-        let tickers = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        let tickers: BTreeMap<String, u64> = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Ok(Counters { tickers, histograms: stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect() })
     }
 

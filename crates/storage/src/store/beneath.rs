@@ -19,6 +19,10 @@ pub struct Beneath {
     pub finishes: u64,
     /// Zones that were emptied, those of the metadata among them.
     pub resets: u64,
+    /// Those of the metadata.
+    pub metadata_resets: u64,
+    /// Those that were begun with a log.
+    pub log_resets: u64,
     /// Capacity of zones for files that was not written when they were emptied.
     pub reset_unwritten: u64,
     /// Zones that the collector emptied of what lived in them.
@@ -94,6 +98,8 @@ impl Beneath {
             finishing: minus(|b| b.finishing),
             finishes: minus(|b| b.finishes),
             resets: minus(|b| b.resets),
+            metadata_resets: minus(|b| b.metadata_resets),
+            log_resets: minus(|b| b.log_resets),
             reset_unwritten: minus(|b| b.reset_unwritten),
             collected: minus(|b| b.collected),
             waits: minus(|b| b.waits),

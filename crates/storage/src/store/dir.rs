@@ -58,7 +58,8 @@ const LOCK: &str = "LOCK";
 ///   `direct`, because an append of theirs is an acknowledgement.
 /// * Tables that go through the page cache are pushed to the medium while they are written, every
 ///   [`Hint::writeback_bytes`], so that the final fdatasync finds little left to do.
-/// * The write-life hint is passed on with `F_SET_RW_HINT`, where the file system takes it.
+/// * The write-life hint is passed on with `F_SET_RW_HINT`, where the kernel takes it: one that refused is not asked again
+///   ([`DirStore::takes_lifetimes`]).
 #[derive(Debug)]
 pub struct DirStore {
     path: PathBuf,
@@ -66,6 +67,8 @@ pub struct DirStore {
     handle: File,
     /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
     direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,
+    /// Whether the kernel took the last lifetime that it was told.
+    lifetimes: Mutex<Option<bool>>,
 }
 
 impl DirStore {
@@ -79,7 +82,19 @@ impl DirStore {
         }
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
         sys::raise_file_limit();
-        Ok(DirStore { path: path.to_owned(), handle, direct: Mutex::new(HashMap::new()) })
+        Ok(DirStore { path: path.to_owned(), handle, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
+    }
+
+    /// Whether the kernel takes the lifetimes of files; `None`: it was not told any yet.
+    pub fn takes_lifetimes(&self) -> Option<bool> {
+        *self.lifetimes.lock()
+    }
+
+    fn set_lifetime(&self, file: &File, hint: &Hint) {
+        let mut taken = self.lifetimes.lock();
+        if *taken != Some(false) {
+            *taken = sys::set_lifetime(file, hint.lifetime).or(*taken);
+        }
     }
 
     fn place(&self, id: FileId) -> PathBuf {
@@ -125,13 +140,13 @@ fn create_durably(path: &Path) -> io::Result<()> {
 impl Store for DirStore {
     fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
         let file = OpenOptions::new().write(true).create_new(true).open(self.place(id)).map_err(|e| StoreError::file("create", id, e))?;
-        sys::set_lifetime(&file, hint.lifetime);
+        self.set_lifetime(&file, hint);
         let table = id.kind == FileKind::Table;
         if hint.direct
             && table
             && let Some(file) = self.reopen_direct(id)
         {
-            sys::set_lifetime(&file, hint.lifetime);
+            self.set_lifetime(&file, hint);
             let file = Arc::new(Mutex::new(DirectFile::new(file)));
             let mut direct = self.direct.lock();
             direct.retain(|_, writer| writer.strong_count() > 0);
@@ -248,5 +263,33 @@ impl ReadAt for DirReader {
 
     fn will_not_need(&self, offset: u64, length: u64) {
         sys::will_not_need(&self.file, offset, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Cause, Lifetime};
+
+    /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took none and lost none.
+    #[test]
+    fn the_kernel_is_told_how_long_files_live() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = DirStore::open(directory.path(), false).unwrap();
+        let wanted = [(Lifetime::Unknown, 0), (Lifetime::Short, 2), (Lifetime::Medium, 3), (Lifetime::Long, 4), (Lifetime::Extreme, 5)];
+        for (number, (lifetime, expected)) in (1..).zip(wanted) {
+            let (id, hint) = (FileId::table(number), Hint { lifetime, ..Hint::new(Cause::Flush) });
+            let mut file = store.create(id, &hint).unwrap();
+            file.append(b"bytes").unwrap();
+            file.seal().unwrap();
+            let there = sys::lifetime(&File::open(store.place(id)).unwrap());
+            match store.takes_lifetimes() {
+                None => assert_eq!(lifetime, Lifetime::Unknown, "nothing was asked"),
+                Some(true) => assert_eq!(there, Some(expected)),
+                Some(false) => assert!(there.is_none_or(|told| told == 0)),
+            }
+            assert_eq!(store.list().unwrap().len() as u64, number);
+        }
+        assert!(store.takes_lifetimes().is_some());
     }
 }

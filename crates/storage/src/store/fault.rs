@@ -260,6 +260,10 @@ impl Store for FaultStore {
         self.below.beneath()
     }
 
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.plan.check(Operation::Share, Some(id))?;
         self.below.share(id, target, hint)

@@ -148,6 +148,10 @@ impl Store for Meter {
         self.below.beneath()
     }
 
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         let shared = self.below.share(id, target, hint)?;
         if let Shared::Copied(bytes) = shared {

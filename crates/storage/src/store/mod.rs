@@ -162,6 +162,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Bytes that the medium frees only together, and that hold several tables: on a zoned drive, those of a zone. 0: it frees tables one
+    /// by one. Who may choose which tables to rewrite next spares the medium the moving of those that are left, by taking neighbours.
+    fn unit(&self) -> u64 {
+        0
+    }
+
     /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
     /// synced; the name is durable after `target.sync_names()`.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

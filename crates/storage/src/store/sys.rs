@@ -8,11 +8,11 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 /// `F_SET_RW_HINT` of linux/fcntl.h; the libc crate does not have it.
 const F_SET_RW_HINT: libc::c_int = 1024 + 12;
 
-/// Tells the kernel how long the file's data will live (`RWH_WRITE_LIFE_*` of linux/fcntl.h, Linux 4.13). Placement only: a file
-/// system that does not take the hint loses nothing, so there is no error.
-pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) {
+/// Tells the kernel how long the file's data will live (`RWH_WRITE_LIFE_*` of linux/fcntl.h, Linux 4.13), and says whether it took that;
+/// `None`: there is nothing to tell. Placement only: where the hint is not taken nothing is lost, so there is no error.
+pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) -> Option<bool> {
     let hint: u64 = match lifetime {
-        Lifetime::Unknown => return,
+        Lifetime::Unknown => return None,
         Lifetime::Short => 2,
         Lifetime::Medium => 3,
         Lifetime::Long => 4,
@@ -20,7 +20,17 @@ pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) {
     };
     // SAFETY: the descriptor is open for as long as `file` is borrowed; the kernel reads one u64 behind the pointer, which
     // points to a live local.
-    unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) };
+    Some(unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } == 0)
+}
+
+/// `F_GET_RW_HINT`, of the file whatever descriptor it was set on.
+#[cfg(test)]
+pub(super) fn lifetime(file: &File) -> Option<u64> {
+    const F_GET_RW_HINT: libc::c_int = 1024 + 11;
+    let mut hint = 0u64;
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; the kernel writes one u64 behind the pointer, which points to a
+    // live local.
+    (unsafe { libc::fcntl(file.as_raw_fd(), F_GET_RW_HINT, &raw mut hint) } == 0).then_some(hint)
 }
 
 /// Lets this process open as many files as it may: every table of a database holds a descriptor, and the soft limit of 1,024 that

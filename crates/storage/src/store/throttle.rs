@@ -120,6 +120,10 @@ impl Store for Throttle {
         self.below.beneath()
     }
 
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         let shared = self.below.share(id, target, hint)?;

@@ -231,6 +231,10 @@ impl Store for Tiers {
         self.free_bytes_of(Temperature::Unknown)
     }
 
+    fn unit(&self) -> u64 {
+        self.members().map(|member| member.store.unit()).max().unwrap_or(0)
+    }
+
     /// All of them, or none.
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
         let locks = self.members().map(|member| member.store.lock().map_err(|error| member.named(error)));

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, ZonedStore};
-use sinter_storage::store::{FileId, Store, StoreError};
+use sinter_storage::store::{Cause, FileId, FileKind, Hint, Meter, Store, StoreError};
 use sinter_storage::zoned::{Emulator, Geometry};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,15 @@ fn try_put(store: &ZonedStore, id: FileId, level: u8, length: usize) -> Result<(
         drop(store.delete(id));
     }
     outcome
+}
+
+/// The engine is told what a zone holds, through its wrapper, unless it is not to be told.
+#[test]
+fn a_unit_is_a_zone() {
+    let store = format(&drive(&SMALL, SMALL.zone_size - 4096), stepped(Allocation::Sla, Reset::Eager));
+    assert_eq!(Meter::new(Arc::new(store)).unit(), SMALL.zone_size - 4096);
+    let silent = Options { tells: false, ..stepped(Allocation::Sla, Reset::Eager) };
+    assert_eq!(format(&drive(&SMALL, SMALL.zone_size), silent).unit(), 0);
 }
 
 /// What the volume counted is what the drive counted.
@@ -116,6 +125,39 @@ fn unlimited_drives_and_other_shapes() {
     ] {
         let store = churn(&drive(&geometry, geometry.zone_size), stepped(Allocation::Sinter, Reset::Lazy), 50, 2);
         store.unwrap_or_else(|error| panic!("{geometry:?}: {error}"));
+    }
+}
+
+/// Nothing comes to lie beside a manifest: it cannot be moved, and what is dead in its zones would be lost for as long as it lives.
+#[test]
+fn a_manifest_has_its_zones_to_itself() {
+    for allocation in [Allocation::Sla, Allocation::PerLevel, Allocation::Sinter] {
+        let store = format(&drive(&SMALL, SMALL.zone_size), stepped(allocation, Reset::Sinter));
+        let mut manifest = store.create(FileId::manifest(1), &Hint::new(Cause::Manifest)).unwrap();
+        let capacity = store.map().unwrap().capacity();
+        let mut random = Random::new(5);
+        let mut tables: Vec<(FileId, u64)> = Vec::new();
+        for number in 1..2000 {
+            let (id, length) = (FileId::table(number), 5000 + random.below(10_000));
+            try_put(&store, id, (number % 4) as u8, length as usize).unwrap_or_else(|error| panic!("{}: {error}", allocation.name()));
+            tables.push((id, length));
+            if number % 5 == 0 {
+                manifest.append(&[7; 100]).unwrap();
+                manifest.sync().unwrap();
+            }
+            while tables.iter().map(|(_, length)| length).sum::<u64>() > capacity * 4 / 5 {
+                let gone = random.below(tables.len() as u64) as usize;
+                store.delete(tables.swap_remove(gone).0).unwrap();
+            }
+            store.sync_names().unwrap();
+        }
+        assert!(store.figures().collected > 0, "{}: the volume was never full", allocation.name());
+        let map = store.map().unwrap();
+        let shares = |files: &[(FileId, u64)]| files.len() > 1 && files.iter().any(|(id, _)| id.kind == FileKind::Manifest);
+        let shared = map.zones.iter().filter(|zone| shares(&zone.files)).count();
+        assert_eq!(shared, 0, "{}: zones with a manifest and something else", allocation.name());
+        drop(manifest);
+        assert_sound(&store);
     }
 }
 

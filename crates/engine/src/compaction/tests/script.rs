@@ -28,6 +28,7 @@ struct State {
     loading: bool,
     young: Option<Young>,
     two_media: bool,
+    unit: u64,
     rested: u64,
     next_number: u64,
 }
@@ -47,6 +48,7 @@ impl State {
             loading: false,
             young: None,
             two_media: true,
+            unit: 0,
             rested: 0,
             next_number: 900,
         }
@@ -64,6 +66,7 @@ impl State {
             loading: self.loading,
             young: self.young,
             two_media: self.two_media,
+            unit: self.unit,
             rested: self.rested,
         }
     }
@@ -81,6 +84,7 @@ impl State {
                 ("newest-snapshot", v) => self.newest_snapshot = Some(number(v)),
                 ("loading", v) => self.loading = v == "true",
                 ("media", v) => self.two_media = number(v) > 1,
+                ("unit", v) => self.unit = number(v),
                 ("rested", v) => self.rested = number(v),
                 ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
                 ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),

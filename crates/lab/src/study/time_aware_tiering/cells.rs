@@ -188,5 +188,6 @@ fn cell(experiment: u32, alpha: &Alpha, share: &str, engine: &str, settings: Eng
         measures: BTreeMap::from([(RUN.to_string(), measured.collect())]),
         limits: Limits::default(),
         engines: vec![engine.to_string()],
+        may_fill: false,
     }
 }

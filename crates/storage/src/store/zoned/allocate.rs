@@ -101,7 +101,7 @@ pub struct ZoneView<'a> {
 
 impl ZoneView<'_> {
     /// Nothing in it lives and nobody writes it: it may take anything.
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.valid == 0 && self.writers == 0
     }
 }
@@ -272,15 +272,20 @@ fn xfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
 /// Lives of files of one group differ at most by this factor.
 const ALIKE: f64 = 4.0;
 
+/// Lifetimes of what dies soon: logs, and tables of the first levels.
+const SOON: std::ops::RangeInclusive<u8> = 2..=3;
+
 /// A zone of the same level whose files live about as long: written one after the other, they die one after the other. (Compactions go
 /// through the keys of a level in order, so its tables die in the order in which they came, unless some keys are hotter than others, which
-/// is what the lives tell apart.) Of several the one that dies next to it. Else a zone in which everything is dead: to fill it up costs no
-/// reset and no active place. Else an empty one; else, of all zones with tables, the one that dies next to it.
+/// is what the lives tell apart.) Of several the one that dies next to it. Else, for what dies soon, a zone in which everything is dead: to
+/// fill it up costs no reset and no active place. What is dead there stays until what is written behind it is dead, too, so what lives long
+/// rather gets an empty one. Else, of all zones with tables, the one that dies next to it.
 fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
-    let fresh = || match zones.iter().filter(|view| view.is_free()).max_by_key(|view| view.room) {
-        Some(free) => Some(Choice::Use(free.zone)),
-        None => (room.token && room.empty > 0).then_some(Choice::Open),
-    };
+    let all_dead = || zones.iter().filter(|view| view.is_free());
+    let dead = || all_dead().max_by_key(|view| view.room).map(|view| Choice::Use(view.zone));
+    // Those are among the ones that could be emptied, which costs a reset.
+    let empty = || (room.token && room.empty > all_dead().count() as u32).then_some(Choice::Open);
+    let fresh = || if SOON.contains(&want.lifetime) { dead().or_else(empty) } else { empty().or_else(dead) };
     if want.log {
         let same = equal(want, zones).map(|view| Choice::Use(view.zone));
         return same.or_else(fresh).unwrap_or_else(|| cheapest(zones));

@@ -40,6 +40,8 @@ pub struct Figures {
     pub collected: u64,
     /// Resets of zones of files.
     pub resets: u64,
+    /// Those of them that were begun with a log.
+    pub log_resets: u64,
     /// Capacity that had not been written when its zone was reset, bytes.
     pub reset_unwritten: u64,
     /// Zones finished early.
@@ -79,6 +81,8 @@ impl Figures {
             finishing: self.finish_padding,
             finishes: self.finishes,
             resets: self.resets + self.journal.resets,
+            metadata_resets: self.journal.resets,
+            log_resets: self.log_resets,
             reset_unwritten: self.reset_unwritten,
             collected: self.collected,
             waits: self.waits,

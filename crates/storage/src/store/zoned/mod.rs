@@ -58,6 +58,8 @@ pub struct Options {
     pub pace: f64,
     /// A file that its policy finds no zone for takes another one, or waits for the collector. False: it fails, as with ZenFS.
     pub fallback: bool,
+    /// The engine is told how large a zone is ([`Store::unit`]), so that compactions empty zones.
+    pub tells: bool,
     /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
     pub background: bool,
 }
@@ -87,6 +89,7 @@ impl Default for Options {
             reserve: 2,
             pace: 1.0,
             fallback: true,
+            tells: true,
             background: true,
         }
     }
@@ -335,6 +338,12 @@ impl Store for ZonedStore {
 
     fn beneath(&self) -> Option<Beneath> {
         Some(self.volume.beneath())
+    }
+
+    fn unit(&self) -> u64 {
+        let state = self.volume.state.lock();
+        let files = state.zones.iter().filter(|slot| self.volume.options.tells && slot.condition != Condition::Reserved);
+        files.map(|slot| slot.capacity).max().unwrap_or(0)
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {

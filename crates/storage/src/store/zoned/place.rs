@@ -17,11 +17,28 @@ use super::reset::{Dead, Space};
 use super::volume::{Condition, Slot, State, Volume};
 use crate::store::{Cause, FileId, Result, StoreError};
 use parking_lot::MutexGuard;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
 /// Active places that the metadata needs.
 pub(super) const METADATA_PLACES: u32 = 2;
+
+/// With fewer active places none is kept for anything, and everything shares.
+const FEW: u32 = 4;
+
+/// The lifetime of logs.
+const SHORT: u8 = 2;
+
+/// The lifetime of manifests: nothing is known of it, but it is long.
+const PINNING: u8 = 0;
+
+impl Want<'_> {
+    /// It is a manifest. A zone with any of it cannot be emptied, whatever else is dead there.
+    fn pins(&self) -> bool {
+        self.log && self.lifetime == PINNING
+    }
+}
 
 /// What a wait for room came to.
 enum Wait {
@@ -70,17 +87,16 @@ impl State {
 
     fn room(&self, want: &Want<'_>, max_active: Option<u32>, reserve: u32) -> Room {
         let active = self.count(|slot| matches!(slot.condition, Condition::Open | Condition::Ended));
-        let token = max_active.is_none_or(|limit| {
-            let places = limit.saturating_sub(METADATA_PLACES).max(1);
-            let kept = match (want.moving, want.log) {
-                _ if places < 4 => 0,
+        let token = places(max_active).is_none_or(|places| {
+            let kept = match (want.moving || want.pins(), want.log) {
+                _ if places < FEW => 0,
                 (true, _) => 0,
                 (false, true) => 1,
                 (false, false) => 2,
             };
             active < places - kept
         });
-        let empty = self.empty_zones().saturating_sub(if want.moving { 0 } else { reserve });
+        let empty = self.empty_zones().saturating_sub(left(want, reserve));
         Room { token, empty: empty + self.count(Slot::is_dead), zones: self.file_zones() }
     }
 
@@ -111,10 +127,35 @@ impl State {
     }
 }
 
-/// The open zone to fall back to: of the nearest lifetime, logs and tables apart if that can be, the one not written for longest.
-fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<u32> {
-    let apart = |view: &ZoneView<'_>| ((view.lifetime <= 2) != (want.lifetime <= 2), view.lifetime.abs_diff(want.lifetime), view.touched);
-    zones.iter().min_by_key(|view| apart(view)).map(|view| view.zone)
+/// Zones of files that may be active; `None`: all of them.
+fn places(max_active: Option<u32>) -> Option<u32> {
+    max_active.map(|limit| limit.saturating_sub(METADATA_PLACES).max(1))
+}
+
+/// Empty zones that a file has to leave: the collector's reserve. A manifest, which needs a zone for little and seldom, leaves one: it must
+/// not come to lie among tables.
+fn left(want: &Want<'_>, reserve: u32) -> u32 {
+    match want {
+        _ if want.moving => 0,
+        _ if want.pins() => reserve.min(1),
+        _ => reserve,
+    }
+}
+
+/// An open zone to fall back to.
+struct Fallback {
+    zone: u32,
+    /// A manifest and something else would lie in it.
+    pinned: bool,
+}
+
+/// The open zone to fall back to: manifests apart, and logs and tables, if that can be; of the nearest lifetime; the one not written for
+/// longest.
+fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<Fallback> {
+    let pinned = |view: &ZoneView<'_>| !view.is_free() && (view.lifetime == PINNING) != (want.lifetime == PINNING);
+    let logs = |view: &ZoneView<'_>| (view.lifetime <= SHORT) != (want.lifetime <= SHORT);
+    let apart = |view: &ZoneView<'_>| (pinned(view), logs(view), view.lifetime.abs_diff(want.lifetime), view.touched);
+    zones.iter().min_by_key(|view| apart(view)).map(|view| Fallback { zone: view.zone, pinned: pinned(view) })
 }
 
 pub(super) fn no_space(operation: &'static str) -> StoreError {
@@ -127,18 +168,23 @@ impl Volume {
     pub(super) fn acquire(&self, want: &Want<'_>) -> Result<u32> {
         let policy = self.options.allocation;
         let reserve = self.options.reserve;
+        let max_active = self.device.geometry().max_active;
         let mut state = self.state.lock();
+        // Nothing can be emptied.
+        let mut hopeless = false;
         loop {
             self.check_alive("append")?;
             let views = state.views(policy.wants_tenants());
-            let room = state.room(want, self.device.geometry().max_active, reserve);
+            let room = state.room(want, max_active, reserve);
             let choice = policy.choose(want, &views, room);
-            let fallback = closest(want, &views);
+            // What cannot be emptied comes to lie beside something else only when all else has failed.
+            let may_share = want.moving || hopeless || places(max_active).is_some_and(|places| places < FEW);
+            let fallback = closest(want, &views).filter(|fallback| may_share || !fallback.pinned);
             drop(views);
             match choice {
                 Choice::Use(zone) => return Ok(self.settle(&mut state, zone, want)),
                 Choice::Open if room.token => {
-                    let plenty = state.empty_zones() > if want.moving { 0 } else { reserve };
+                    let plenty = state.empty_zones() > left(want, reserve);
                     if let Some(zone) = state.next_empty(policy.spares_wear()).filter(|_| plenty) {
                         return Ok(self.settle(&mut state, zone, want));
                     }
@@ -159,9 +205,9 @@ impl Volume {
                 }
                 _ => {}
             }
-            if let Some(zone) = fallback.filter(|_| self.options.fallback || want.moving) {
+            if let Some(fallback) = fallback.filter(|_| self.options.fallback || want.moving) {
                 state.figures.fallbacks += 1;
-                return Ok(self.settle(&mut state, zone, want));
+                return Ok(self.settle(&mut state, fallback.zone, want));
             }
             if want.moving && room.token && self.options.fallback {
                 // The reserve is for this, also where the policy moves nothing to new zones.
@@ -169,9 +215,10 @@ impl Volume {
                     return Ok(self.settle(&mut state, zone, want));
                 }
             }
-            if want.moving || matches!(self.wait_for_room(&mut state)?, Wait::Hopeless) {
+            if want.moving || hopeless {
                 return Err(no_space("append"));
             }
+            hopeless = matches!(self.wait_for_room(&mut state)?, Wait::Hopeless);
         }
     }
 
@@ -328,10 +375,29 @@ impl Volume {
             state.figures.resets += 1;
             state.figures.reset_unwritten += unwritten;
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
+            state.figures.log_resets += u64::from(note.lifetime == SHORT);
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
         }
         state.stir();
         self.room.notify_all();
+    }
+
+    /// For a volume that is being opened. Where a power cut took the ends of full zones, more may be partly written than files have
+    /// places for, and the metadata finds none. The surplus is finished, least room first; last those in which a file was cut (`cut`):
+    /// until that is written down, a second power cut would make what is beyond the old write pointer the rest of the file.
+    pub(super) fn keep_to_places(&self, cut: &BTreeSet<u32>) {
+        let Some(places) = places(self.device.geometry().max_active) else { return };
+        let mut state = self.state.lock();
+        let mut held: Vec<(bool, u64, u32)> = (0..)
+            .zip(&state.zones)
+            .filter(|(_, slot)| slot.condition == Condition::Open)
+            .map(|(zone, slot)| (cut.contains(&zone), slot.room(), zone))
+            .collect();
+        held.sort_unstable();
+        let surplus = held.len().saturating_sub(places as usize);
+        for (_, _, zone) in held.into_iter().take(surplus) {
+            self.finish_zone(&mut state, zone);
+        }
     }
 
     fn finish_zone(&self, state: &mut MutexGuard<'_, State>, zone: u32) {

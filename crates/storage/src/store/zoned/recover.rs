@@ -14,7 +14,7 @@ use super::volume::{Condition, Slot, State, Volume};
 use super::{Options, corrupt, failed};
 use crate::store::{FileId, Result, StoreError};
 use crate::zoned::{Geometry, ZoneState, ZonedDevice};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -116,6 +116,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
     if !found.torn {
         found.journal.empty_other()?;
     }
+    let cut: BTreeSet<u32> = files.iter().filter_map(|(_, _, file)| file.cut).collect();
     let state = State::new(found.catalog, slots);
     let volume = Arc::new(Volume::new(Arc::clone(device), found.volume, layout, options, state, found.journal)?);
     let mut changed = found.torn;
@@ -136,6 +137,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
             state.names.insert(id, Cell::new(id, about, file.content, true, &volume));
         }
     }
+    volume.keep_to_places(&cut);
     if changed {
         volume.checkpoint()?;
     }
@@ -150,6 +152,8 @@ struct File {
     occupied: BTreeMap<u32, u64>,
     /// What the metadata is to say of it, if not what it says.
     place: Option<Place>,
+    /// The zone whose write pointer says that it is shorter than the metadata has it.
+    cut: Option<u32>,
 }
 
 /// A frame of a log as found.
@@ -178,7 +182,7 @@ impl Finder<'_> {
     }
 
     fn table(&self, id: FileId, record: &Record) -> Result<File> {
-        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None };
+        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
         for range in &record.place.ranges {
             if range.zone == HOLE {
                 file.content.push(HOLE, 0, range.len);
@@ -195,6 +199,7 @@ impl Finder<'_> {
                 *file.occupied.entry(range.zone).or_default() += there.next_multiple_of(self.block());
             }
             if there < range.len {
+                file.cut = Some(range.zone);
                 break;
             }
         }
@@ -221,7 +226,7 @@ impl Finder<'_> {
         frames.sort_by_key(|frame| (frame.head.offset, std::cmp::Reverse(frame.head.length)));
         let sealed = record.place.sealed;
         let durable = frames.iter().map(|frame| frame.head.synced).max().unwrap_or(0).max(if sealed { record.place.length } else { 0 });
-        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None };
+        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
         let content = &mut file.content;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
         for frame in &frames {

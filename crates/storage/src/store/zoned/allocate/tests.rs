@@ -157,8 +157,19 @@ fn sinter_fills_zones_with_what_dies_together() {
         (log(), NO_TOKEN, Finish(1)),
     ];
     check(Allocation::Sinter, &cases, &zones);
-    // What is dead is filled up before an empty zone is begun, by anything.
+    // What is dead is filled up by what dies soon; by anything before it goes to a zone of others.
     let dead = [ZoneView { valid: 0, ..living(7, 3, 1.0) }, living(1, 2, 100.0)];
-    check(Allocation::Sinter, &[(lives(4, 9), ROOMY, Use(7)), (log(), ROOMY, Use(7)), (lives(2, 100), ROOMY, Use(1))], &dead);
+    let soon = Want { lifetime: 3, ..lives(1, 9) };
+    let manifest = Want { lifetime: 0, ..log() };
+    let cases = [
+        (log(), ROOMY, Use(7)),
+        (soon, ROOMY, Use(7)),
+        (lives(4, 9), ROOMY, Open),
+        (manifest, ROOMY, Open),
+        (lives(4, 9), NO_TOKEN, Use(7)),
+        (manifest, Room { empty: 1, ..ROOMY }, Use(7)),
+        (lives(2, 100), ROOMY, Use(1)),
+    ];
+    check(Allocation::Sinter, &cases, &dead);
     check(Allocation::Sinter, &[(lives(2, 100), NO_EMPTY, Nothing)], &[]);
 }

@@ -1,0 +1,211 @@
+//! Study 4, after a study of 2023 on RocksDB 8 and ZenFS over an emulated drive: which zone should a file be written into, and when
+//! should a zone in which everything is dead be reset? Beside the original's policies stand others and our own, with a limit of active
+//! zones, as real drives have one, and without, as the original's had none; and keys with lives to be told apart, as uniform ones are not.
+
+mod cells;
+mod claims;
+#[cfg(test)]
+mod tests;
+
+use super::metric::Metric;
+use super::plan::{Hypothesis, Request, Scale, Study};
+use sinterdb::settings::format_bytes;
+use std::collections::BTreeSet;
+
+/// Its name on the command line.
+pub const NAME: &str = "zone-allocation";
+
+/// The engine that has a store on zones.
+const OWN: &str = "sinter";
+
+/// What a store on zones goes by.
+struct Policy {
+    name: &'static str,
+    allocation: &'static str,
+    reset: &'static str,
+    /// Takes another zone, or waits, where its rule finds none.
+    fallback: bool,
+    /// Tells the engine how large a zone is.
+    tells: bool,
+}
+
+const fn policy(name: &'static str, allocation: &'static str, reset: &'static str) -> Policy {
+    Policy { name, allocation, reset, fallback: true, tells: false }
+}
+
+/// The original's, and with them what it was measured against; others by level, by keys, and by the kernel's rules; and our own.
+static POLICIES: [Policy; 10] = [
+    Policy { fallback: false, ..policy("zenfs", "zenfs", "eager") },
+    policy("wla", "wla", "eager"),
+    policy("wla lzr", "wla", "lzr"),
+    policy("sla", "sla", "eager"),
+    policy("sla lzr", "sla", "lzr"),
+    policy("per-level lzr", "per-level", "lzr"),
+    policy("caza", "caza", "eager"),
+    policy("xfs", "xfs", "lazy"),
+    policy("sinter untold", "sinter", "sinter"),
+    Policy { tells: true, ..policy("sinter", "sinter", "sinter") },
+];
+
+/// Our own, and what it is measured against.
+const SINTER: &str = "sinter";
+const UNTOLD: &str = "sinter untold";
+const SLA: &str = "sla lzr";
+const LEVEL: &str = "per-level lzr";
+
+/// Limits of active zones: that of a real drive (Ultrastar DC ZN540), and none.
+const LIMITS: [Option<u32>; 2] = [Some(14), None];
+
+/// Which keys are put, by name.
+const LAWS: [&str; 3] = ["uniform", "zipf 0.9", "mixed"];
+
+/// The original's drive.
+const ZONES: u32 = 256;
+const ZONE: u64 = 128 << 20;
+/// Tables, and memtables, in a zone of it.
+const PER_ZONE: f64 = 2.0;
+/// Target of level 1, and by how much each level is larger than the one above.
+const BASE: u64 = 256 << 20;
+const FAN_OUT: f64 = 2.0;
+/// Bytes of a key and a value of the original.
+const KEY: usize = 16;
+const VALUE: usize = 100;
+
+/// Tenths of 10^9 bytes of keys and values that are put: more than ZenFS found room for; what its resets were counted over; what its zones
+/// and its collector were.
+const FULL: u64 = 270;
+const COUNTED: u64 = 210;
+const USED: u64 = 224;
+
+/// Other drives for the same data: so much of their capacity lives in the end, about.
+const TIGHT: [(&str, f64); 2] = [("60 %", 0.60), ("85 %", 0.85)];
+
+/// Zones that what lives of it fills in the end, as experiment C finds with keys drawn uniformly.
+const LIVES: u32 = 138;
+
+/// Zones of the metadata.
+const METADATA: u32 = 2;
+
+/// Zones of a drive of which such a share lives.
+fn tight(share: f64) -> u32 {
+    (f64::from(LIVES) / share).round() as u32 + METADATA
+}
+
+/// How large experiments are. The drive has as many zones at each scale: what merges take up while they run, and what lies open or is kept
+/// for the collector, is as large a part of it as in the original.
+struct Sizes {
+    /// By what all lengths are divided.
+    divisor: u64,
+    /// Bytes of a value. Larger ones make as many bytes with fewer puts.
+    value: usize,
+    /// Sizes of zones in experiment D, before they are divided; each with as many zones as make up the drive.
+    zones: &'static [u64],
+    /// Tables in a zone there.
+    tables: &'static [f64],
+    /// Puts of skewed loads, for each of the uniform one.
+    skewed: u64,
+    /// Every policy is run everywhere. If not, only what a claim is about, and each policy once.
+    whole: bool,
+    repeats: u32,
+}
+
+impl Sizes {
+    fn of(scale: Scale) -> Sizes {
+        const SHAPES: ([u64; 3], [f64; 3]) = ([64 << 20, ZONE, 512 << 20], [0.5, PER_ZONE, 8.0]);
+        let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, whole: true, repeats: 3 };
+        match scale {
+            Scale::Ci => {
+                let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
+                Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, whole: false, repeats: 2 }
+            }
+            Scale::Small => Sizes { divisor: 64, repeats: 5, ..paper },
+            Scale::Paper => paper,
+        }
+    }
+
+    /// Puts for tenths of 10^9 bytes.
+    fn puts(&self, tenths: u64) -> u64 {
+        tenths * 100_000_000 / (KEY + self.value) as u64 / self.divisor
+    }
+
+    /// Bytes of a zone, and how many of them, for so many of the original's size.
+    fn drive(&self, zones: u32, zone: u64) -> (u32, u64) {
+        let all = u64::from(zones) * ZONE;
+        (u32::try_from(all / zone).unwrap_or(u32::MAX), zone / self.divisor)
+    }
+}
+
+/// The study.
+pub fn study(scale: Scale, request: &Request) -> Study {
+    let sizes = Sizes::of(scale);
+    let own = request.engines.iter().any(|engine| engine == OWN);
+    let swept = vec![Metric::ZoneMoved, Metric::ZonesUsed, Metric::ZonesUsedOverLeast, Metric::ZoneResetsOverLeast];
+    let drawn = [
+        Metric::ZoneResets,
+        Metric::LogZoneResets,
+        Metric::ZoneFinishes,
+        Metric::ZonePadding,
+        Metric::ZoneUtilisation,
+        Metric::FinishedShare,
+        Metric::RunTime,
+    ];
+    let (mut cells, hypotheses) = if own { (cells::cells(&sizes), claims::claims(&sizes)) } else { (Vec::new(), Vec::new()) };
+    if !sizes.whole {
+        let claimed = named(&hypotheses);
+        cells.retain(|cell| cells::is_first(cell) || claimed.contains(cell.name.as_str()));
+    }
+    Study {
+        questions: questions(&sizes),
+        cells,
+        hypotheses,
+        drawn: swept.iter().copied().chain(drawn).collect(),
+        swept,
+        left_out: left_out(&request.engines),
+        ..request.study(NAME, "Allocation and reset of zones", Some(scale), sizes.repeats)
+    }
+}
+
+/// The cells that claims are about.
+fn named(hypotheses: &[Hypothesis]) -> BTreeSet<&str> {
+    let comparisons = hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of);
+    comparisons.flat_map(|comparison| comparison.above.iter().chain(&comparison.below)).map(|term| term.cell.as_str()).collect()
+}
+
+fn questions(sizes: &Sizes) -> Vec<String> {
+    let (zones, zone) = sizes.drive(ZONES, ZONE);
+    let gigabytes = |tenths: u64| format!("{} puts, for {:.1} GB", sizes.puts(tenths), tenths as f64 / 10.0);
+    vec![
+        format!(
+            "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
+             zone, pairs of {KEY} + {} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
+             takes no time.",
+            format_bytes(zone),
+            sizes.value,
+        ),
+        format!(
+            "A: how much of {} finds room on the drive? B: how many resets do {} cost, and how many of them are of zones of logs? \
+             C: how many zones are in use after {}, and how much did the collector move?",
+            gigabytes(FULL),
+            gigabytes(COUNTED),
+            gigabytes(USED),
+        ),
+        format!(
+            "C with a limit of 14 active zones and without one, with keys drawn uniformly, by Zipf's law (0.9) and mixed: three of four \
+             puts go to an eighth of the keys, which lie together. D: the same by size of zones and tables per zone. E: the same data on \
+             drives of {} and {} zones, of which then about {} and {} live.",
+            tight(TIGHT[0].1),
+            tight(TIGHT[1].1),
+            TIGHT[0].0,
+            TIGHT[1].0,
+        ),
+        "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are what \
+         lives, in full zones. ZenFS fails where it finds no zone, as the original does; all others then take another one or wait for the \
+         collector. Only 'sinter' tells the engine how large a zone is, so that merges go by the order of keys, and 'sinter untold' is \
+         the same without that."
+            .to_string(),
+    ]
+}
+
+fn left_out(engines: &[String]) -> Vec<String> {
+    engines.iter().filter(|engine| *engine != OWN).map(|engine| format!("{engine}: it has no store on zones here")).collect()
+}
