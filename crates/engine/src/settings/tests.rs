@@ -13,6 +13,8 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
     let soft = 4096 + random(1 << 40);
     let table = 4096 + random(1 << 30);
     let levels = 2 + random(14) as usize;
+    let mut fitting = lists.map(codec).to_vec();
+    fitting.retain(|codecs| codecs.fixed().is_none_or(|list| list.len() <= levels));
     let preclude = match random(4) * u64::from(levels > 2) {
         0 | 1 => Preclude::Seconds(random(2) * random(86_400 * 365) * u64::from(levels > 2)),
         _ => Preclude::Auto,
@@ -24,7 +26,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
         block_size: 64 + random(1 << 20) as u32,
         bloom_bits_per_key: random(6400) as f64 / 100.0,
         bloom_bits_last_level: random(64) as f64,
-        compression: codec(lists[random(7) as usize]),
+        compression: fitting.swap_remove(random(fitting.len() as u64) as usize),
         num_levels: levels,
         level0_file_num_compaction_trigger: trigger,
         level0_slowdown_writes_trigger: trigger + random(5) as usize,
@@ -200,17 +202,86 @@ fn all_complaints_of_a_file_come_at_once_with_lines() {
         "line 8: style: `tree` is neither leveled nor universal",
         "line 9: compression: `brotli` is not a codec",
         "line 12: family.b: must be a table",
-        "max_subcompactions = 0: allowed 1 to 256, because",
-        "family.a: num_levels = 99: allowed 2 to 16, because",
+        "line 3: max_subcompactions = 0: allowed 1 to 256, because",
+        "line 10: family.a: num_levels = 99: allowed 2 to 16, because",
     ] {
         assert!(complaints.contains(expected), "{expected} not in\n{complaints}");
     }
-    let lines: Vec<&str> = complaints.lines().filter(|l| l.starts_with("line ")).collect();
-    assert_eq!(lines.len(), 8, "{complaints}");
+    let lines: Vec<&str> = complaints.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(lines, [1, 2, 3, 4, 6, 7, 8, 9, 10, 12].map(|line| format!("line {line}")), "{complaints}");
     let syntax = Settings::from_toml("cache_size = 1\ncache_size = = 2\n").unwrap_err();
     assert!(syntax[0].starts_with("line 2: "), "{syntax:?}");
     assert!(Settings::from_toml("cache_size = 1\ncache_size = 2\n").is_err(), "a key that stands twice");
     assert!(Settings::from_toml("family = 3").unwrap_err()[0].contains("[family.NAME]"));
+}
+
+#[test]
+fn values_out_of_bounds_have_the_line_on_which_they_stand() {
+    let complaints = |text: &str| Settings::from_toml(text).unwrap_err().join("\n");
+    assert!(complaints("\nmemory = 5").starts_with("line 2: memory = 5: allowed"));
+    assert!(complaints("\n\nmemory_budget = \"1023KiB\"").starts_with("line 3: memory_budget = 1023KiB: allowed 0 and 1MiB to"));
+    assert!(complaints("tiers = \"cold=\"").starts_with("line 1: tiers: "));
+    let two = complaints(
+        "[family.b]\nsize_ratio = 1\nblock_size = 1\n[family.a]\nsoft_pending_compaction_bytes_limit = \"1TiB\"\nblock_size = 2",
+    );
+    let expected = [
+        "line 3: family.b: block_size = 1: ",
+        "line 6: family.a: block_size = 2: ",
+        // The other one of the two is written.
+        "family.a: hard_pending_compaction_bytes_limit = 256GiB: must not be below soft_",
+    ];
+    assert!(two.lines().zip(expected).all(|(line, expected)| line.starts_with(expected)) && two.lines().count() == 3, "{two}");
+    let family = FamilySettings::from_toml("\ncompression = \"lz4:3\"").unwrap_err();
+    assert!(family[0].starts_with("line 2: compression of level 0: "), "{family:?}");
+}
+
+#[test]
+fn settings_of_families_at_the_top_are_told_where_they_belong() {
+    let complaints = Settings::from_toml("cache_size = 1\nblock_size = 4096\nblock_sizes = 4096").unwrap_err();
+    let expected = [
+        "line 2: `block_size` is a setting of a column family: it stands below `[family.default]`, or another name",
+        "line 3: unknown key `block_sizes`; the nearest known one is `cache_size`",
+    ];
+    assert_eq!(complaints, expected);
+    let database = Settings::from_toml("[family.default]\ncache_size = 1").unwrap_err();
+    assert!(database[0].starts_with("line 2: unknown key `cache_size`; the nearest known one is"), "{database:?}");
+    let alone = DbSettings::from_toml("block_size = 4096").unwrap_err();
+    assert!(alone[0].starts_with("line 1: unknown key `block_size`"), "{alone:?}");
+}
+
+/// Refused where they are written; a database that was created when they were not opens.
+#[test]
+fn codecs_that_have_no_effect_are_refused() {
+    let family = |text: &str| format!("num_levels = 3\ncompression = \"{text}\"");
+    let refused = |text: &str| FamilySettings::from_toml(&family(text)).unwrap_err().join("\n");
+    let stored = |text: &str| format_compression(&FamilySettings::from_stored(&family(text)).unwrap().0.compression);
+    let too_long = refused("none lz4 zstd zstd:3");
+    assert_eq!(too_long, "line 2: compression has 4 entries: allowed 1 to num_levels = 3, this tree has no more levels");
+    assert_eq!(stored("none lz4 zstd zstd:3"), "none lz4 zstd");
+    for size in [1, 255] {
+        let complaint = refused(&format!("lz4 zstd:dict={size}"));
+        let expected = format!("line 2: compression of level 1: dict={size}: allowed from 256 on, zstd makes no smaller ones");
+        assert_eq!(complaint, expected);
+        assert_eq!(stored(&format!("lz4 zstd:dict={size}")), "lz4 zstd");
+    }
+    for good in ["none lz4 zstd", "zstd:dict=256"] {
+        assert_eq!(FamilySettings::from_toml(&family(good)).map(|family| format_compression(&family.compression)).as_deref(), Ok(good));
+        assert_eq!(stored(good), good);
+    }
+    assert_eq!(stored("auto"), "auto");
+}
+
+#[test]
+fn a_memory_budget_has_room_for_a_memtable() {
+    let with = |memory_budget: u64| DbSettings { memory_budget, ..DbSettings::default() }.validate();
+    for bad in [1, 4096, (1 << 20) - 1] {
+        let complaints = with(bad).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].starts_with("memory_budget = "), "{complaints:?}");
+        assert!(complaints[0].contains("allowed 0 and 1MiB to 1024TiB"), "{complaints:?}");
+    }
+    for good in [0, 1 << 20, (1 << 20) + 1, 1 << 50] {
+        assert_eq!(with(good), Ok(()));
+    }
 }
 
 #[test]

@@ -19,16 +19,15 @@ impl Settings {
     /// family. What is not written follows from the budgets.
     ///
     /// # Errors
-    /// Everything that is wrong, one line each, syntax and unknown keys with their line number.
+    /// Everything that is wrong, one line each, with its line number if it is about something that the file says.
     pub fn from_toml(text: &str) -> Result<Settings, Vec<String>> {
         let mut reader = Reader::new(text, true);
         let settings = match reader.parse() {
             Some(table) => reader.settings(&table),
             None => Settings::default(),
         };
-        let mut complaints = reader.into_complaints();
-        complaints.extend(settings.validate().err().into_iter().flatten());
-        if complaints.is_empty() { Ok(settings) } else { Err(complaints) }
+        reader.finish(settings.validate())?;
+        Ok(settings)
     }
 
     /// All effective values; `from_toml` gives back the same settings.
@@ -49,7 +48,7 @@ impl Settings {
 }
 
 macro_rules! toml_of {
-    ($type:ident, $fields:expr) => {
+    ($type:ident, $fields:expr, $mend:expr) => {
         impl $type {
             /// All values, one per line; `from_toml` gives back the same settings.
             pub fn to_toml(&self) -> String {
@@ -81,10 +80,11 @@ macro_rules! toml_of {
                         reader.field(&mut settings, $fields, "", key, value);
                     }
                 }
-                let warnings = std::mem::take(&mut reader.warnings);
-                let mut complaints = reader.into_complaints();
-                complaints.extend(settings.validate().err().into_iter().flatten());
-                if complaints.is_empty() { Ok((settings, warnings)) } else { Err(complaints) }
+                if !strict {
+                    $mend(&mut settings);
+                }
+                let warnings = reader.finish(settings.validate())?;
+                Ok((settings, warnings))
             }
 
             /// Sets one field from text, as in a settings file: `set("write_buffer_size", "64MB")`. Bounds are left to `validate`.
@@ -101,8 +101,8 @@ macro_rules! toml_of {
     };
 }
 
-toml_of!(DbSettings, DB);
-toml_of!(FamilySettings, FAMILY);
+toml_of!(DbSettings, DB, |_| {});
+toml_of!(FamilySettings, FAMILY, FamilySettings::leave_out_idle_codecs);
 
 fn write_fields<S>(settings: &S, fields: &[Field<S>]) -> String {
     let mut out = String::new();
@@ -147,13 +147,15 @@ struct Reader<'a> {
     /// Offset and complaint; offsets order them as the file does.
     complaints: Vec<(usize, String)>,
     warnings: Vec<String>,
+    /// What was read, as complaints about its value begin, with its offset.
+    read: Vec<(String, usize)>,
 }
 
 type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, strict: bool) -> Self {
-        Reader { text, strict, complaints: Vec::new(), warnings: Vec::new() }
+        Reader { text, strict, complaints: Vec::new(), warnings: Vec::new(), read: Vec::new() }
     }
 
     /// The table, as far as it can be read; syntax errors are complaints.
@@ -177,10 +179,30 @@ impl<'a> Reader<'a> {
         self.complaints.push((offset, format!("line {line}: {what}")));
     }
 
-    fn into_complaints(mut self) -> Vec<String> {
+    /// Warnings, or all complaints: about the text, and those about values, which stand where the values do.
+    fn finish(mut self, validated: Result<(), Vec<String>>) -> Result<Vec<String>, Vec<String>> {
+        for what in validated.err().into_iter().flatten() {
+            let is_about = |name: &str| what.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', ':']));
+            match self.read.iter().find(|(name, _)| is_about(name)) {
+                Some((_, offset)) => self.complain(*offset, what),
+                None => self.complaints.push((usize::MAX, what)),
+            }
+        }
+        if self.complaints.is_empty() {
+            return Ok(self.warnings);
+        }
         self.complaints.sort();
         self.complaints.truncate(COMPLAINTS_MAX);
-        self.complaints.into_iter().map(|(_, what)| what).collect()
+        Err(self.complaints.into_iter().map(|(_, what)| what).collect())
+    }
+
+    /// A key that has no meaning where it stands.
+    fn stray_key(&mut self, key: &Key<'a>, what: String) {
+        if self.strict {
+            self.complain(key.span().start, what);
+        } else {
+            self.warnings.push(what);
+        }
     }
 
     fn settings(&mut self, table: &DeTable<'a>) -> Settings {
@@ -194,6 +216,10 @@ impl<'a> Reader<'a> {
             match key.get_ref().as_ref() {
                 "memory" | "space_amplification" => {}
                 "family" => self.families(&mut settings, value),
+                name if FAMILY.iter().any(|field| field.name == name) => {
+                    let what = format!("`{name}` is a setting of a column family: it stands below `[family.default]`, or another name");
+                    self.stray_key(key, what);
+                }
                 _ => self.field(&mut settings.db, DB, "memory space_amplification family", key, value),
             }
         }
@@ -205,6 +231,7 @@ impl<'a> Reader<'a> {
 
     fn budget<T>(&mut self, table: &DeTable<'a>, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let value = table.get(name)?;
+        self.read.push((name.to_string(), value.span().start));
         match scalar(value.get_ref()).and_then(|text| parse(&text)) {
             Ok(value) => Some(value),
             Err(what) => {
@@ -222,8 +249,12 @@ impl<'a> Reader<'a> {
             let mut family = settings.budgets.family();
             match value.get_ref().as_table() {
                 Some(fields) => {
+                    let first = self.read.len();
                     for (key, value) in fields {
                         self.field(&mut family, FAMILY, "", key, value);
+                    }
+                    for (field, _) in &mut self.read[first..] {
+                        *field = format!("family.{}: {field}", shorten(name.get_ref()));
                     }
                 }
                 None => self.complain(value.span().start, format!("family.{}: must be a table", shorten(name.get_ref()))),
@@ -236,18 +267,9 @@ impl<'a> Reader<'a> {
     fn field<S>(&mut self, settings: &mut S, fields: &'static [Field<S>], others: &str, key: &Key<'a>, value: &Spanned<DeValue<'a>>) {
         let name = key.get_ref().as_ref();
         let Some(field) = fields.iter().find(|field| field.name == name) else {
-            let what = if others.contains("family") && FAMILY.iter().any(|field| field.name == name) {
-                format!("`{name}` is a setting of a column family: it stands below `[family.default]`, or another name")
-            } else {
-                unknown(name, fields.iter().map(|field| field.name).chain(others.split_whitespace()))
-            };
-            if self.strict {
-                self.complain(key.span().start, what);
-            } else {
-                self.warnings.push(what);
-            }
-            return;
+            return self.stray_key(key, unknown(name, fields.iter().map(|field| field.name).chain(others.split_whitespace())));
         };
+        self.read.push((name.to_string(), value.span().start));
         if let Err(what) = scalar(value.get_ref()).and_then(|text| field.set_text(settings, &text)) {
             self.complain(value.span().start, format!("{name}: {what}"));
         }

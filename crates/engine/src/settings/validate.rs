@@ -2,7 +2,7 @@
 
 use super::field::{DB, FAMILY, Field, Kind};
 use super::size::{codec_name, format_bytes};
-use super::{Budgets, DbSettings, FamilySettings, Preclude, TierBudget};
+use super::{Budgets, Codecs, DbSettings, FamilySettings, Preclude, TierBudget};
 use crate::codec::{Codec, Compression};
 
 impl DbSettings {
@@ -32,6 +32,16 @@ impl FamilySettings {
         self.check_compression(&mut complaints);
         self.check_preclude(&mut complaints);
         finish(complaints)
+    }
+
+    /// Leaves out what versions took that did not look for it, and what never had an effect: codecs of levels that the tree does not have,
+    /// dictionaries too small to be made. Who writes it is told; a database that has it stored still opens.
+    pub(super) fn leave_out_idle_codecs(&mut self) {
+        let Codecs::Fixed(list) = &mut self.compression else { return };
+        list.truncate(self.num_levels.max(1));
+        for entry in list.iter_mut().filter(|entry| entry.dictionary_bytes < DICTIONARY_MIN) {
+            entry.dictionary_bytes = 0;
+        }
     }
 
     fn check_preclude(&self, complaints: &mut Vec<String>) {
@@ -79,9 +89,11 @@ impl FamilySettings {
             complaints
                 .push("compression is empty: name at least one codec, which then serves all levels (`none` for no compression)".into());
         }
-        if list.len() > super::size::LIST_MAX {
-            let count = list.len();
+        let (count, levels) = (list.len(), self.num_levels);
+        if count > super::size::LIST_MAX {
             complaints.push(format!("compression has {count} entries: allowed 1 to {}, a tree has no more levels", super::size::LIST_MAX));
+        } else if count > levels {
+            complaints.push(format!("compression has {count} entries: allowed 1 to num_levels = {levels}, this tree has no more levels"));
         }
         for (level, entry) in list.iter().enumerate().take(super::size::LIST_MAX) {
             complaints.extend(compression_complaints(level, *entry));
@@ -91,6 +103,8 @@ impl FamilySettings {
 
 /// The largest dictionary: as large as zstd's trainer still makes good use of.
 const DICTIONARY_MAX: u32 = 1 << 20;
+/// The smallest that zstd's trainer makes (`ZDICT_DICTSIZE_MIN`).
+const DICTIONARY_MIN: u32 = 256;
 
 fn compression_complaints(level: usize, entry: Compression) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -107,8 +121,10 @@ fn compression_complaints(level: usize, entry: Compression) -> Vec<String> {
     }
     if entry.dictionary_bytes > 0 && entry.codec != Codec::Zstd {
         complaints.push(format!("compression of level {level}: {name} with a dictionary: only zstd uses dictionaries"));
-    }
-    if entry.dictionary_bytes > DICTIONARY_MAX {
+    } else if (1..DICTIONARY_MIN).contains(&entry.dictionary_bytes) {
+        let size = entry.dictionary_bytes;
+        complaints.push(format!("compression of level {level}: dict={size}: allowed from {DICTIONARY_MIN} on, zstd makes no smaller ones"));
+    } else if entry.dictionary_bytes > DICTIONARY_MAX {
         let size = format_bytes(entry.dictionary_bytes.into());
         complaints.push(format!("compression of level {level}: dict={size}: allowed up to 1MiB, each table carries its dictionary"));
     }
