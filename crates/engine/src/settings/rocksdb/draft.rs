@@ -10,6 +10,8 @@ use sinter_storage::store::Temperature;
 /// What became of one option.
 pub(super) enum Verdict {
     Used,
+    /// Used, but not as it is written.
+    Otherwise(&'static str),
     NoEffect(&'static str),
     Unknown,
 }
@@ -87,6 +89,7 @@ pub(super) struct FamilyDraft {
 const TABLE: &str = "BlockBasedTable.";
 
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
+const NO_SUCH_LEVELS: &str = "num_levels is less: entries beyond it are left out";
 const NO_LEVELS: &str = "only zstd and zlib take a level";
 const NO_DICTIONARIES: &str = "only zstd uses dictionaries";
 
@@ -164,7 +167,7 @@ impl FamilyDraft {
                 self.per_level = names.map(read).collect::<Result<_, _>>()?;
             }
         }
-        Ok(if replaced { Verdict::NoEffect(OTHER_CODEC) } else { Verdict::Used })
+        Ok(if replaced { Verdict::Otherwise(OTHER_CODEC) } else { Verdict::Used })
     }
 
     fn filter(&mut self, value: &str) -> Outcome {
@@ -206,6 +209,11 @@ impl FamilyDraft {
         note(last.level.is_some(), level, |d| d.last_effort.level = None, of_last(NO_LEVELS));
         note(last.dictionary_bytes > 0, dictionary, |d| d.last_effort.dictionary_bytes = 0, of_last(NO_DICTIONARIES));
         found
+    }
+
+    /// The option that is used in part only, with the reason.
+    pub(super) fn in_part(&self) -> Option<(&'static str, &'static str)> {
+        (self.per_level.len() > self.settings.num_levels).then_some(("compression_per_level", NO_SUCH_LEVELS))
     }
 
     /// What is asked for and cannot be had together.

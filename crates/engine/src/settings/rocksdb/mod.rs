@@ -50,6 +50,8 @@ pub struct OptionsFile {
     pub families: Vec<(String, FamilySettings)>,
     /// Options that were applied.
     pub used: Vec<OptionEntry>,
+    /// Those of them that were applied otherwise than they are written, with what was done.
+    pub otherwise: Vec<(OptionEntry, &'static str)>,
     /// Options that have no equivalent.
     pub without_effect: Vec<WithoutEffect>,
     /// Options that nobody here has heard of.
@@ -75,11 +77,20 @@ impl OptionsFile {
         reading.finish()
     }
 
-    /// Options that somebody set and that change nothing, then the unknown ones: what a user should be told, one line each.
+    /// Options that were applied otherwise than they are written, those that somebody set and that change nothing, then the unknown ones:
+    /// what a user should be told, one line each.
     pub fn report(&self) -> Vec<String> {
         let entry = |e: &OptionEntry| format!("line {}: [{}] {} = {}", e.line, e.section, e.key, super::size::shorten(&e.value));
         let quiet = self.without_effect.iter().filter(|w| !w.at_default).map(|w| format!("{}: no effect: {}", entry(&w.entry), w.why));
-        quiet.chain(self.unknown.iter().map(|e| format!("{}: unknown option", entry(e)))).collect()
+        let otherwise = self.otherwise.iter().map(|(option, what)| format!("{}: {what}", entry(option)));
+        otherwise.chain(quiet).chain(self.unknown.iter().map(|e| format!("{}: unknown option", entry(e)))).collect()
+    }
+
+    /// An option of a family was applied in part only.
+    fn remark(&mut self, family: &str, key: &str, what: &'static str) {
+        let section = title("CFOptions", family);
+        let options = self.used.iter().filter(|option| option.section == section && option.key == key);
+        self.otherwise.extend(options.map(|option| (option.clone(), what)));
     }
 
     /// An option of a family was taken, but what else the file says leaves nothing for it to do.
@@ -146,6 +157,10 @@ impl Reading {
             let option = OptionEntry { section: title(section.kind, section.name), key, value, line: entry.line };
             match verdict {
                 Ok(Verdict::Used) => self.file.used.push(option),
+                Ok(Verdict::Otherwise(what)) => {
+                    self.file.otherwise.push((option.clone(), what));
+                    self.file.used.push(option);
+                }
                 Ok(Verdict::NoEffect(why)) => {
                     let at_default = section.kind == "Version" || known::is_default(&entry.key, entry.value);
                     self.file.without_effect.push(WithoutEffect { entry: option, why, at_default });
@@ -162,6 +177,7 @@ impl Reading {
         }
         for (name, draft) in self.families {
             draft.without_effect().into_iter().for_each(|(key, why)| self.file.take_back(&name, key, why));
+            draft.in_part().into_iter().for_each(|(key, what)| self.file.remark(&name, key, what));
             let conflict = draft.conflict();
             let family = draft.finish();
             let list = conflict.into_iter().chain(family.validate().err().into_iter().flatten());

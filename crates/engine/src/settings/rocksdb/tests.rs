@@ -151,7 +151,7 @@ fn what_has_no_effect_or_is_unknown_is_reported() {
     for expected in [
         "line 4: [DBOptions] paranoid_checks = false: no effect: verification",
         "line 8: [CFOptions \"default\"] ttl = 60: no effect: RocksDB's ttl only compacts",
-        "compression = kLZ4HCCompression: no effect: this codec is not built in: lz4",
+        "compression = kLZ4HCCompression: this codec is not built in: lz4 is used instead",
         "prefix_extractor = rocksdb.FixedPrefix.8: no effect: no such feature",
         "merge_operator = {id=max;}: no effect: operators and filters are passed",
         "user_key_len = 8: no effect: there is one kind of table",
@@ -189,6 +189,38 @@ fn efforts_of_codecs_that_take_none_are_reported() {
     ] {
         assert_eq!(report(quiet), "", "{quiet}");
     }
+}
+
+/// What is applied, but not as it is written, is told, and is among what was applied.
+#[test]
+fn codecs_that_are_applied_otherwise_are_reported() {
+    let read = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap();
+    let compressed = |file: &OptionsFile| format_compression(&file.families[0].1.compression);
+    let other = read("compression=kZSTD\nbottommost_compression=kLZ4HCCompression\nnum_levels=3");
+    assert_eq!(compressed(&other), "zstd zstd lz4");
+    let told =
+        "line 7: [CFOptions \"default\"] bottommost_compression = kLZ4HCCompression: this codec is not built in: lz4 is used instead";
+    assert_eq!(other.report(), [told]);
+    assert!(other.used.iter().any(|option| option.key == "bottommost_compression") && other.without_effect.len() == 1, "the version");
+    let long = read("compression_per_level=kNoCompression:kLZ4Compression:kZSTD:kZSTD\nnum_levels=3");
+    assert_eq!(compressed(&long), "none lz4 zstd");
+    let report = long.report();
+    assert!(report.len() == 1 && report[0].ends_with(": num_levels is less: entries beyond it are left out"), "{report:?}");
+    assert_eq!(read("num_levels=3\ncompression_per_level=kNoCompression:kLZ4Compression:kZSTD").report(), [""; 0]);
+    let both = read("num_levels=2\ncompression_per_level=kNoCompression:kXpressCompression:kZSTD").report();
+    assert!(both.len() == 2 && both.iter().all(|line| line.starts_with("line 7: ")), "{both:?}");
+}
+
+/// -1 is zlib's own name for its default, and in files of RocksDB 5; zstd has a level of that name.
+#[test]
+fn a_level_of_minus_one_is_zlibs_default() {
+    let compressed = |text: &str| format_compression(&family(text, "").compression);
+    assert_eq!(compressed("compression=kZlibCompression\ncompression_opts=-14:-1:0:0"), "zlib");
+    assert_eq!(compressed("compression=kZlibCompression\ncompression_opts={level=-1}"), "zlib");
+    assert_eq!(compressed("compression=kZlibCompression\ncompression_opts={level=1}"), "zlib:1");
+    assert_eq!(compressed("compression=kZSTD\ncompression_opts={level=-1}"), "zstd:-1");
+    let refused = OptionsFile::parse(&file("", "compression=kZlibCompression\ncompression_opts={level=-2}", "")).unwrap_err();
+    assert!(refused[0].contains("zlib:-2: allowed 0 to 9"), "{refused:?}");
 }
 
 #[test]
