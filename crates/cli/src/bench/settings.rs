@@ -95,6 +95,12 @@ fn in_file(path: &Path, list: Vec<String>) -> Vec<String> {
 
 fn apply_database(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
     let database = &mut chosen.database;
+    let is_zero = |size: &String| parse_bytes(size) == Ok(0);
+    if flags.memory.is_some() && flags.memory_budget.as_ref().is_some_and(|budget| !is_zero(budget)) {
+        return Err(
+            "memory and memory_budget exclude each other, unless memory_budget is 0: then the parts of memory stay as they are".into()
+        );
+    }
     if [&flags.cache_size, &flags.write_buffer_size, &flags.db_write_buffer_size].iter().any(|size| size.is_some()) {
         // Sizes that are given stay.
         database.memory_budget = 0;
@@ -239,7 +245,10 @@ fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result
     }
     if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {
         by_hand(family, "min_level_to_compress")?;
-        let (plain, levels) = (Compression::default(), family.num_levels.max(first + 1).min(64));
+        let (plain, levels) = (Compression::default(), family.num_levels.min(64));
+        if first > levels {
+            return Err(format!("min_level_to_compress = {first}: allowed up to num_levels = {levels}, which compresses none"));
+        }
         let list: Vec<_> = (0..levels).map(|level| if level < first { plain } else { family.compression_at(level) }).collect();
         family.compression = list.into();
     }

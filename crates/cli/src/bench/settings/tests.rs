@@ -1,5 +1,6 @@
 use super::*;
 use clap::{Args, FromArgMatches};
+use sinterdb::settings::format_compression;
 
 /// The settings that a command line asks for.
 fn settings(line: &str) -> Result<Chosen, Vec<String>> {
@@ -64,6 +65,44 @@ fn compression_of_levels() {
         .chain(["--compression_type=auto --min_level_to_compress=2", "--compression_type=auto --compression_max_dict_bytes=9"])
     {
         assert!(settings(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// An effort is for those codecs of a list that have one, and refused where there is none.
+#[test]
+fn efforts_go_to_the_codecs_that_take_them() {
+    let list = |line: &str| settings(line).map(|chosen| format_compression(&chosen.family.compression));
+    let mixed = "--compression_per_level=none:lz4:zstd:zlib";
+    assert_eq!(list(&format!("{mixed} --compression_level=5")).as_deref(), Ok("none lz4 zstd:5 zlib:5"));
+    assert_eq!(list(&format!("{mixed} --compression_max_dict_bytes=4096")).as_deref(), Ok("none lz4 zstd:dict=4KiB zlib"));
+    assert_eq!(list(&format!("{mixed} --compression_level=32767 --compression_max_dict_bytes=0")).as_deref(), Ok("none lz4 zstd zlib"));
+    for (line, complaint) in [
+        ("--compression_per_level=none:lz4:snappy --compression_level=5", "compression_level: no level has a codec that takes it"),
+        ("--compression_level=5", "compression_level: no level has a codec that takes it"),
+        (
+            "--compression_per_level=none:lz4:zlib --compression_max_dict_bytes=4096",
+            "compression_max_dict_bytes: no level has a codec that takes it",
+        ),
+        ("--compression_type=zstd --compression_max_dict_bytes=255", "compression of level 0: dict=255: allowed from 256 on"),
+        ("--compression_per_level=none:lz4:zstd --num_levels=2", "compression has 3 entries: allowed 1 to num_levels = 2"),
+        ("--min_level_to_compress=8", "min_level_to_compress = 8: allowed up to num_levels = 7"),
+    ] {
+        let complaints = list(line).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].starts_with(complaint), "{line}: {complaints:?}");
+    }
+    assert_eq!(list("--min_level_to_compress=7 --compression_type=lz4").as_deref(), Ok("none none none none none none none"));
+}
+
+#[test]
+fn there_is_one_budget_of_memory() {
+    let memory = |line: &str| settings(line).map(|Chosen { database, .. }| (database.memory_budget, database.cache_size));
+    let parts = Budgets { memory: Some(1 << 30), ..Budgets::default() }.db();
+    assert_eq!(memory("--memory=1GiB"), Ok((1 << 30, parts.cache_size)));
+    assert_eq!(memory("--memory=1GiB --memory_budget=0"), Ok((0, parts.cache_size)), "nothing moves");
+    assert_eq!(memory("--memory_budget=1GiB"), Ok((1 << 30, DbSettings::default().cache_size)));
+    for second in ["1GiB", "2GiB", "a"] {
+        let complaints = memory(&format!("--memory=1GiB --memory_budget={second}")).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].starts_with("memory and memory_budget exclude each other"), "{complaints:?}");
     }
 }
 
