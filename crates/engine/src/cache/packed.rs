@@ -28,13 +28,13 @@ impl Packed {
     /// an eighth: then reading it again is the better bargain.
     pub fn pack(stored: &[u8]) -> Option<Packed> {
         thread_local! {
-            static PACKER: RefCell<(Compressor, Vec<u8>)> = RefCell::default();
+            static PACKER: RefCell<Compressor> = RefCell::default();
         }
         const LZ4: Compression = Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 };
-        PACKER.with_borrow_mut(|(compressor, out)| {
-            out.clear();
-            compressor.compress(LZ4, None, stored, out).then(|| Packed::of(Codec::Lz4, stored.len(), out))?
-        })
+        let raw = u32::try_from(stored.len()).ok()?;
+        let mut bytes = Vec::new();
+        let shrank = PACKER.with_borrow_mut(|compressor| compressor.compress(LZ4, None, stored, &mut bytes));
+        shrank.then(|| Packed { codec: Codec::Lz4, raw, bytes: bytes.into_boxed_slice() })
     }
 
     /// Bytes of memory.
