@@ -4,6 +4,7 @@ use super::*;
 use sinter_storage::store::Temperature;
 use sinterdb::manifest::TableInfo;
 use sinterdb::settings::{Preclude, Style};
+use std::collections::BTreeSet;
 
 const STYLES: [Style; 2] = [Style::Leveled, Style::Universal];
 const START: u64 = 1_000_000;
@@ -435,6 +436,32 @@ fn what_is_on_the_last_level_lies_on_the_slow_medium() {
     check(&world, "moved down");
     (0..60).for_each(|n| world.check(200 * n, 100 * n as u64));
     world.db.check_ledger().unwrap();
+}
+
+/// What is young and what has just become old lie on one medium where the tier between them is missing, whatever colder ones there are:
+/// nothing hurries then.
+#[test]
+fn a_tier_that_no_data_is_cold_enough_for_changes_nothing() {
+    let settings = FamilySettings {
+        temperature_ages: "hot 1000s, warm 30d, cold".parse().unwrap(),
+        last_level_temperature: Temperature::Unknown,
+        ..aged(Style::Universal, 1000)
+    };
+    let written = |tier: Option<Temperature>| {
+        let attach = |builder: Builder| tier.into_iter().fold(builder, |builder, tier| builder.tier_store(tier, memory()));
+        let world = World::with(settings.clone(), attach);
+        (0..60).for_each(|n| world.write(100 * n, 50 * (n as usize % 40), 50 * (n as usize % 40) + 200));
+        world.db.wait_for_compactions().unwrap();
+        let tables = world.db.version(&world.db.default_family()).unwrap();
+        let lying: BTreeSet<_> = tables.tables().map(|(_, _, table)| world.db.tier_of(table.number).unwrap()).collect();
+        assert_eq!(lying.contains(&Temperature::Warm), tier == Some(Temperature::Warm), "{lying:?}");
+        assert!(!lying.contains(&Temperature::Cold));
+        let merged = |cause| matches!(cause, sinter_storage::store::Cause::Compaction { .. });
+        (world.db.stats().ledger.sum(merged), world.levels())
+    };
+    let without = written(None);
+    assert_eq!(written(Some(Temperature::Cold)), without);
+    assert!(written(Some(Temperature::Warm)).0 > without.0, "old data hurries to a tier of its own");
 }
 
 /// The fast medium is full of what belongs on the slow one by now. Moving that makes room, and nothing else could.

@@ -175,6 +175,30 @@ fn families_follow_a_budget_that_a_reopen_changes() {
     assert_eq!(db.inner.memtable_limit(&db.family("moves").unwrap().core) as u64, half);
 }
 
+/// A budget that stands alone, as `memory_budget` in a file may, is divided as `memory` is: memtables at once, the cache with the first look.
+#[test]
+fn a_budget_alone_divides_itself() {
+    let open = |settings: DbSettings| {
+        let builder = Db::builder().settings(settings).clock(Arc::new(ManualClock::default()));
+        builder.open_store(Arc::new(MemoryStore::new())).unwrap()
+    };
+    for budget in [Budgets::MEMORY_LEAST, MEMORY, 16 * MEMORY] {
+        let whole = Budgets { memory: Some(budget), space_amplification: None }.db();
+        let dbs = [open(whole.clone()), open(DbSettings { memory_budget: budget, ..DbSettings::default() })];
+        let parts = |db: &Db| {
+            let limit = db.inner.memtable_limit(&db.default_family().core) as u64;
+            (db.inner.division.memtables(), db.inner.cache.capacity(), limit)
+        };
+        for db in &dbs {
+            assert_eq!(db.inner.division.memtables(), whole.db_write_buffer_size, "{budget}");
+            db.inner.divide_memory();
+            db.inner.watch_memory();
+        }
+        assert_eq!(parts(&dbs[0]), parts(&dbs[1]), "{budget}");
+        assert_eq!(parts(&dbs[1]), (whole.db_write_buffer_size, whole.cache_size, whole.db_write_buffer_size / 2), "{budget}");
+    }
+}
+
 #[test]
 fn families_that_stated_no_size_follow_a_budget_that_comes_later() {
     let memory = Arc::new(MemoryStore::new());
