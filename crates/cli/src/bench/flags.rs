@@ -154,7 +154,7 @@ pub struct EngineFlags {
     /// Of the block cache, for compressed blocks: auto, off, or a share as in 0.25 [default: off].
     #[arg(long)]
     pub compressed_cache: Option<String>,
-    /// Bytes that memtables and cache share and that move between them; 0: none move [default: --memory].
+    /// Bytes that memtables and cache share and that move between them; 0, the only one beside --memory: none move [default: --memory].
     #[arg(long)]
     pub memory_budget: Option<String>,
     /// Bytes of a block [default: 4096].

@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
 
     /// Warnings, or all complaints: about the text, and those about values, which stand where the values do.
     fn finish(mut self, validated: Result<(), Vec<String>>) -> Result<Vec<String>, Vec<String>> {
-        for what in validated.err().into_iter().flatten() {
+        for what in validated.err().into_iter().flatten().take(COMPLAINTS_MAX) {
             let is_about = |name: &str| what.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', ':']));
             match self.read.iter().find(|(name, _)| is_about(name)) {
                 Some((_, offset)) => self.complain(*offset, what),

@@ -175,7 +175,8 @@ fn families_follow_a_budget_that_a_reopen_changes() {
     assert_eq!(db.inner.memtable_limit(&db.family("moves").unwrap().core) as u64, half);
 }
 
-/// A budget that stands alone, as `memory_budget` in a file may, is divided as `memory` is: memtables at once, the cache with the first look.
+/// A budget that stands alone, as `memory_budget` in a file may, is divided as `memory` is: memtables at once, the cache after
+/// a second.
 #[test]
 fn a_budget_alone_divides_itself() {
     let open = |settings: DbSettings| {
