@@ -58,7 +58,7 @@ fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc
     let drive = if u64::from(*zones).saturating_mul(*zone_bytes) <= IN_MEMORY {
         Emulator::memory(geometry, *zone_bytes)?
     } else {
-        Emulator::create(directory.join("drive"), geometry, *zone_bytes)?
+        Emulator::create(directory.join("drive"), geometry, *zone_bytes)?.unsynced()
     };
     // The only volume on a drive that nobody else sees: any identity will do.
     Ok(Arc::new(ZonedStore::format(Arc::new(drive), VolumeId(*b"emulated for lab"), options)?))

@@ -8,7 +8,7 @@ mod claims;
 mod tests;
 
 use super::metric::Metric;
-use super::plan::{Hypothesis, Request, Scale, Study};
+use super::plan::{Comparison, Hypothesis, Request, Scale, Study};
 use sinterdb::settings::format_bytes;
 use std::collections::BTreeSet;
 
@@ -91,6 +91,17 @@ fn tight(share: f64) -> u32 {
     (f64::from(LIVES) / share).round() as u32 + METADATA
 }
 
+/// How much of the study is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Every policy everywhere.
+    Whole,
+    /// What claims are about, and each policy once.
+    Claimed,
+    /// What takes the original's own sizes to be believed: how full the drive can be, and what is moved then.
+    Core,
+}
+
 /// How large experiments are. The drive has as many zones at each scale: what merges take up while they run, and what lies open or is kept
 /// for the collector, is as large a part of it as in the original.
 struct Sizes {
@@ -104,21 +115,20 @@ struct Sizes {
     tables: &'static [f64],
     /// Puts of skewed loads, for each of the uniform one.
     skewed: u64,
-    /// Every policy is run everywhere. If not, only what a claim is about, and each policy once.
-    whole: bool,
+    extent: Extent,
     repeats: u32,
 }
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
         const SHAPES: ([u64; 3], [f64; 3]) = ([64 << 20, ZONE, 512 << 20], [0.5, PER_ZONE, 8.0]);
-        let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, whole: true, repeats: 3 };
+        let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, extent: Extent::Core, repeats: 1 };
         match scale {
             Scale::Ci => {
                 let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
-                Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, whole: false, repeats: 2 }
+                Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, extent: Extent::Claimed, repeats: 2 }
             }
-            Scale::Small => Sizes { divisor: 64, repeats: 5, ..paper },
+            Scale::Small => Sizes { divisor: 64, extent: Extent::Whole, repeats: 3, ..paper },
             Scale::Paper => paper,
         }
     }
@@ -149,10 +159,21 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::FinishedShare,
         Metric::RunTime,
     ];
-    let (mut cells, hypotheses) = if own { (cells::cells(&sizes), claims::claims(&sizes)) } else { (Vec::new(), Vec::new()) };
-    if !sizes.whole {
-        let claimed = named(&hypotheses);
-        cells.retain(|cell| cells::is_first(cell) || claimed.contains(cell.name.as_str()));
+    let (mut cells, mut hypotheses) = if own { (cells::cells(&sizes), claims::claims(&sizes)) } else { (Vec::new(), Vec::new()) };
+    match sizes.extent {
+        Extent::Whole => {}
+        Extent::Claimed => {
+            let claimed: BTreeSet<&str> = terms(&hypotheses).collect();
+            cells.retain(|cell| cells::is_first(cell) || claimed.contains(cell.name.as_str()));
+        }
+        Extent::Core => {
+            cells.retain(cells::is_core);
+            let there: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+            for hypothesis in &mut hypotheses {
+                hypothesis.groups.retain(|group| group.any_of.iter().flat_map(about).all(|cell| there.contains(cell)));
+            }
+            hypotheses.retain(|hypothesis| !hypothesis.groups.is_empty());
+        }
     }
     Study {
         questions: questions(&sizes),
@@ -166,9 +187,12 @@ pub fn study(scale: Scale, request: &Request) -> Study {
 }
 
 /// The cells that claims are about.
-fn named(hypotheses: &[Hypothesis]) -> BTreeSet<&str> {
-    let comparisons = hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of);
-    comparisons.flat_map(|comparison| comparison.above.iter().chain(&comparison.below)).map(|term| term.cell.as_str()).collect()
+fn terms(hypotheses: &[Hypothesis]) -> impl Iterator<Item = &str> {
+    hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of).flat_map(about)
+}
+
+fn about(comparison: &Comparison) -> impl Iterator<Item = &str> {
+    comparison.above.iter().chain(&comparison.below).map(|term| term.cell.as_str())
 }
 
 fn questions(sizes: &Sizes) -> Vec<String> {

@@ -157,6 +157,16 @@ impl Emulator {
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
     }
 
+    /// The same drive, which leaves it to the system when its files are written: all of it is there when this process dies, and any of it
+    /// may be gone when the machine does. For measurements, whose drives nobody opens again.
+    #[must_use]
+    pub fn unsynced(mut self) -> Self {
+        if let Some(image) = &mut self.image {
+            image.synced = false;
+        }
+        self
+    }
+
     /// The drive in the file `path`, switched on: no zone is open. What was not flushed is lost if the machine went down since. One
     /// process has it at a time; [`StoreError::is_locked`] if that is another.
     pub fn open(path: impl AsRef<Path>) -> store::Result<Self> {

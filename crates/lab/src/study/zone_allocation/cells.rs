@@ -47,6 +47,19 @@ pub fn is_first(cell: &Cell) -> bool {
     (factor("experiment"), factor("of")) == (Some("C"), Some(&*drawn(LAWS[0], LIMITS[0])))
 }
 
+/// Whether it is of those that are run at the original's own sizes.
+pub fn is_core(cell: &Cell) -> bool {
+    let factor = |name: &str| cell.factors.get(name).map_or("", String::as_str);
+    let [roomy, tight] = TIGHT.map(|(of, _)| of);
+    match (factor("experiment"), factor("policy")) {
+        ("A", policy) => ["zenfs", SINTER].contains(&policy) && factor("of") == active(None),
+        ("C", policy) => ["zenfs", SLA, SINTER].contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
+        ("E", SINTER) => [roomy, tight].contains(&factor("of")),
+        ("E", SLA) => factor("of") == tight,
+        _ => false,
+    }
+}
+
 /// All of them.
 pub fn cells(sizes: &Sizes) -> Vec<Cell> {
     let mut cells = Vec::new();

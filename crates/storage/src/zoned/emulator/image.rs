@@ -46,6 +46,8 @@ pub(super) struct Image {
     bytes: File,
     states: File,
     zone_size: u64,
+    /// What is synced is synced: the drive is to outlive the machine's power.
+    pub(super) synced: bool,
 }
 
 /// A drive as it was found: its files, its shape and its zones.
@@ -99,7 +101,7 @@ impl Image {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
-        let image = Image { bytes, states, zone_size: geometry.zone_size };
+        let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
         // Half a drive would be in the way of a whole one.
         image.fill(path, geometry, records).inspect_err(|_| drop(remove(path)))?;
         Ok(image)
@@ -129,7 +131,7 @@ impl Image {
         let mut bytes = [0; HEADER];
         states.read_exact_at(&mut bytes, 0)?;
         let geometry = parse_header(&bytes)?;
-        let image = Image { bytes: open(path)?, states, zone_size: geometry.zone_size };
+        let image = Image { bytes: open(path)?, states, zone_size: geometry.zone_size, synced: true };
         if image.bytes.metadata()?.len() < geometry.bytes() {
             return Err(invalid("the file with the bytes is too short"));
         }
@@ -170,11 +172,11 @@ impl Image {
     }
 
     pub(super) fn sync_states(&self) -> io::Result<()> {
-        self.states.sync_data()
+        if self.synced { self.states.sync_data() } else { Ok(()) }
     }
 
     pub(super) fn sync_bytes(&self) -> io::Result<()> {
-        self.bytes.sync_data()
+        if self.synced { self.bytes.sync_data() } else { Ok(()) }
     }
 
     pub(super) fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
