@@ -245,6 +245,19 @@ pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableI
     finish(version, env, inputs, reason, base)
 }
 
+/// All of level 0 into the last level, with what that overlaps on its way.
+pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason) -> Option<Choice> {
+    let mut inputs = closure(&version.levels[0], &|_| true);
+    for level in 1..version.levels.len() {
+        let range = hull(&inputs)?;
+        if version.levels[level].len() > 1 {
+            return None;
+        }
+        inputs.push(Input { level, run: run_number(version, level), tables: tables_at(version, level, &range).to_vec() });
+    }
+    finish(version, env, inputs, reason, version.levels.len() - 1)
+}
+
 /// Where a damaged table keeps the wanted tables of level 0 from going down together: the first of them that can go without it, oldest run
 /// first, with all that overlap it.
 pub fn push_around_damage(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {

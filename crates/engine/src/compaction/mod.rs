@@ -61,6 +61,8 @@ pub struct PickEnv<'a> {
     pub loading: bool,
     /// What is too young for the last level; `None`: age does not place data.
     pub young: Option<Young>,
+    /// All the same, nothing is: the medium above the last level has no room, and that of the last level has.
+    pub crowded: bool,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
@@ -77,6 +79,11 @@ impl PickEnv<'_> {
 
     /// What is too young for the last level, if that matters.
     fn young(&self) -> Option<Young> {
+        self.by_age().map(|young| if self.crowded { Young::NOTHING } else { young })
+    }
+
+    /// The same, wherever there is room.
+    fn by_age(&self) -> Option<Young> {
         self.young.filter(|_| self.settings.places_by_age())
     }
 }
@@ -132,6 +139,20 @@ pub trait Picker: Send + Sync {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice;
     /// Bytes that have to be rewritten before nothing is left to do, estimated: paces writers.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
+}
+
+/// What sinks next from a medium that has no room, young or not, as a merge or on its way to one; `lies_there` says which tables are on it.
+pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool) -> Choice {
+    let env = PickEnv { crowded: true, ..*env };
+    let choice = match env.settings.style {
+        Style::Leveled => sinking::relieve(version, &env, lies_there),
+        Style::Universal => universal::relieve(version, &env, lies_there),
+    };
+    match choice {
+        // As a merge it is written to the other medium at once.
+        Some(Choice::Move(plan)) if plan.output_level + 1 == version.levels.len() => Choice::Merge(plan),
+        choice => choice.unwrap_or(Choice::Nothing),
+    }
 }
 
 /// The picker of a style.

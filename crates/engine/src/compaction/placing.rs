@@ -10,7 +10,7 @@
 //! settles what it writes; any other merge cannot make more unsettled bytes than went in.
 
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
-use crate::key::Seq;
+use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, TableInfo, Timed, Version};
 use crate::times::Cut;
 use std::cmp::Reverse;
@@ -51,6 +51,9 @@ pub struct Hot {
 }
 
 impl Young {
+    /// Nothing is young.
+    pub const NOTHING: Young = Young { after: MAX_SEQ, since: u64::MAX };
+
     /// Nothing in the table is young.
     pub fn is_old(&self, table: &TableInfo) -> bool {
         let by_number = table.by_number().is_none_or(|(_, newest)| newest <= self.after);
@@ -116,15 +119,20 @@ pub fn unsettled(table: &TableInfo) -> u64 {
     table.bytes.saturating_sub(table.settled)
 }
 
-/// A merge of `inputs` to this level may write to the level above.
-pub fn may_rise(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
-    let Some(young) = env.young() else { return false };
-    output_level >= 2 && output_level + 1 == env.settings.num_levels && inputs.iter().flat_map(|i| &i.tables).any(|t| !young.is_old(t))
+/// What is young, if a merge of `inputs` to this level has a part that is.
+fn divides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Young> {
+    let is_last = output_level >= 2 && output_level + 1 == env.settings.num_levels;
+    env.by_age().filter(|young| is_last && inputs.iter().flat_map(|i| &i.tables).any(|t| !young.is_old(t)))
 }
 
-/// Where the young part of a merge goes; `None` if it has no such part.
+/// A merge of `inputs` to this level may write to the level above.
+pub fn may_rise(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
+    !env.crowded && divides(env, inputs, output_level).is_some()
+}
+
+/// Where the young part of a merge goes; `None` if it has no such part. Where it finds no room above, it is known for young all the same.
 pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Hot> {
-    let young = env.young().filter(|_| may_rise(env, inputs, output_level))?;
+    let young = divides(env, inputs, output_level)?;
     let range = hull(inputs)?;
     let level = output_level - 1;
     let taken: HashSet<u64> = inputs.iter().flat_map(|i| &i.tables).map(|t| t.number).collect();
@@ -136,7 +144,7 @@ pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level:
         in_the_way.extend(run.overlapping(&range).iter().filter(|t| !taken.contains(&t.number)).map(|t| &t.range));
     }
     in_the_way.sort_by(|a, b| a.smallest.cmp(&b.smallest));
-    let spans = gaps(&in_the_way).into_iter().filter(|span| span.overlaps(&range)).collect();
+    let spans = gaps(&in_the_way).into_iter().filter(|span| !env.crowded && span.overlaps(&range)).collect();
     let below = version.levels[output_level].last();
     Some(Hot {
         run: run_number(version, level),

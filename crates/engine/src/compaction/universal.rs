@@ -16,7 +16,7 @@
 use super::placing::{Young, unsettled};
 use super::sinking::is_rested;
 use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, plan};
-use crate::manifest::{Run, Version};
+use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
 use std::ops::Range;
@@ -179,6 +179,26 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
     let last = version.levels.len() - 1;
     let (start, may_merge) =
         if env.two_media { (ripe(&runs[..above], &young)?, true) } else { unhurried(&runs[..above], &young, env, last)? };
+    sink_from(version, env, (runs, start..above), may_merge, Reason::Age)
+}
+
+/// From a medium without room: the oldest runs above the last level down to one that has tables there.
+pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
+    let runs = sorted_runs(version, env);
+    let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
+    let start = runs[..above].iter().rposition(|r| r.run.tables.iter().any(|t| lies_there(t)))?;
+    sink_from(version, env, (&runs, start..above), true, Reason::Room)
+}
+
+/// Runs down to the oldest above the last level.
+fn sink_from(
+    version: &Version,
+    env: &PickEnv<'_>,
+    (runs, Range { start, end: above }): (&[Sorted<'_>], Range<usize>),
+    may_merge: bool,
+    reason: Reason,
+) -> Option<Choice> {
+    let last = version.levels.len() - 1;
     let mut bytes: u64 = runs[start..above].iter().map(|r| r.bytes).sum();
     let mut end = above;
     while let Some(next) = runs.get(end).filter(|r| may_merge && !r.busy && is_similar(bytes, r.bytes, env.settings)) {
@@ -190,7 +210,7 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
         (Some(_), [.., oldest]) => oldest.run.number,
         (Some(older), []) => older.run.number.checked_add(1)?,
     };
-    let plan = merge_to(version, env, (runs, start..end), Reason::Age, (last, number))?;
+    let plan = merge_to(version, env, (runs, start..end), reason, (last, number))?;
     let is_free =
         start + 1 == end && plan.hot.is_none() && env.settings.compression_at(runs[start].level) == env.settings.compression_at(last);
     if is_free { Some(Choice::Move(plan)) } else { may_merge.then_some(Choice::Merge(plan)) }

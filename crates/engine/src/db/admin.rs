@@ -273,7 +273,9 @@ impl Inner {
         if let Some(error) = &shared.failed {
             return Err(error.clone());
         }
-        if let Some(error) = &shared.blocked {
+        if let Some(error) = &shared.blocked
+            && !self.can_relieve(shared)
+        {
             return Err(error.clone());
         }
         self.check_writable()?;
@@ -303,7 +305,7 @@ impl Inner {
             // What `next_job` hands out here is run here; the threads take their share meanwhile.
             let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return self.check_undamaged(&shared, None) };
             drop(shared);
-            self.run_job(job)?;
+            self.run_or_relieve(job)?;
         }
     }
 }

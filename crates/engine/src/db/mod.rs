@@ -27,6 +27,7 @@ mod queue;
 mod read;
 mod read_only;
 mod recover;
+mod relief;
 mod room;
 mod schedule;
 mod snapshot;
@@ -192,6 +193,8 @@ struct Shared {
     running: usize,
     /// One of them moves a table between tiers.
     moving: bool,
+    /// One of them makes room on the fast medium.
+    relieving: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
@@ -222,6 +225,7 @@ impl Shared {
             turn: 0,
             running: 0,
             moving: false,
+            relieving: false,
             settling: 0,
             manual: Vec::new(),
             blocked: None,

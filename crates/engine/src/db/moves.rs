@@ -163,15 +163,34 @@ impl Inner {
             }
         }
         found.sort_by_key(|candidate| candidate.table.newest_time);
-        found.into_iter().find(|candidate| self.has_room(tiers, tiers.serving(candidate.wanted), candidate.table.bytes))
+        found
+            .into_iter()
+            .find(|candidate| self.has_room(tiers, tiers.serving(candidate.wanted), candidate.table.bytes.saturating_mul(ROOM)))
     }
 
-    fn has_room(&self, tiers: &Tiers, place: Temperature, bytes: u64) -> bool {
+    /// A store can take so many bytes, and has not just shown that it cannot.
+    pub(super) fn has_room(&self, tiers: &Tiers, place: Temperature, bytes: u64) -> bool {
         let Ok(free) = tiers.free_bytes_of(place) else { return false };
         let refusal = self.moves.refused.lock().get(&place).copied();
         let refuses =
             refusal.is_some_and(|refusal| refusal.free == free && self.clock.monotonic_ns().saturating_sub(refusal.since_ns) < PATIENCE_NS);
-        !refuses && free.is_none_or(|free| free >= bytes.saturating_mul(ROOM))
+        !refuses && free.is_none_or(|free| free >= bytes)
+    }
+
+    fn note_no_room(&self, wanted: Temperature) {
+        if let Some(tiers) = &self.media.tiers {
+            let free = tiers.free_bytes_of(wanted).ok().flatten();
+            self.moves.refused.lock().insert(tiers.serving(wanted), Refusal { since_ns: self.clock.monotonic_ns(), free });
+        }
+    }
+
+    /// What should make room on the fast medium found none below.
+    pub(super) fn note_no_room_below(&self, shared: &Shared, core: &FamilyCore) {
+        let settings = core.settings.load();
+        let young = self.young(shared, core, &settings);
+        if let (Some(tiers), Some(young)) = (&self.media.tiers, young) {
+            self.note_no_room(self.place_of_last(tiers, &settings, &young));
+        }
     }
 
     /// Writes the one table of a plan again where data of a temperature lies.
@@ -207,10 +226,7 @@ impl Inner {
         let _ = self.store.delete(id);
         match copied {
             Err(Error::NoSpace(_)) => {
-                let place = self.media.tiers.as_ref().map(|tiers| (tiers.serving(wanted), tiers.free_bytes_of(wanted).ok().flatten()));
-                if let Some((place, free)) = place {
-                    self.moves.refused.lock().insert(place, Refusal { since_ns: self.clock.monotonic_ns(), free });
-                }
+                self.note_no_room(wanted);
                 Ok(Moved::NoRoom)
             }
             Err(error) => Err(error),

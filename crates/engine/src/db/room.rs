@@ -7,7 +7,7 @@ use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
-use crate::pacing::{self, Pace, PaceInput};
+use crate::pacing::{self, Pace, PaceInput, StopReason};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,7 +136,9 @@ impl Inner {
                 drop(shared);
                 return self.run_pending();
             }
-            if let Some(error) = &shared.blocked {
+            if let Some(error) = &shared.blocked
+                && !self.can_relieve(&shared)
+            {
                 break Err(error.clone());
             }
             waited = true;
@@ -230,6 +232,7 @@ impl Inner {
     pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         let view = core.view.load();
         let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
+        let pace = if self.awaits_relief(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
         // What no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);

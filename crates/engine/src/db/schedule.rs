@@ -9,7 +9,7 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Young};
+use crate::compaction::{Choice, Hot, PickEnv, Plan, REST_SECONDS, Young};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -17,7 +17,7 @@ use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
 use crate::times::Cut;
-use sinter_storage::store::{FileId, Temperature};
+use sinter_storage::store::{FileId, Reason, Temperature, Tiers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,12 +75,12 @@ impl Inner {
         if shared.closing || self.ended.load(Ordering::Acquire) {
             return None;
         }
-        // Without room for anything else, what belongs elsewhere goes first.
-        if takes == Takes::All
-            && shared.blocked.is_some()
-            && let Some(job) = self.next_move(shared)
-        {
-            return Some(job);
+        // Without room for anything else, what belongs elsewhere goes first, and then what can.
+        if shared.blocked.is_some() && matches!(takes, Takes::Jobs | Takes::All) {
+            let moves = if takes == Takes::All { self.next_move(shared) } else { None };
+            if let Some(job) = moves.or_else(|| self.next_relief(shared)) {
+                return Some(job);
+            }
         }
         let flush = if matches!(takes, Takes::Compactions | Takes::Moves) { None } else { self.next_flush(shared) };
         if flush.is_some() || takes == Takes::Flushes {
@@ -114,12 +114,10 @@ impl Inner {
 
     fn pick_compaction(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
         let in_turn = shared.families.range(shared.turn..).chain(shared.families.range(..shared.turn));
-        in_turn.map(|(_, core)| core).filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
-            let settings = core.settings.load_full();
-            let version = core.view.load().tree.version.clone();
-            let choice = self.with_env(shared, core, |env| compaction::picker(settings.style).pick(&version, env));
-            unpack(choice).map(|(work, plan)| (core.clone(), work, plan))
-        })
+        in_turn
+            .map(|(_, core)| core)
+            .filter(|core| !shared.manual.contains(&core.id))
+            .find_map(|core| self.pick_for(shared, core).map(|(work, plan)| (core.clone(), work, plan)))
     }
 
     /// Something could be merged, dropped or moved down now.
@@ -152,16 +150,23 @@ impl Inner {
             two_media: young.as_ref().is_some_and(|young| self.has_two_media(&settings, young)),
             young,
             unit: self.store.unit(),
+            crowded: false,
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }
 
     /// What has just become old belongs on another tier than what is young.
     fn has_two_media(&self, settings: &FamilySettings, young: &Young) -> bool {
-        let (Some(tiers), Some(last)) = (&self.media.tiers, settings.num_levels.checked_sub(1)) else { return false };
-        let now = self.clock.unix_seconds();
-        let serving = |level, written| tiers.serving(settings.temperature_of(level, written, settings.default_write_temperature, now));
-        serving(last, young.since.max(1)) != serving(last.saturating_sub(1), now)
+        let Some(tiers) = &self.media.tiers else { return false };
+        let (above, now) = (settings.num_levels.saturating_sub(2), self.clock.unix_seconds());
+        let fast = tiers.serving(settings.temperature_of(above, now, settings.default_write_temperature, now));
+        self.place_of_last(tiers, settings, young) != fast
+    }
+
+    /// Where what has just become old belongs.
+    pub(super) fn place_of_last(&self, tiers: &Tiers, settings: &FamilySettings, young: &Young) -> Temperature {
+        let (last, now) = (settings.num_levels.saturating_sub(1), self.clock.unix_seconds());
+        tiers.serving(settings.temperature_of(last, young.since.max(1), settings.default_write_temperature, now))
     }
 
     /// What is too young for a family's last level.
@@ -195,6 +200,7 @@ impl Inner {
     pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
+        shared.relieving |= plan.reason == Reason::Room;
         shared.running += 1;
     }
 
@@ -207,6 +213,7 @@ impl Inner {
                 shared.busy_output.swap_remove(at);
             }
         }
+        shared.relieving &= plan.reason != Reason::Room;
         shared.running -= 1;
     }
 
@@ -227,6 +234,10 @@ impl Inner {
                 let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
+                // Beside others, it may have been they who took the room.
+                if plan.reason == Reason::Room && shared.running == 0 && matches!(result, Err(Error::NoSpace(_))) {
+                    self.note_no_room_below(&shared, &core);
+                }
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
                 self.refresh_pressure(&mut shared, &core);
@@ -355,15 +366,16 @@ impl Inner {
     /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let merge = |plan: &Plan| self.finished(self.with_context(core, |context| job::run(plan, context)));
-        let (mut merged, mut found_no_room) = (merge(plan), false);
+        let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room);
         if matches!(merged, Err(Error::NoSpace(_)))
+            && !found_no_room
             && let Some(lower) = self.without_upper(core, plan)
         {
             (merged, found_no_room) = (merge(&lower), true);
         }
         let Some(report) = merged? else { return Ok(None) };
         let Placed { hot, cold, sunk } = report.placed;
-        if found_no_room {
+        if found_no_room && sunk > 0 {
             let bytes: u64 = report.outputs.iter().map(|table| table.bytes).sum();
             let share = u128::from(bytes) * u128::from(sunk) / u128::from((cold + sunk).max(1));
             self.placer.note_sunk(sunk, share as u64);
@@ -449,9 +461,17 @@ impl Inner {
         loop {
             let job = self.next_job(&mut self.shared.lock(), Takes::All);
             match job {
-                Some(job) => self.run_job(job)?,
+                Some(job) => self.run_or_relieve(job)?,
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Runs a job. One that finds no room has not failed where something can sink: the next job does that.
+    pub(super) fn run_or_relieve(&self, job: Job) -> Result<()> {
+        match self.run_job(job) {
+            Err(Error::NoSpace(_)) if self.can_relieve(&self.shared.lock()) => Ok(()),
+            result => result,
         }
     }
 }

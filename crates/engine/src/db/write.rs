@@ -287,7 +287,7 @@ impl Inner {
             self.sample_if_due();
         }
         let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
-        self.make_room(state, bytes)?;
+        self.or_await_relief(|| self.make_room(state, bytes))?;
         let first = state.last_seq + 1;
         let logged = |options: &WriteOptions| options.durability != Durability::NoWal;
         let count: u64 = group().map(|(batch, _)| batch.len() as u64).sum();
@@ -302,7 +302,7 @@ impl Inner {
                 put_record_head(out, first, logged_count);
                 group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
             };
-            before = Some(self.append(state, fill)?);
+            before = Some(self.or_await_relief(|| self.append(state, fill))?);
         }
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)
@@ -324,6 +324,16 @@ impl Inner {
         self.visible.store(state.last_seq, Ordering::Release);
         self.statistics.add(Ticker::WriteDoneBySelf, 1);
         Ok(())
+    }
+
+    /// What finds no room is done again as long as something can sink to make some.
+    fn or_await_relief<T>(&self, mut step: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match step() {
+                Err(error @ Error::NoSpace(_)) if self.await_relief(&error)? => {}
+                result => return result,
+            }
+        }
     }
 
     /// Every operation names a living family that can take it.

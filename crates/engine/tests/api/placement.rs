@@ -1,7 +1,7 @@
 //! Data by its age: what stays above the last level, what sinks, and what it is called there.
 
 use super::*;
-use sinter_storage::store::Temperature;
+use sinter_storage::store::{Cause, Reason, Temperature};
 use sinterdb::manifest::TableInfo;
 use sinterdb::settings::{Preclude, Style};
 use std::collections::BTreeSet;
@@ -400,8 +400,8 @@ fn data_in_order_of_time_is_not_rewritten_to_sink() {
     let [a, b, hot, cold] = world.levels();
     assert_eq!(a + b + hot + cold, 12_000);
     assert!(cold > 9000, "{:?}", world.levels());
-    let compacted = world.db.stats().ledger.sum(|cause| matches!(cause, sinter_storage::store::Cause::Compaction { .. }));
-    let flushed = world.db.stats().ledger.sum(|cause| cause == sinter_storage::store::Cause::Flush);
+    let compacted = world.db.stats().ledger.sum(|cause| matches!(cause, Cause::Compaction { .. }));
+    let flushed = world.db.stats().ledger.sum(|cause| cause == Cause::Flush);
     assert!(compacted < flushed / 4, "{compacted} of {flushed} bytes were rewritten");
 }
 
@@ -531,6 +531,60 @@ fn young_data_sinks_where_the_fast_medium_has_no_room_for_it() {
         assert_eq!(world.levels(), [0, 0, 300, 300], "{style:?}");
         (0..600).for_each(|n| world.check(n, if n % 2 == 0 { 0 } else { 900 }));
         assert_eq!(world.db.verify().unwrap(), []);
+    }
+}
+
+/// Everything is young, and there is more of it than the fast medium holds: as long as the slow one has room, writers are not refused.
+#[test]
+fn a_full_fast_medium_uses_the_room_of_the_slow_one() {
+    for (style, background) in STYLES.into_iter().flat_map(|style| [0, 1, 2].map(|jobs| (style, jobs))) {
+        let (store, cold, clock) = (memory(), memory(), Arc::new(ManualClock::default()));
+        clock.set_unix_seconds(START);
+        // Level 0 may take a quarter of the medium.
+        let settings = FamilySettings {
+            write_buffer_size: 64 << 10,
+            target_file_size_base: 64 << 10,
+            max_bytes_for_level_base: 256 << 10,
+            level0_slowdown_writes_trigger: 8,
+            level0_stop_writes_trigger: 12,
+            ..aged(style, 100_000)
+        };
+        let jobs = DbSettings { max_background_jobs: background, ..inline() };
+        let builder = builder().settings(jobs).clock(clock.clone()).family("default", settings);
+        let db = try_open(&store, builder.tier_store(Temperature::Cold, cold.clone())).unwrap();
+        store.set_capacity(Some(2_400_000));
+        cold.set_capacity(Some(10_000_000));
+        let what = format!("{style:?}, {background} jobs");
+        for n in 0..10_000 {
+            clock.advance_ns(100_000_000);
+            db.put(&key(n * 7919 % 10_000), &noise(n, 500)).unwrap_or_else(|error| panic!("{what}: write {n}: {error}"));
+        }
+        db.wait_for_compactions().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let version = db.version(&db.default_family()).unwrap();
+        for (level, _, table) in version.tables() {
+            let expected = if level == LAST { Temperature::Cold } else { Temperature::Unknown };
+            assert_eq!(db.tier_of(table.number).unwrap(), expected, "{what}: a table of level {level}");
+        }
+        // As much as fits stays (a run sinks as a whole), and it is told why the rest does not.
+        let fast: u64 = version.tables().filter(|(level, ..)| *level < LAST).map(|(_, _, table)| table.bytes).sum();
+        assert!(style == Style::Universal || fast > 500_000, "{what}: {fast} bytes are on the fast medium");
+        let ticker = |name: &str| db.stats().tickers.iter().find(|(ticker, _)| *ticker == name).unwrap().1;
+        assert!(ticker("sinterdb.tier.sunk.count") > 0 && ticker("sinterdb.tier.sunk.bytes") > 1_000_000, "{what}");
+        let ledger = db.stats().ledger.on(Temperature::Cold);
+        let reason = |wanted: Reason| ledger.sum(|cause| matches!(cause, Cause::Compaction { reason, .. } if reason == wanted));
+        assert!(reason(Reason::Room) > 1_000_000, "{what}: {:?}", ledger.by_cause());
+        (0..10_000).step_by(41).for_each(|n| assert_eq!(db.get(&key(n * 7919 % 10_000)).unwrap().unwrap(), noise(n, 500), "{what}"));
+        db.check_ledger().unwrap();
+        // It is no other room than there is: in the end both are full.
+        let full = (10_000..60_000).find_map(|n| db.put(&key(n), &noise(n, 500)).err());
+        assert!(matches!(full, Some(Error::NoSpace(_))), "{what}: {full:?}");
+        // And with room it goes on, and what sank is as young as it was.
+        store.set_capacity(None);
+        cold.set_capacity(None);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        let version = db.version(&db.default_family()).unwrap();
+        assert!(version.tables().all(|(level, ..)| level == LAST - 1), "{what}");
+        assert_eq!(db.verify().unwrap(), [], "{what}");
     }
 }
 

@@ -193,6 +193,7 @@ impl Tree {
             newest_snapshot: None,
             loading,
             young: None,
+            crowded: false,
             two_media: false,
             unit: self.files.unit(),
             rested: 0,

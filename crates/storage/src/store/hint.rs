@@ -25,11 +25,13 @@ pub enum Reason {
     Temperature = 8,
     /// Data has become old enough for the last level.
     Age = 9,
+    /// Young data went to the last level, because the medium above had no room.
+    Room = 10,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::RunCount,
         Reason::LevelSize,
         Reason::SizeRatio,
@@ -40,6 +42,7 @@ impl Reason {
         Reason::StyleChange,
         Reason::Temperature,
         Reason::Age,
+        Reason::Room,
     ];
 
     /// The name used in statistics and reports.
@@ -55,6 +58,7 @@ impl Reason {
             Reason::StyleChange => "style-change",
             Reason::Temperature => "temperature",
             Reason::Age => "age",
+            Reason::Room => "room",
         }
     }
 }

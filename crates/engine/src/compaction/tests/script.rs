@@ -65,6 +65,7 @@ impl State {
             newest_snapshot: self.newest_snapshot,
             loading: self.loading,
             young: self.young,
+            crowded: false,
             two_media: self.two_media,
             unit: self.unit,
             rested: self.rested,

@@ -205,6 +205,7 @@ impl World {
             newest_snapshot: None,
             loading: self.loading,
             young: self.young(),
+            crowded: false,
             two_media: self.two_media,
             // Two tables and a half: every other world lies on such a medium.
             unit: if self.seed.is_multiple_of(2) { 0 } else { 500 },
