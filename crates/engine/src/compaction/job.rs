@@ -13,6 +13,7 @@ use super::placing;
 use super::router::{Placed, Routed, Router, Upper};
 use super::sampler::Sampler;
 use super::split;
+use super::stretches::{Stretch, Stretches};
 use super::throttle::{Pacing, Rests};
 use super::{Hot, Plan};
 use crate::cache::Cache;
@@ -147,6 +148,9 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
         heat: context.placement.as_ref().map(|chosen| chosen.by.heat()),
     };
+    // What an upper output leaves is old.
+    let to_last = stretches(plan, context, plan.output_level, plan.hot.as_ref().map(|hot| hot.old.time));
+    let hot = plan.hot.as_ref().map(|hot| (hot, stretches(plan, context, plan.output_level - 1, None)));
     let job = Job {
         context,
         rules,
@@ -154,11 +158,11 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         grandparents: &plan.grandparents,
         table_bytes: plan.target_file_size.max(1),
         level: plan.output_level,
-        hot: plan.hot.as_ref(),
+        stretches: to_last,
+        hot,
         reason: Some(plan.reason),
         expected_bytes: plan.target_file_size.min(bytes_in),
         largest: hull(plan).map(|hull| hull.largest),
-        times: times(infos()),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -214,6 +218,8 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         level: 0,
         heat: None,
     };
+    let settings = context.settings;
+    let temperature = settings.temperature_ages.at(times.1, context.clock.unix_seconds()).unwrap_or_else(|| settings.temperature_at(0));
     let job = Job {
         context,
         rules,
@@ -221,11 +227,11 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         grandparents: &[],
         table_bytes: context.settings.write_buffer_size.saturating_mul(2).max(1),
         level: 0,
+        stretches: Stretches::one(temperature, times),
         hot: None,
         reason: None,
         expected_bytes: context.settings.write_buffer_size,
         largest: None,
-        times,
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
@@ -274,17 +280,12 @@ fn zeroed_seq(plan: &Plan, context: &Context<'_>) -> Result<Seq> {
     Ok(seqs.into_iter().max().unwrap_or(0))
 }
 
-/// Oldest and newest write time of all inputs; unknown if it is of one.
-fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>> + Clone) -> (u64, u64) {
-    let oldest = tables.clone().map(|table| table.oldest_time).min().unwrap_or(0);
-    let newest = tables.map(|table| table.newest_time);
-    (oldest, if newest.clone().any(|time| time == 0) { 0 } else { newest.max().unwrap_or(0) })
-}
-
-/// How warm the outputs to a level are whose newest data was written at `newest`: by their age, if that is asked for.
-fn temperature(context: &Context<'_>, level: usize, newest: u64) -> Temperature {
-    let settings = context.settings;
-    settings.temperature_ages.at(newest, context.clock.unix_seconds()).unwrap_or_else(|| settings.temperature_at(level))
+/// How warm the outputs of a merge to a level are. `old`: what they hold is at least as old as that, unix seconds.
+fn stretches(plan: &Plan, context: &Context<'_>, level: usize, old: Option<u64>) -> Stretches {
+    let (settings, now) = (context.settings, context.clock.unix_seconds());
+    let of = |newest: u64| settings.temperature_ages.at(newest, now).unwrap_or_else(|| settings.temperature_at(level));
+    let left = |newest: u64, old: u64| if newest == 0 { old } else { newest.min(old) };
+    Stretches::of(&plan.inputs, |newest| of(old.map_or(newest, |old| left(newest, old))))
 }
 
 /// Where to cut a large merge into key ranges: none if it is not worth it.
@@ -318,13 +319,13 @@ struct Job<'a> {
     grandparents: &'a [Arc<TableInfo>],
     table_bytes: u64,
     level: usize,
-    hot: Option<&'a Hot>,
+    stretches: Stretches,
+    hot: Option<(&'a Hot, Stretches)>,
     /// Why it runs; `None`: it is a flush.
     reason: Option<Reason>,
     expected_bytes: u64,
     /// Largest key of all inputs, where known.
     largest: Option<Vec<u8>>,
-    times: (u64, u64),
     /// Numbers of all outputs, finished or not.
     created: Mutex<Vec<u64>>,
     /// A piece failed: the others give up.
@@ -355,19 +356,22 @@ impl Job<'_> {
     fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
         let tombstones = self.tombstones.clip(from, to);
         let overlap_bytes = self.context.settings.max_compaction_bytes / 2;
-        let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents };
+        let starts = self.stretches.starts();
+        let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents, starts };
         // Samples of one key range will do, and in one order they repeat exactly.
         let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
-        let newest = self.times.1;
-        // What an upper output leaves is old.
-        let left = self.hot.map_or(newest, |hot| if newest == 0 { hot.old.time } else { newest.min(hot.old.time) });
-        let factory = Factory { job: self, level: self.level, newest: left, to: to_key, samples };
-        let upper = self.hot.map(|hot| Upper {
+        let factory = Factory { job: self, level: self.level, stretches: &self.stretches, to: to_key, samples };
+        let upper = self.hot.as_ref().map(|(hot, stretches)| Upper {
             old: hot.old,
             zeroed_is_old: self.context.placement.is_some(),
             spans: &hot.spans,
-            factory: Factory { level: self.level - 1, newest, ..factory },
-            limits: Limits { table_bytes: hot.target_file_size.max(1), overlap_bytes, grandparents: &hot.grandparents },
+            factory: Factory { level: self.level - 1, stretches, ..factory },
+            limits: Limits {
+                table_bytes: hot.target_file_size.max(1),
+                overlap_bytes,
+                grandparents: &hot.grandparents,
+                starts: stretches.starts(),
+            },
         });
         let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
         let pacing = self.context.pacing.filter(|_| self.reason.is_some()).map(|pacing| (pacing, self.context.clock));
@@ -425,8 +429,8 @@ impl Job<'_> {
 struct Factory<'a> {
     job: &'a Job<'a>,
     level: usize,
-    /// When the newest entry was written, as far as that is known in advance, unix seconds; 0: not known.
-    newest: u64,
+    /// How warm and how old its tables are, as far as that is known in advance.
+    stretches: &'a Stretches,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
     /// Whether it takes samples for the choice of codecs.
@@ -442,7 +446,7 @@ impl<'a> TableFactory for Factory<'a> {
         let id = FileId::table(number);
         let to = u8::try_from(level).unwrap_or(u8::MAX);
         let cause = self.job.reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
-        let temperature = temperature(context, level, self.newest);
+        let Stretch { temperature, times } = self.stretches.at(first);
         let hint = Hint {
             cause,
             family: context.family,
@@ -481,7 +485,7 @@ impl<'a> TableFactory for Factory<'a> {
             builder.draw_sample();
             builder.set_placed(chosen.why.clone());
         }
-        Ok(Building { builder, times: self.job.times, temperature, auto, sampler })
+        Ok(Building { builder, times, temperature, auto, sampler })
     }
 }
 

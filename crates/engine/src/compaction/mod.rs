@@ -23,6 +23,7 @@ pub mod router;
 mod sampler;
 mod sinking;
 pub mod split;
+mod stretches;
 #[cfg(test)]
 mod tests;
 pub mod throttle;

@@ -45,6 +45,8 @@ pub struct Limits<'a> {
     pub overlap_bytes: u64,
     /// Tables of the level below the output, in key order.
     pub grandparents: &'a [Arc<TableInfo>],
+    /// Keys that each begin a new table, ascending.
+    pub starts: &'a [Vec<u8>],
 }
 
 /// The output of one merge (or of one key range of it): several tables, one after the other.
@@ -87,7 +89,12 @@ impl<'a, F: TableFactory> Output<'a, F> {
 
     /// Passes the grandparents that end before `key`; true if the open table should end here.
     fn should_cut(&mut self, key: &[u8]) -> bool {
-        let mut passed = false;
+        let (mut passed, mut begins) = (false, false);
+        while let Some((start, rest)) = self.limits.starts.split_first()
+            && start.as_slice() <= key
+        {
+            (self.limits.starts, begins) = (rest, true);
+        }
         while let Some((first, rest)) = self.ahead.split_first()
             && first.range.ends_before(key)
         {
@@ -107,7 +114,8 @@ impl<'a, F: TableFactory> Output<'a, F> {
         let bytes = self.open.as_ref().map_or(0, TableSink::bytes);
         let overlap = self.overlap.saturating_add(entered);
         let cut = self.open.is_some()
-            && (bytes >= self.limits.table_bytes
+            && (begins
+                || bytes >= self.limits.table_bytes
                 || ((passed || entered > 0) && (overlap > self.limits.overlap_bytes || bytes >= self.limits.table_bytes / 2)));
         self.overlap = match self.open {
             Some(_) if !cut => overlap,

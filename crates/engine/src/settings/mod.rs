@@ -245,16 +245,17 @@ impl FamilySettings {
 
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
     pub fn window(&self) -> u64 {
-        let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
-        self.preserve_internal_time_seconds.max(preclude)
+        let preserve = self.preserve_internal_time_seconds.max(self.temperature_ages.oldest());
+        let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return preserve };
+        preserve.max(preclude)
     }
 
     /// For how long, seconds, entries keep their numbers on the last level; 0: not at all. What has lost its number cannot be told from
     /// the newest that did, so an age may grow only as far as there are numbers: to twice of what it is. A little more is kept, because
     /// times are known to a hundredth.
     pub fn keeps_numbers_for(&self) -> u64 {
-        let Preclude::Seconds(age) = self.preclude_last_level_data_seconds else { return self.preserve_internal_time_seconds };
-        self.preserve_internal_time_seconds.max(age.saturating_mul(2).saturating_add(age / 32))
+        let Preclude::Seconds(age) = self.preclude_last_level_data_seconds else { return self.window() };
+        self.window().max(age.saturating_mul(2).saturating_add(age / 32))
     }
 
     /// The compression of a level as the settings have it ([`Codecs::at`]).

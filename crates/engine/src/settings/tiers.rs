@@ -108,6 +108,11 @@ impl TemperatureAges {
         Some(self.steps.iter().find(|(up_to, _)| age < *up_to).map_or(last, |(_, temperature)| *temperature))
     }
 
+    /// The largest age that matters, seconds; 0: none does.
+    pub fn oldest(&self) -> u64 {
+        self.steps.last().map_or(0, |(age, _)| *age)
+    }
+
     /// `off`, or entries `TEMPERATURE AGE` with commas between them, the last without an age.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.trim() == OFF {

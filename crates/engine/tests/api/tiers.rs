@@ -211,6 +211,40 @@ fn merges_write_where_their_newest_data_belongs() {
     }
 }
 
+/// A little young data among much that is old takes only what it meets to the fast directory, and that not for long.
+#[test]
+fn young_data_does_not_lift_whole_cold_tables_that_it_does_not_meet() {
+    for style in [Style::Leveled, Style::Universal] {
+        let place = Place::new();
+        let settings = FamilySettings { style, ..aged("hot 1h, cold") };
+        let db = place.builder().settings(place.settings(&["cold=slow"])).family("default", settings).open(place.path("db")).unwrap();
+        fill(&db, 3000, 60);
+        place.later(&db, 2 * HOUR);
+        db.flush().unwrap();
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        place.later(&db, 2 * HOUR);
+        assert_eq!(places(&db), ["cold"], "{style:?}");
+        let lifted = |keys: [usize; 2]| {
+            let before = db.stats().ledger.on(Temperature::Unknown).sum(|cause| matches!(cause, Cause::Compaction { .. }));
+            keys.iter().for_each(|n| db.put(&key(*n), b"young").unwrap());
+            db.compact_range(&db.default_family(), None, None).unwrap();
+            db.wait_for_compactions().unwrap();
+            db.stats().ledger.on(Temperature::Unknown).sum(|cause| matches!(cause, Cause::Compaction { .. })) - before
+        };
+        let all = lying(&db)[0].1;
+        // Both in one table of many.
+        let written = lifted([1500, 1501]);
+        assert!(written > 0 && written < all / 5, "{style:?}: {written} of {all} bytes");
+        assert_eq!(places(&db), ["unknown", "cold"], "{style:?}");
+        // The level above spans all: what is written hot for that and has nothing young in it goes back at once.
+        lifted([0, 2999]);
+        let hot = lying(&db)[0].1;
+        assert!(hot < all / 5, "{style:?}: {hot} of {all} bytes stay hot");
+        assert_eq!((keys(&db).len(), db.verify().unwrap().len()), (3000, 0), "{style:?}");
+        db.check_ledger().unwrap();
+    }
+}
+
 #[test]
 fn a_tier_is_opened_as_it_was_attached_or_not_at_all() {
     let place = Place::new();

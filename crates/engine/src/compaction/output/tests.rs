@@ -47,7 +47,7 @@ fn grandparents(list: &[(u8, u8, u64)]) -> Vec<Arc<TableInfo>> {
 /// Writes one version of each key; gives the first and last key and number of entries of each table.
 fn cut(keys: impl Iterator<Item = u8>, table_bytes: u64, overlap_bytes: u64, below: &[(u8, u8, u64)]) -> Vec<(u8, u8, usize)> {
     let grandparents = grandparents(below);
-    let limits = Limits { table_bytes, overlap_bytes, grandparents: &grandparents };
+    let limits = Limits { table_bytes, overlap_bytes, grandparents: &grandparents, starts: &[] };
     let mut output = Output::new(Tables(Rc::default()), limits, RangeTombstones::default());
     keys.for_each(|k| output.add(&[k], trailer(1, Kind::Value), b"", 1, true).unwrap());
     let tables = output.finish().unwrap();
@@ -94,7 +94,7 @@ fn versions_of_a_key_stay_together_and_tombstones_are_covered() {
         let set = RangeTombstones::new(ranges);
         let below: Vec<(u8, u8, u64)> = (b'a'..=b'z').step_by(3).map(|k| (k, k + 1, rng.below(50))).collect();
         let grandparents = grandparents(&below);
-        let limits = Limits { table_bytes: 10 + rng.below(300), overlap_bytes: rng.below(200), grandparents: &grandparents };
+        let limits = Limits { table_bytes: 10 + rng.below(300), overlap_bytes: rng.below(200), grandparents: &grandparents, starts: &[] };
         let mut output = Output::new(Tables(Rc::default()), limits, set.clone());
         for (i, (key, trailer, value)) in points.iter().enumerate() {
             let first = i == 0 || points[i - 1].0 != *key;
@@ -134,7 +134,7 @@ fn range(table: &Table) -> KeyRange {
 
 #[test]
 fn disorder_is_refused() {
-    let limits = || Limits { table_bytes: 100, overlap_bytes: 100, grandparents: &[] };
+    let limits = || Limits { table_bytes: 100, overlap_bytes: 100, grandparents: &[], starts: &[] };
     for (second, first_of_key) in [((b"a", 9), true), ((b"b", 5), false), ((b"b", 6), false)] {
         let mut output = Output::new(Tables(Rc::default()), limits(), RangeTombstones::default());
         output.add(b"b", 5, b"", 1, true).unwrap();

@@ -113,7 +113,7 @@ fn get(levels: &[Level], key: &[u8], snapshot: Seq, operator: &Append) -> Option
 /// Merges `sources` (newest first) into two outputs.
 fn route(sources: &[Level], rules: &Rules<'_>, upper: Option<(Cut, &[Span])>, table_bytes: u64) -> Routed<Made> {
     let tombstones = RangeTombstones::union(sources.iter().map(|s| &*s.1));
-    let limits = Limits { table_bytes, overlap_bytes: 1 << 40, grandparents: &[] };
+    let limits = Limits { table_bytes, overlap_bytes: 1 << 40, grandparents: &[], starts: &[] };
     let upper = upper.map(|(old, spans)| Upper { old, zeroed_is_old: false, spans, factory: Maker, limits });
     let mut router = Router::new(Maker, limits, rules.surviving(&tombstones), upper);
     let merge = Merge::new(sources.iter().map(|s| VecCursor::new(s.0.clone())).collect());
