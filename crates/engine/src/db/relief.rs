@@ -98,15 +98,17 @@ impl Inner {
             drop(shared);
             return self.run_job(job).map(|()| true);
         }
-        // The threads look for what can sink.
+        // The threads look for what can sink, as long as it says that there is no room.
+        let is_first = shared.blocked.is_none();
         shared.blocked.get_or_insert_with(|| error.clone());
-        while shared.blocked.is_some() && !shared.closing && !self.ended.load(Ordering::Acquire) {
-            if !self.can_relieve(&shared) {
-                return Ok(false);
-            }
+        while shared.blocked.is_some() && !shared.closing && !self.ended.load(Ordering::Acquire) && self.can_relieve(&shared) {
             self.work.notify_all();
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
         }
-        Ok(shared.blocked.is_none())
+        let is_relieved = shared.blocked.is_none();
+        if is_first {
+            shared.blocked = None;
+        }
+        Ok(is_relieved)
     }
 }

@@ -207,6 +207,19 @@ fn a_full_medium_refuses_writes_until_there_is_room() {
     assert_eq!((after.get(b"before").unwrap().unwrap(), after.get(b"k").unwrap().unwrap()), (b"v".to_vec(), b"again".to_vec()));
 }
 
+/// What a write ran into says nothing of the flush that comes when there is room.
+#[test]
+fn a_refused_write_does_not_make_the_next_flush_fail() {
+    let store = memory();
+    let db = try_open(&store, builder()).unwrap();
+    db.put(b"before", b"v").unwrap();
+    store.set_capacity(Some(store.list().unwrap().iter().map(|f| f.1).sum()));
+    assert!(matches!(db.put(b"k", &noise(1, 10_000)), Err(Error::NoSpace(_))));
+    store.set_capacity(None);
+    db.flush().unwrap();
+    assert_eq!(db.get(b"before").unwrap().unwrap(), b"v");
+}
+
 #[test]
 fn a_closed_database_refuses_writes_and_goes_on_reading() {
     let store = memory();
