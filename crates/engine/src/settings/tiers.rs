@@ -17,6 +17,8 @@ pub enum TierPaths {
 
 const STORED: &str = "stored";
 const NONE: &str = "none";
+/// What a place on a zoned drive begins with, where the command line takes one.
+const ZONED: &str = "zoned:";
 
 impl TierPaths {
     /// The directories that are named.
@@ -42,6 +44,9 @@ impl TierPaths {
                 .map(|(name, path)| (name.trim(), path.trim()))
                 .filter(|(_, path)| !path.is_empty())
                 .ok_or_else(|| format!("`{}` is not TEMPERATURE=DIRECTORY, as in cold=/mnt/slow", shorten(entry)))?;
+            if path.starts_with(ZONED) {
+                return Err(format!("`{}` is a zoned drive: a tier is a directory (./{path} is one of that name)", shorten(entry)));
+            }
             if list.insert(known(name)?, PathBuf::from(path)).is_some() {
                 return Err(format!("{name} has two directories"));
             }
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn directories_are_read_and_printed() {
-        for text in ["stored", "none", "cold=/mnt/slow", "hot=/a b/c=d, cold=/mnt/slow, ice=tape"] {
+        for text in ["stored", "none", "cold=/mnt/slow", "cold=./zoned:a", "hot=/a b/c=d, cold=/mnt/slow, ice=tape"] {
             let tiers: TierPaths = text.parse().unwrap();
             assert_eq!((tiers.text().as_str(), tiers.complaint()), (text, None));
         }
@@ -224,6 +229,7 @@ mod tests {
             ("cold=/a,", "not TEMPERATURE=DIRECTORY"),
             ("unknown=/a", "not a temperature"),
             ("cold=/a, cold=/b", "two directories"),
+            ("cold=/a, ice=zoned:nvme0n2", "is a zoned drive"),
         ] {
             let complaint = text.parse::<TierPaths>().unwrap_err();
             assert!(complaint.contains(part), "{text}: {complaint}");

@@ -156,6 +156,7 @@ fn tiers_are_directories_and_may_be_slow() {
         ("--tier=/slow", "not TEMPERATURE=DIRECTORY"),
         ("--tier=tepid=/slow", "tepid"),
         ("--tier=cold=/a --tier=cold=/b", "two directories"),
+        ("--tier=cold=zoned:zones.img", "is a zoned drive"),
         ("--tier_model=cold=8,150", "there is no tier cold"),
         ("--tier=cold=/slow --tier_model=cold=8", "as in cold=8,150"),
         ("--tier=cold=/slow --tier_model=cold=-1,150", "as in cold=8,150"),
