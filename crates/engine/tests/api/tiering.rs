@@ -22,14 +22,15 @@ fn random(state: &mut u64) -> u64 {
 
 /// Keys with weights 1 / (rank + 1)^alpha.
 struct Zipf {
+    /// Of the weights, a sum for each key.
     sums: Vec<f64>,
     seed: u64,
 }
 
 impl Zipf {
-    fn new(alpha: f64) -> Self {
+    fn new(alpha: f64, keys: usize) -> Self {
         let mut sum = 0.0;
-        let sums = (1..=KEYS).map(|rank| {
+        let sums = (1..=keys).map(|rank| {
             sum += (rank as f64).powf(-alpha);
             sum
         });
@@ -37,9 +38,10 @@ impl Zipf {
     }
 
     fn draw(&mut self) -> Vec<u8> {
-        let at = (random(&mut self.seed) >> 11) as f64 / (1u64 << 53) as f64 * self.sums[KEYS - 1];
+        let keys = self.sums.len();
+        let at = (random(&mut self.seed) >> 11) as f64 / (1u64 << 53) as f64 * self.sums[keys - 1];
         // Ranks are spread over the keys.
-        key(self.sums.partition_point(|sum| *sum <= at).min(KEYS - 1) * 1013 % KEYS)
+        key(self.sums.partition_point(|sum| *sum <= at).min(keys - 1) * 1013 % keys)
     }
 }
 
@@ -109,7 +111,7 @@ struct Outcome {
 
 fn study(alpha: f64, preclude: Preclude, style: Style) -> Outcome {
     let run = Run::new(&Stores::new(), preclude, style);
-    let mut zipf = Zipf::new(alpha);
+    let mut zipf = Zipf::new(alpha, KEYS);
     let (mut before, mut bytes, mut samples) = ([0; 2], 0.0, 0.0);
     for n in 1..=WRITES {
         run.db.put(&zipf.draw(), &noise(n, 100)).unwrap();
@@ -221,7 +223,7 @@ fn a_family_that_rests_keeps_its_share_while_others_write() {
     for style in [Style::Universal, Style::Leveled] {
         let run = Run::new(&Stores::new(), Preclude::Auto, style);
         let busy = run.db.create_family("busy", small()).unwrap();
-        let mut zipf = Zipf::new(0.9);
+        let mut zipf = Zipf::new(0.9, KEYS);
         for n in 1..=WRITES / 2 {
             run.db.put(&zipf.draw(), &noise(n, 100)).unwrap();
             run.db.get(&zipf.draw()).unwrap();
@@ -236,5 +238,53 @@ fn a_family_that_rests_keeps_its_share_while_others_write() {
         }
         let afterwards = merged();
         assert!(before > 0.1 && afterwards > 0.9 * before, "{style:?}: {before} and {afterwards}; {}", run.tiering());
+    }
+}
+
+/// Seconds of a run on one medium.
+const RUN: u64 = 1000;
+
+/// Bytes written per byte put on one medium, without a log, by universal compaction that keeps what is younger than `age` from the last
+/// level, and numbers of what is younger than `kept`. At which moment everything is merged depends on the size of each table, so that one
+/// moment says little: the mean of many.
+fn amplification(alpha: f64, age: u64, kept: u64) -> f64 {
+    const KEYS: usize = 20_000;
+    let clock = Arc::new(ManualClock::default());
+    clock.set_unix_seconds(1_700_000_000);
+    let settings = FamilySettings {
+        style: Style::Universal,
+        write_buffer_size: 256 << 10,
+        target_file_size_base: 256 << 10,
+        preclude_last_level_data_seconds: Preclude::Seconds(age),
+        preserve_internal_time_seconds: kept,
+        last_level_temperature: Temperature::Cold,
+        ..FamilySettings::default()
+    };
+    let db = try_open(&memory(), builder().settings(inline()).clock(clock.clone()).family("default", settings)).unwrap();
+    let (mut zipf, mut put, mut moments) = (Zipf::new(alpha, KEYS), 0, Vec::new());
+    for n in 1..=8 * KEYS {
+        clock.advance_ns(RUN * 1_000_000_000 / (2 * KEYS as u64));
+        // Half of it compresses.
+        let (key, value) = (zipf.draw(), [noise(n, 50), vec![0; 50]].concat());
+        put += (key.len() + value.len()) as u64;
+        db.put_with(&db.default_family(), &key, &value, &NO_WAL).unwrap();
+        if n >= KEYS && n % (KEYS / 20) == 0 {
+            moments.push(db.stats().ledger.total() as f64 / put as f64);
+        }
+    }
+    moments.iter().sum::<f64>() / moments.len() as f64
+}
+
+/// What placement writes more on one medium is the numbers that are kept for it, which compress to nothing where they are 0.
+#[test]
+fn placement_on_one_medium_costs_the_numbers_that_it_keeps() {
+    for alpha in [0.5, 0.9, 1.2] {
+        let without = amplification(alpha, 0, 0);
+        for share in [20, 50, 80] {
+            let age = RUN * share / 100;
+            let (with, kept) = (amplification(alpha, age, 0), amplification(alpha, 0, 2 * age + age / 32));
+            println!("alpha {alpha}, {share} %: without {without:.4}, with numbers {kept:.4}, with placement {with:.4}");
+            assert!(with < kept * 1.01, "alpha {alpha}, {share} %: {with} with placement, {kept} with numbers alone");
+        }
     }
 }
