@@ -258,8 +258,9 @@ mod tests {
         let configuration = configured(&[path.to_str().unwrap(), "--port", "2"]).unwrap();
         assert_eq!((configuration.port, configuration.timeout, configuration.users.len()), (2, 3, 1));
         assert_eq!(configuration.file, path.display().to_string());
-        std::fs::write(&path, "port 1\nappendonly no\n").unwrap();
+        assert!(configuration.append_only);
+        std::fs::write(&path, "port 1\ndaemonize yes\n").unwrap();
         let complaint = configured(&[path.to_str().unwrap()]).unwrap_err();
-        assert!(complaint.starts_with(&format!("{}:2: appendonly no: only yes is possible: ", path.display())), "{complaint}");
+        assert!(complaint.starts_with(&format!("{}:2: daemonize yes: only no is possible: ", path.display())), "{complaint}");
     }
 }

@@ -86,6 +86,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/rdb", 105),
     ("server/src/keyspace", 110),
     ("server/src/persist", 115),
+    ("server/src/append", 117),
     ("server/src/command", 120),
     ("server/src/testing", 120),
     ("server/src/transfer", 125),

@@ -148,8 +148,6 @@ fn files_of_redis_are_read_and_what_they_cannot_have_is_told_by_line() {
     let expected = [
         (7, "tcp-keepalive 300: only 0 is possible: "),
         (8, "daemonize yes: only no is possible: "),
-        (25, "appendonly no: only yes is possible: "),
-        (26, "appendfilename appendonly.aof: there is no such parameter here: "),
         (35, "unknown parameter requirepas; did you mean requirepass?"),
     ];
     assert_eq!(told.len(), expected.len(), "{text}");
@@ -226,4 +224,117 @@ fn shutdown_ends_the_server_and_loses_nothing() {
     let (mut child, mut stream) = start(directory.path());
     ask(&mut stream, "GET a\r\n", "$1\r\n1\r\n");
     stop(&mut child);
+}
+
+/// A line of `INFO persistence`.
+fn persistence(stream: &mut TcpStream, name: &str) -> String {
+    stream.write_all(b"INFO persistence\r\n").unwrap();
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let bytes = stream.read(&mut buffer).unwrap();
+        assert!(bytes > 0, "the connection was closed");
+        text.extend_from_slice(&buffer[..bytes]);
+        let whole = String::from_utf8_lossy(&text).into_owned();
+        let Some((length, rest)) = whole.strip_prefix('$').and_then(|rest| rest.split_once("\r\n")) else { continue };
+        if rest.len() == length.parse::<usize>().unwrap() + 2 {
+            let line = rest.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            return line.unwrap_or_else(|| panic!("{name} in {whole}")).to_owned();
+        }
+    }
+}
+
+/// Ends with its process's test.
+struct Redis(Child, TcpStream);
+
+impl Redis {
+    /// A real server on the log of a directory; `None`: there is none here.
+    fn on(directory: &Path) -> Option<Redis> {
+        let version = Command::new("redis-server").arg("--version").output().ok()?;
+        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
+            return None;
+        }
+        let port = free_port();
+        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"];
+        let mut child = Command::new("redis-server").args(arguments).arg("--dir").arg(directory).stdout(Stdio::null()).spawn().unwrap();
+        for _ in 0..500 {
+            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+                ask(&mut stream, "PING\r\n", "+PONG\r\n");
+                return Some(Redis(child, stream));
+            }
+            assert!(child.try_wait().unwrap().is_none(), "redis-server does not load {}", directory.display());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("redis-server does not listen");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn number(stream: &mut TcpStream, key: &str) -> u64 {
+    stream.write_all(format!("INCRBY {key} 0\r\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim().trim_start_matches(':').parse().unwrap_or_else(|_| panic!("{line}"))
+}
+
+/// Killed at any moment, also while the log is shortened: a real server that starts on it has all that was acknowledged.
+#[test]
+fn a_killed_server_leaves_a_log_that_redis_loads() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    const WRITERS: usize = 3;
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    for round in 0..6u64 {
+        let arguments = ["--port", "0", "--appendonly", "yes", "--appendfsync", if round % 2 == 0 { "always" } else { "everysec" }];
+        let (mut child, mut stream) = start_with(&[&arguments[..], &["--dir", data.to_str().unwrap()]].concat());
+        // What came before the first base of a start is in the log with it.
+        while persistence(&mut stream, "aof_rewrite_in_progress") == "1" {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let known: Vec<AtomicU64> = (0..WRITERS).map(|n| AtomicU64::new(number(&mut stream, &format!("n{n}")))).collect();
+        let address = stream.peer_addr().unwrap();
+        std::thread::scope(|scope| {
+            for (n, known) in known.iter().enumerate() {
+                scope.spawn(move || {
+                    let mut lines = BufReader::new(TcpStream::connect(address).unwrap());
+                    // Until the server is gone.
+                    loop {
+                        let request = format!("INCR n{n}\r\n");
+                        let mut line = String::new();
+                        if lines.get_mut().write_all(request.as_bytes()).is_err() || lines.read_line(&mut line).is_err() || line.is_empty()
+                        {
+                            return;
+                        }
+                        known.store(line.trim().trim_start_matches(':').parse().unwrap(), Ordering::Release);
+                    }
+                });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(30 + 17 * round));
+            if round % 3 != 0 {
+                stream.write_all(b"BGREWRITEAOF\r\n").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(4 * round));
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        let logs = tempfile::tempdir().unwrap();
+        std::fs::create_dir(logs.path().join("appendonlydir")).unwrap();
+        for entry in std::fs::read_dir(data.join("appendonlydir")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), logs.path().join("appendonlydir").join(entry.file_name())).unwrap();
+        }
+        let Some(mut redis) = Redis::on(logs.path()) else {
+            eprintln!("skipped: there is no redis-server 7.0 here");
+            return;
+        };
+        for (n, known) in known.iter().enumerate() {
+            let (found, known) = (number(&mut redis.1, &format!("n{n}")), known.load(Ordering::Acquire));
+            assert!(known > 0 && (known..=known + 1).contains(&found), "round {round}, n{n}: {found}, and {known} was acknowledged");
+        }
+    }
 }

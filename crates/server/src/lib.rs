@@ -10,10 +10,12 @@
 //! * [`rdb`]: Redis's file format as bytes
 //! * [`keyspace`]: keys and what they hold, on the engine
 //! * [`persist`]: keys from and to that format
+//! * [`append`]: a log of commands in that format, beside the engine's own
 //! * [`command`]: what the commands do, one file per family
 //! * [`transfer`]: import and export of files
 //! * [`net`]: clients over TCP
 
+pub mod append;
 pub mod bits;
 pub mod command;
 pub mod geohash;

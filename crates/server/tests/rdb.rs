@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::contents::{FROM_NINE, NOT_IN_LOGS, NOT_IN_NINE, OF_REDIS, content, field, names, ok, same};
 use common::{Client, Real, Reply, Served};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
@@ -127,11 +128,6 @@ impl Random {
     }
 }
 
-fn ok(client: &mut Client, words: &[&[u8]]) {
-    let reply = client.ask(words);
-    assert_eq!(reply, Reply::One(b"+OK".to_vec()), "{:?}", String::from_utf8_lossy(words[0]));
-}
-
 /// Makes keys of all types in some databases, small ones and large ones.
 fn fill(client: &mut Client, random: &mut Random, keys: usize) {
     for db in ["0", "3", "15"] {
@@ -145,61 +141,6 @@ fn fill(client: &mut Client, random: &mut Random, keys: usize) {
         }
     }
     ok(client, &[b"SELECT", b"0"]);
-}
-
-/// What is Redis's own about a stream.
-const OF_REDIS: &[&str] = &["radix-tree-keys", "radix-tree-nodes"];
-/// What differs between two that have read version 9, too: to Redis, the first entry of a stream without entries has the largest id then.
-const FROM_NINE: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id"];
-/// What version 9 has no place for, too.
-const NOT_IN_NINE: &[&str] =
-    &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id", "max-deleted-entry-id", "entries-added", "entries-read", "lag"];
-/// What a log does not tell, too: when a consumer was there is when the log is run.
-const NOT_IN_LOGS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time"];
-
-/// A reply without the values that stand behind such labels.
-fn without(labels: &[&str], reply: Reply) -> Reply {
-    let Reply::Many(mark, mut members) = reply else { return reply };
-    for n in 1..members.len() {
-        if matches!(&members[n - 1], Reply::One(label) if labels.iter().any(|known| label[1..] == *known.as_bytes())) {
-            members[n] = Reply::One(b"any".to_vec());
-        }
-    }
-    Reply::Many(mark, members.into_iter().map(|member| without(labels, member)).collect())
-}
-
-/// What a key holds, in an order that does not depend on the server, and when it ends.
-fn content(client: &mut Client, key: &[u8], ignored: &[&str]) -> Vec<Reply> {
-    let kind = client.ask(&[b"TYPE", key]);
-    let value = match kind.to_string().as_str() {
-        "+string" => client.ask(&[b"GET", key]),
-        "+list" => client.ask(&[b"LRANGE", key, b"0", b"-1"]),
-        "+set" => client.ask(&[b"SMEMBERS", key]).sorted(false),
-        "+zset" => client.ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
-        "+hash" => client.ask(&[b"HGETALL", key]).sorted(true),
-        "+stream" => without(ignored, client.ask(&[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"])),
-        other => panic!("{other} at {}", key.escape_ascii()),
-    };
-    vec![kind, value, client.ask(&[b"PEXPIRETIME", key])]
-}
-
-/// The keys of the database.
-fn names(client: &mut Client) -> Vec<Vec<u8>> {
-    let Reply::Many(_, names) = client.ask(&[b"KEYS", b"*"]).sorted(false) else { panic!("no names") };
-    names.into_iter().map(|name| if let Reply::One(name) = name { name[1..].to_vec() } else { panic!("no name") }).collect()
-}
-
-fn same(ours: &mut Client, theirs: &mut Client, ignored: &[&str], what: &str) {
-    for db in ["0", "3", "15"] {
-        for client in [&mut *ours, &mut *theirs] {
-            ok(client, &[b"SELECT", db.as_bytes()]);
-        }
-        let all = names(theirs);
-        assert_eq!(names(ours).len(), all.len(), "{what}: keys of database {db}");
-        for key in all {
-            assert_eq!(content(ours, &key, ignored), content(theirs, &key, ignored), "{what}: {} of database {db}", key.escape_ascii());
-        }
-    }
 }
 
 /// Settings that force one form or another.
@@ -414,13 +355,6 @@ fn logs_are_imported() {
 fn saving(directory: &Path) -> Server {
     let configuration = Configuration { directory: path(directory).into(), ..Configuration::default() };
     Server { configuration, ..Server::default() }
-}
-
-fn field(client: &mut Client, name: &str) -> String {
-    let text = client.ask(&[b"INFO", b"persistence"]);
-    let Reply::One(text) = text else { panic!("no text") };
-    let text = String::from_utf8(text).unwrap();
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_else(|| panic!("{name}")).to_owned()
 }
 
 #[test]

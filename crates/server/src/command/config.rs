@@ -98,8 +98,20 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
         Some(name) => Some(changed.tls.load_if(context.server.tls.is_some()).map_err(|why| not_set(name, why))?),
         None => None,
     };
-    if changed.memory != context.server.configuration.memory {
-        context.keyspace.set_memory(changed.memory).map_err(|error| not_set("maxmemory", error))?;
+    let (had_log, has_log) = (context.server.configuration.append_only, changed.append_only);
+    if has_log && !had_log {
+        context.server.append.open(changed.logs(context.keyspace)).map_err(|why| not_set("appendonly", why))?;
+    }
+    if changed.memory != context.server.configuration.memory
+        && let Err(error) = context.keyspace.set_memory(changed.memory)
+    {
+        if has_log && !had_log {
+            context.server.append.close();
+        }
+        return Err(not_set("maxmemory", error));
+    }
+    if had_log && !has_log {
+        context.server.append.close();
     }
     let server = &mut context.server;
     if seen.iter().any(|name| name == "requirepass") {

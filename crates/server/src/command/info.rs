@@ -141,12 +141,11 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
     let fsync = context.server.configuration.fsync;
     write!(out, "loading:0\r\n")?;
     super::saving::info(context, out)?;
-    // The log is always on and there is nothing to rewrite, so that is never in progress.
-    write!(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n")?;
-    none(out, "aof_rewrite_scheduled aof_rewrites aof_rewrites_consecutive_failures aof_last_cow_size async_loading")?;
+    super::saving::append_info(context, out)?;
+    none(out, "aof_rewrite_scheduled aof_rewrites_consecutive_failures aof_last_cow_size async_loading")?;
     none(out, "current_cow_peak current_cow_size current_cow_size_age current_fork_perc rdb_last_cow_size")?;
     none(out, "rdb_last_load_keys_expired rdb_last_load_keys_loaded module_fork_in_progress module_fork_last_cow_size")?;
-    write!(out, "aof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\nappendfsync:{}\r\n", fsync.name())?;
+    write!(out, "appendfsync:{}\r\n", fsync.name())?;
     write!(out, "durable_before_reply:{}\r\n", u8::from(fsync == Fsync::Always))?;
     write!(out, "disk_bytes:{}\r\ntable_bytes:{}\r\n", stats.store_bytes, stats.live_table_bytes)
 }

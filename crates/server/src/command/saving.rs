@@ -4,9 +4,11 @@
 use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX};
+use crate::append::{Growth, Place as Logs};
+use crate::keyspace::Keyspace;
 use crate::persist::{Contents, save_file};
 use sinter_storage::store::Place;
-use sinterdb::db::{Durability, WriteOptions};
+use sinterdb::db::WriteOptions;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -17,7 +19,7 @@ const fn saving(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    saving("bgrewriteaof", 1, bgrewriteaof).says("Nothing: the log needs no rewriting", "O(1)"),
+    saving("bgrewriteaof", 1, bgrewriteaof).says("Shorten the log in Redis's format, if there is one, while others go on", "O(1)"),
     saving("bgsave", -1, bgsave).says("Save all keys in a file, while others go on", "O(1)"),
     saving("lastsave", 1, lastsave).flags(LOADING | STALE | FAST).says("When all keys were saved last", "O(1)"),
     saving("save", 1, save)
@@ -70,6 +72,17 @@ impl Configuration {
         };
         (directory, self.dump_name.clone())
     }
+
+    /// Where the log in Redis's format is.
+    pub fn logs(&self, keyspace: &Keyspace) -> Logs {
+        let directory = self.dump_file().0.join(&self.append_directory);
+        Logs { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
+    }
+
+    /// When it is shortened unasked.
+    pub fn growth(&self) -> Growth {
+        Growth { percentage: self.rewrite_percentage, least: self.rewrite_min_size }
+    }
 }
 
 fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
@@ -77,7 +90,9 @@ fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
         return Err(IN_PROGRESS);
     }
     // What the turn has done so far is to be in the file, and what is in the file must not be lost here.
-    context.keyspace.commit(&WriteOptions { durability: Durability::Sync })?;
+    context.keyspace.commit(&WriteOptions::default())?;
+    context.server.append.keep();
+    context.keyspace.syncer().sync()?;
     let (directory, name) = context.server.configuration.dump_file();
     save_file(&context.keyspace.image(), &directory, &name, Contents::default(), &AtomicBool::new(false))?;
     context.server.saving.note(context.keyspace.now());
@@ -113,8 +128,51 @@ fn last(context: &Context) -> u64 {
 }
 
 fn bgrewriteaof(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    context.reply.simple("Nothing to rewrite: the log is cut as data are flushed");
+    let append = &mut context.server.append;
+    if !append.exists() {
+        context.reply.simple("Nothing to rewrite: the log is cut as data are flushed");
+        return Ok(());
+    }
+    if !append.rewrite() {
+        return Err(Failure::fixed("ERR Background append only file rewriting already in progress"));
+    }
+    let is_later = context.session.is_in_exec;
+    let text = if is_later { "Background append only file rewriting scheduled" } else { "Background append only file rewriting started" };
+    context.reply.simple(text);
     Ok(())
+}
+
+/// The lines of `INFO` that are about the log in Redis's format.
+pub(super) fn append_info(context: &Context, out: &mut String) -> std::fmt::Result {
+    let append = &context.server.append;
+    let figures = append.figures();
+    let now = context.keyspace.now();
+    let status = |failure: &Option<String>| if failure.is_none() { "ok" } else { "err" };
+    let seconds = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
+    write!(out, "aof_enabled:{}\r\n", u8::from(append.exists()))?;
+    write!(out, "aof_rewrite_in_progress:{}\r\n", u8::from(append.is_rewriting()))?;
+    write!(out, "aof_last_rewrite_time_sec:{}\r\n", seconds(figures.seconds))?;
+    let current = figures.since.map(|since| now.saturating_sub(since) / 1000);
+    write!(out, "aof_current_rewrite_time_sec:{}\r\n", seconds(current))?;
+    write!(out, "aof_rewrites:{}\r\n", figures.rewrites)?;
+    write!(out, "aof_last_bgrewrite_status:{}\r\n", status(&figures.rewrite_failure))?;
+    write!(out, "aof_last_write_status:{}\r\n", status(&figures.failure))?;
+    for (name, failure) in [("aof_last_bgrewrite_error", &figures.rewrite_failure), ("aof_last_write_error", &figures.failure)] {
+        if let Some(why) = failure {
+            write!(out, "{name}:{}\r\n", line(why))?;
+        }
+    }
+    if append.exists() {
+        let (size, first) = append.sizes();
+        write!(out, "aof_current_size:{size}\r\naof_base_size:{first}\r\naof_pending_rewrite:0\r\naof_buffer_length:0\r\n")?;
+        write!(out, "aof_pending_bio_fsync:0\r\naof_delayed_fsync:0\r\n")?;
+    }
+    Ok(())
+}
+
+/// A text that cannot end a line.
+fn line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// The lines of `INFO` that are about saving.
@@ -126,8 +184,7 @@ pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "rdb_last_save_time:{}\r\n", last(context))?;
     write!(out, "rdb_last_bgsave_status:{}\r\n", if saving.failed.is_none() { "ok" } else { "err" })?;
     if let Some(why) = &saving.failed {
-        let line: String = why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        write!(out, "rdb_last_bgsave_error:{line}\r\n")?;
+        write!(out, "rdb_last_bgsave_error:{}\r\n", line(why))?;
     }
     write!(out, "rdb_last_bgsave_time_sec:{}\r\n", seconds(saving.seconds))?;
     let current = saving.since.map(|since| now.saturating_sub(since) / 1000);

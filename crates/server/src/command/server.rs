@@ -10,6 +10,7 @@ use super::slowlog::Slowlog;
 use super::table::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
 use super::usage::{Stopwatch, Usage};
 use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
+use crate::append::AppendLog;
 use crate::keyspace::DATABASES;
 use crate::log::{Level, Log};
 use crate::system;
@@ -83,6 +84,8 @@ pub struct Server {
     pub statistics: Statistics,
     /// Of saving all keys in a file.
     pub saving: super::Saving,
+    /// The log in Redis's format, if there is one.
+    pub append: AppendLog,
     /// When it started, unix milliseconds.
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.

@@ -2,9 +2,9 @@
 
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
-use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, find_numbered};
+use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE, find_numbered};
 use super::units::Unit;
-use super::{Context, Failure, Server, clients, events, slowlog, units, unknown_subcommand, wrong_arity};
+use super::{Context, Failure, Server, clients, effects, events, slowlog, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Writer};
 
@@ -177,10 +177,19 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
     server.allow(keyspace, session, request).map_err(|refused| refused.failure(unit))?;
+    if unit.flags & WRITE != 0 {
+        check_append_log(server)?;
+    }
     if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
         return Err(not_with_messages(unit));
     }
     Ok(())
+}
+
+/// Whether what is written could be kept where it has to be.
+pub(super) fn check_append_log(server: &Server) -> Result<(), Failure> {
+    let refused = |why: &str| Failure::new(format!("MISCONF Errors writing to the AOF file: {why}"));
+    server.append.refusal().map_or(Ok(()), |why| Err(refused(why)))
 }
 
 /// Answers a request that is not run.
@@ -263,7 +272,14 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if notifies {
         context.keyspace.note_changes();
     }
-    let result = (unit.command.run)(context, arguments);
+    let mut result = (unit.command.run)(context, arguments);
+    if context.server.append.is_on() {
+        let noted = effects::note(context, unit.command, arguments, result.is_err());
+        result = result.and(noted);
+        if !context.session.is_in_exec {
+            context.server.append.end_request();
+        }
+    }
     if notifies {
         events::tell(context, unit.command, arguments);
     }

@@ -1,6 +1,7 @@
 //! Sets.
 
 use super::arguments::{Rest, count, integer_or, is, numbered_keys};
+use super::effects::MANY;
 use super::hashes::{pick, size};
 use super::scan;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
@@ -165,6 +166,14 @@ fn spop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     if !picked.is_empty() {
         context.keyspace.finish(&edit);
+    }
+    if context.server.append.is_on() {
+        // Chance does not repeat.
+        for some in picked.chunks(MANY) {
+            let members = some.iter().map(|(member, _)| member.as_slice());
+            let words: Vec<&[u8]> = [&b"SREM"[..], arguments[1]].into_iter().chain(members).collect();
+            context.server.append.put(context.session.db, &words);
+        }
     }
     match most {
         None => context.reply.bulk_or_null(picked.first().map(|member| &member.0[..])),

@@ -3,8 +3,8 @@
 use super::acl::{Refused, Request};
 use super::blocking;
 use super::session::{self, Multi, Queued, call};
-use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE};
-use super::{Command, Context, Ended, Failure, Group, Outcome};
+use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE, WRITE};
+use super::{Command, Context, Ended, Failure, Group, Outcome, units};
 
 const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE)
@@ -74,6 +74,9 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
     if is_disturbed {
         context.reply.null_array();
         return Ok(());
+    }
+    if multi.commands.iter().any(|queued| units::get(queued.number).flags & WRITE != 0) {
+        session::check_append_log(context.server)?;
     }
     context.reply.array(multi.commands.len());
     context.session.is_in_exec = true;

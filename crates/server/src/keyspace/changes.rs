@@ -37,11 +37,12 @@ impl Keyspace {
         self.changes.take().unwrap_or_default()
     }
 
-    /// Notes what became of a key, if that is wanted.
+    /// Notes and traces what became of a key, if that is wanted.
     pub fn note(&mut self, db: usize, key: &[u8], change: Change) {
         if let Some(changes) = &mut self.changes {
             changes.push((db, key.to_vec(), change));
         }
+        self.trace_key(db, key, change);
     }
 
     /// A key was changed: all are told who want to know.

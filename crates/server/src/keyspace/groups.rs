@@ -59,13 +59,16 @@ pub struct Pending {
 #[must_use = "what was changed must be finished"]
 pub struct GroupEdit<'n> {
     /// Database and key of the stream.
-    of: (usize, &'n [u8]),
-    name: &'n [u8],
-    old: Group,
+    pub(super) of: (usize, &'n [u8]),
+    pub(super) name: &'n [u8],
+    pub(super) old: Group,
     /// As it is by now.
     pub group: Group,
     /// Consumers that have changed, by number.
     consumers: BTreeMap<u64, Consumer>,
+    /// Consumers that were made and pending entries that have changed, if that is traced.
+    pub(super) made: Vec<Vec<u8>>,
+    pub(super) touched: Vec<EntryId>,
 }
 
 /// A group that is being put in as it was elsewhere: first its pending entries, then its consumers, each followed by those that it has. The
@@ -372,11 +375,13 @@ impl Keyspace {
     /// Begins to change a group of the stream at a key; `None`: there is none of this name.
     pub fn edit_group<'n>(&self, of: (usize, &'n [u8]), head: &Head, name: &'n [u8]) -> Result<Option<GroupEdit<'n>>> {
         let found = self.group(head, name)?;
-        Ok(found.map(|group| GroupEdit { of, name, old: group, group, consumers: BTreeMap::new() }))
+        let begin = |group| GroupEdit { of, name, old: group, group, consumers: BTreeMap::new(), made: Vec::new(), touched: Vec::new() };
+        Ok(found.map(begin))
     }
 
     /// Ends the change of a group.
-    pub fn finish_group(&mut self, edit: GroupEdit) {
+    pub fn finish_group(&mut self, mut edit: GroupEdit) {
+        self.trace_group(&mut edit);
         let place = edit.group.place;
         if edit.group != edit.old {
             self.turn.put(Room::Elements, layout::group_key(place.0, edit.name), edit.group.encode());
@@ -398,6 +403,9 @@ impl Keyspace {
     fn add_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> u64 {
         let number = self.put_consumer_name(&edit.group, name);
         self.note(edit.of.0, edit.of.1, Change::ConsumerMade);
+        if self.is_traced() {
+            edit.made.push(name.to_vec());
+        }
         edit.consumers.insert(number, Consumer { name: name.to_vec(), seen: self.now, pending: 0 });
         edit.group.consumers += 1;
         number
@@ -440,6 +448,9 @@ impl Keyspace {
 
     /// Makes an entry pending, or changes how it is; `old` is how it was.
     pub fn set_pending(&mut self, edit: &mut GroupEdit, id: EntryId, old: Option<Pending>, new: Pending) -> Result<()> {
+        if self.is_traced() {
+            edit.touched.push(id);
+        }
         let place = edit.group.place;
         if old.is_none() {
             edit.group.pending += 1;
@@ -464,6 +475,9 @@ impl Keyspace {
 
     /// Makes an entry not pending; `old` is how it was.
     pub fn remove_pending(&mut self, edit: &mut GroupEdit, id: EntryId, old: Pending) -> Result<()> {
+        if self.is_traced() {
+            edit.touched.push(id);
+        }
         self.disown(edit, id, old.consumer)?;
         self.turn.delete(Room::Elements, layout::pending_key(edit.group.place, id));
         edit.group.pending = edit.group.pending.saturating_sub(1);

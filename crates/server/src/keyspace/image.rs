@@ -25,6 +25,12 @@ impl Image {
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
+
+    /// With keys that have ended and were not removed: for what goes on from there, and removes them by name.
+    pub fn with_ended(mut self) -> Image {
+        self.keyspace.keep_ended(true);
+        self
+    }
 }
 
 impl Keyspace {

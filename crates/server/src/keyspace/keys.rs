@@ -63,7 +63,7 @@ impl Keyspace {
     }
 
     /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.
-    fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
+    pub(super) fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
         if self.known.version == Some(self.turn.version()) && self.known.place == self.place {

@@ -3,8 +3,8 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch), `hot`
 //! (what of the engine's keys is in memory), `budget` (how much memory what may take), this file (keys, whatever they hold), `members`,
 //! `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes`
-//! (who wants to know of a change), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image`
-//! (whole keyspaces and whole values).
+//! (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how
+//! collections that are gone are removed), `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -32,6 +32,7 @@ mod sorted;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod turn;
 mod unsynced;
 mod waits;
@@ -51,6 +52,8 @@ pub use lists::Side;
 pub use members::Member;
 pub use sorted::{LexBound, ScoreBound, decode_score};
 pub use streams::{Blocks, Keep, encode_fields, fields};
+pub use trace::{GroupTrace, Trace};
+pub use unsynced::{Beside, Syncer};
 
 use cleaner::Cleaner;
 use layout::{Places, Room};
@@ -138,7 +141,11 @@ pub struct Keyspace {
     waits: Waits,
     /// What became of keys, if that is wanted.
     changes: Option<Vec<Noted>>,
+    /// What was changed, if that is wanted.
+    traces: Option<Vec<Trace>>,
     marks: Arc<Marks>,
+    /// A second log, which is synced with the engine's.
+    beside: Option<Arc<dyn Beside>>,
     unsynced: Unsynced,
     random: u64,
     /// See [`Keyspace::keep_ended`].
@@ -236,7 +243,9 @@ impl Keyspace {
             watches: Watches::default(),
             waits: Waits::default(),
             changes: None,
+            traces: None,
             marks: Arc::default(),
+            beside: None,
             unsynced: Unsynced::default(),
             random: random | 1,
             keeps_ended: false,
@@ -345,6 +354,7 @@ impl Keyspace {
         } else {
             self.counters = self.committed.clone();
             self.first_due = 0;
+            self.forget_traces();
         }
         result
     }
@@ -372,6 +382,7 @@ impl Keyspace {
     /// Drops all writes since the last commit.
     pub fn discard(&mut self) {
         self.turn.discard();
+        self.forget_traces();
         self.unsynced.restart();
         self.counters = self.committed.clone();
         self.deleted.clear();
@@ -382,7 +393,8 @@ impl Keyspace {
 
     /// What makes commits durable, for another thread to use.
     pub fn syncer(&self) -> Syncer {
-        Syncer { db: self.turn.db().clone(), cleaner: self.cleaner.clone(), marks: self.marks.clone() }
+        let (cleaner, marks, beside) = (self.cleaner.clone(), self.marks.clone(), self.beside.clone());
+        Syncer { db: self.turn.db().clone(), cleaner, marks, beside }
     }
 
     /// Commits, syncs and closes the store. Syncers have to be gone.
@@ -460,36 +472,5 @@ impl Drop for Keyspace {
     fn drop(&mut self) {
         // The filter lies in the database and would keep it open for ever.
         self.cleaner.detach();
-    }
-}
-
-/// Makes commits durable.
-pub struct Syncer {
-    db: Db,
-    cleaner: Arc<Cleaner>,
-    marks: Arc<Marks>,
-}
-
-impl std::fmt::Debug for Syncer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Syncer({:?})", self.db)
-    }
-}
-
-impl Syncer {
-    /// Everything committed so far survives the machine.
-    ///
-    /// # Errors
-    /// Those of the engine, which is ended by all of them but a full medium. [`Keyspace::take_sync_failure`] tells of them, too.
-    pub fn sync(&self) -> Result<()> {
-        let upto = self.marks.committed.load(Ordering::Acquire);
-        self.cleaner.sync_begins();
-        if let Err(error) = self.db.sync() {
-            *self.marks.failure.lock() = Some(error.to_string());
-            return Err(error.into());
-        }
-        self.cleaner.sync_ended();
-        self.marks.synced.fetch_max(upto, Ordering::AcqRel);
-        Ok(())
     }
 }

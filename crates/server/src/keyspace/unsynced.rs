@@ -4,8 +4,12 @@
 //! reply until [`Keyspace::synced`] has come so far. A request needs the commit that its own writes will be in, and those of what it has
 //! read. So readers of other keys need not wait, and nobody is shown what may be gone after the next start.
 
-use super::{Keyspace, layout};
+use super::error::{Error, Result};
+use super::{Cleaner, Keyspace, Marks, layout};
+use crate::sha1::sha1;
+use sinterdb::db::Db;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Changed keys that need no new memory.
@@ -105,10 +109,72 @@ impl Keyspace {
     }
 }
 
+/// A second log of what is committed, which is to be as durable as the engine's.
+pub trait Beside: Send + Sync {
+    /// Makes durable what was written to it. Says up to which commit that is all.
+    ///
+    /// # Errors
+    /// It is not known what of it is durable.
+    fn sync(&self) -> std::result::Result<u64, String>;
+}
+
+/// Makes commits durable.
+pub struct Syncer {
+    pub(super) db: Db,
+    pub(super) cleaner: Arc<Cleaner>,
+    pub(super) marks: Arc<Marks>,
+    pub(super) beside: Option<Arc<dyn Beside>>,
+}
+
+impl std::fmt::Debug for Syncer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Syncer({:?})", self.db)
+    }
+}
+
+impl Syncer {
+    /// Everything committed so far survives the machine, and is in the log beside if there is one.
+    ///
+    /// # Errors
+    /// Those of the engine, which is ended by all of them but a full medium, and of the log beside. [`Keyspace::take_sync_failure`] tells
+    /// of them, too.
+    pub fn sync(&self) -> Result<()> {
+        self.sync_all().inspect_err(|error| *self.marks.failure.lock() = Some(error.to_string()))
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let upto = self.marks.committed.load(Ordering::Acquire);
+        self.cleaner.sync_begins();
+        self.db.sync()?;
+        self.cleaner.sync_ended();
+        // What was committed since then may be in the log beside and not be synced in the engine's.
+        let beside = self.beside.as_ref().map_or(Ok(upto), |beside| beside.sync().map_err(Error::Beside))?;
+        self.marks.synced.fetch_max(upto.min(beside), Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+impl Keyspace {
+    /// From now on, syncs sync another log, too, and what is not in it does not count as synced. Syncers that were made before know nothing
+    /// of it.
+    pub fn set_beside(&mut self, beside: Arc<dyn Beside>) {
+        self.beside = Some(beside);
+    }
+
+    /// A name for these data, which no others have: for files that belong to them.
+    pub fn data_mark(&self) -> String {
+        let digest = sha1(&[&b"files beside "[..], &self.seed.to_le_bytes()].concat());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::Beside;
     use crate::testing::fresh;
+    use parking_lot::Mutex;
     use sinterdb::db::WriteOptions;
+    use std::sync::Arc;
 
     #[test]
     fn replies_need_what_they_have_read_and_written() {
@@ -148,6 +214,33 @@ mod tests {
         assert_eq!(keyspace.take_needs(), before + 3);
         keyspace.string(0, b"whatever").unwrap();
         assert_eq!(keyspace.take_needs(), before + 3);
+    }
+
+    /// What a sync of it says.
+    struct Second(Mutex<Result<u64, String>>);
+
+    impl Beside for Second {
+        fn sync(&self) -> Result<u64, String> {
+            self.0.lock().clone()
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_log_beside_is_not_synced() {
+        let (mut keyspace, second) = (fresh(), Arc::new(Second(Mutex::new(Ok(0)))));
+        keyspace.set_beside(second.clone());
+        keyspace.set_string(0, b"a", b"1", None).unwrap();
+        keyspace.commit(&WriteOptions::default()).unwrap();
+        let committed = keyspace.committed();
+        keyspace.syncer().sync().unwrap();
+        assert_eq!(keyspace.synced(), 0);
+        *second.0.lock() = Err("no".into());
+        assert!(keyspace.syncer().sync().is_err());
+        assert_eq!((keyspace.synced(), keyspace.take_sync_failure().unwrap().as_str()), (0, "ERR the append-only file: no"));
+        *second.0.lock() = Ok(u64::MAX);
+        keyspace.syncer().sync().unwrap();
+        assert_eq!(keyspace.synced(), committed);
+        assert_eq!((keyspace.data_mark(), keyspace.data_mark().len()), (fresh().data_mark(), 40), "of the same seed");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! 1. Wait until there is something to do.
 //! 2. Read once from each client that has sent something, and run its requests. Replies are kept back. After each request, before the
 //!    next one, its messages are delivered and those are served who waited for what it has changed (`others`).
-//! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies.
+//! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies. What is
+//!    committed goes to the log in Redis's format, if one is kept, in one write (`appending`).
 //! 4. Send all replies, but those that have to wait for a sync.
 //!
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
@@ -17,6 +18,7 @@
 //! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
 //! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
 
+mod appending;
 mod connection;
 mod descriptors;
 mod listeners;
@@ -82,6 +84,9 @@ pub enum Error {
     /// There is no certificate for clients with TLS.
     #[error("{0} is for clients with TLS, and the server has no certificate")]
     NoCertificate(SocketAddr),
+    /// The log in Redis's format cannot be kept.
+    #[error("appendonly: {0}")]
+    Append(String),
 }
 
 /// Stops a server from another thread.
@@ -185,6 +190,10 @@ impl Net {
         server.configuration.port = port(listeners.address(false)?);
         server.configuration.tls_port = port(listeners.address(true)?);
         server.started = unix_ms();
+        if server.configuration.append_only {
+            server.append.open(server.configuration.logs(&keyspace)).map_err(Error::Append)?;
+        }
+        keyspace.set_beside(server.append.beside());
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
         let metrics = Metrics::start(&server.configuration, waker.clone())?;
@@ -266,6 +275,7 @@ impl Net {
         }
         self.server.event(Level::Notice, "stopping", &[("clients", &self.connections.len())]);
         self.saves.stop();
+        self.server.append.stop();
         drop(self.metrics.take());
         self.syncs.stop();
         if !self.awaiting.is_empty() {
@@ -341,6 +351,7 @@ impl Net {
         self.serve_others();
         self.commit();
         self.saves.turn(&self.keyspace, &mut self.server, now);
+        self.turn_log(now);
         self.send();
         self.shed();
     }
@@ -395,7 +406,7 @@ impl Net {
 
     /// Gives the engine the turn's writes.
     fn commit(&mut self) {
-        if self.keyspace.is_committed() { self.settle() } else { self.commit_all() }
+        if self.keyspace.is_committed() { self.write_log() } else { self.commit_all() }
     }
 
     fn commit_all(&mut self) {
@@ -403,7 +414,7 @@ impl Net {
         let result = self.keyspace.commit(&WriteOptions { durability: Durability::Buffered });
         self.server.took("commit", self.keyspace.now(), self.server.monotonic_ns().saturating_sub(begun));
         match result {
-            Ok(()) => self.settle(),
+            Ok(()) => self.write_log(),
             Err(error) => self.refuse(&error.to_string()),
         }
     }
@@ -435,7 +446,12 @@ impl Net {
 
     fn refuse(&mut self, why: &str) {
         self.server.event(Level::Warning, "nothing_written", &[("why", &why)]);
-        let text = format!("MISCONF Nothing was written: {why}");
+        self.server.append.discard();
+        self.answer_all(&format!("MISCONF Nothing was written: {why}"));
+    }
+
+    /// An error takes the place of each reply of the turn.
+    fn answer_all(&mut self, text: &str) {
         for id in &self.touched {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.refuse(text.as_bytes());

@@ -1,10 +1,11 @@
 //! Between keys and bytes: what a value in Redis's format becomes here, and how keys are written in it.
 
 mod load;
+pub mod manifest;
 mod save;
 mod streams;
 #[cfg(test)]
 mod tests;
 
 pub use load::{Error as LoadError, Pieces, Visit, check, load};
-pub use save::{Contents, Error as SaveError, dump, save_file, sync_directory};
+pub use save::{Contents, Error as SaveError, dump, save_file, sync_directory, write_image};

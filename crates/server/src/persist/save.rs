@@ -205,11 +205,20 @@ pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents
     result
 }
 
-fn write_file(image: &Image, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
-    let file = File::create(path)?;
-    let mut out = Output::new(BufWriter::with_capacity(BUFFER, Interruptible { file: &file, stops }));
+/// Writes all that an image has, in pieces of 256 KiB; says how many keys that were.
+///
+/// # Errors
+/// Those of `to` and of the keyspace.
+pub fn write_image(to: impl Write, image: &Image, contents: Contents) -> Result<u64, Error> {
+    let mut out = Output::new(BufWriter::with_capacity(BUFFER, to));
     let keys = write_all(&mut out, image, contents)?;
     out.end()?.flush()?;
+    Ok(keys)
+}
+
+fn write_file(image: &Image, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
+    let file = File::create(path)?;
+    let keys = write_image(Interruptible { file: &file, stops }, image, contents)?;
     file.sync_all()?;
     Ok(keys)
 }

@@ -2,15 +2,16 @@
 
 use super::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::persist::manifest::{BASE, Listed, replace_manifest};
 use crate::persist::{Contents, SaveError, save_file, sync_directory};
 use crate::rdb::Version;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Names that Redis has by default.
-const BASE: &str = "appendonly.aof.1.base.rdb";
+const BASE_FILE: &str = "appendonly.aof.1.base.rdb";
 const MANIFEST: &str = "appendonly.aof.manifest";
 
 /// The directory of a path and its last name.
@@ -47,18 +48,14 @@ pub fn export_log(keyspace: &Keyspace, directory: &Path, version: Version, stops
     if fs::read_dir(directory).map_err(Error::file(directory))?.next().is_some() {
         return Err(Error::Request(format!("{}: the directory is not empty", directory.display())));
     }
-    let keys = save(keyspace, &directory.join(BASE), Contents { version, is_base: true }, stops)?;
+    let keys = save(keyspace, &directory.join(BASE_FILE), Contents { version, is_base: true }, stops)?;
     write_manifest(directory).map_err(|error| Error::Save { path: directory.display().to_string(), error: SaveError::Output(error) })?;
     Ok(keys)
 }
 
 fn write_manifest(directory: &Path) -> io::Result<()> {
-    let temporary = directory.join(format!("temp-{MANIFEST}"));
-    let mut file = File::create(&temporary)?;
-    writeln!(file, "file {BASE} seq 1 type b")?;
-    file.sync_all()?;
-    fs::rename(&temporary, directory.join(MANIFEST))?;
-    sync_directory(directory)?;
+    let base = Listed { file: BASE_FILE.into(), number: 1, kind: BASE };
+    replace_manifest(directory, MANIFEST, &base.to_string())?;
     let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
     sync_directory(above.unwrap_or(Path::new(".")))
 }

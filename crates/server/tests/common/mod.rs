@@ -5,6 +5,8 @@
 
 pub mod beside;
 pub mod certificates;
+pub mod commands;
+pub mod contents;
 pub mod play;
 pub mod shapes;
 

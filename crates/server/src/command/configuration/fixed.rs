@@ -30,7 +30,7 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
     Fixed { names, values, why }
 }
 
-const LOGGED: &str = "every write is logged as it comes, and the log is compacted in the background; nothing is rewritten or forked";
+const LOGGED: &str = "this is how the log that `appendonly` keeps is written and read";
 const LISTS: &str = "elements of lists are kept one by one, and `OBJECT ENCODING` says `quicklist` of all of them";
 const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
 const MEMORY: &str =
@@ -50,9 +50,6 @@ pub const FIXED: &[Fixed] = &[
     fixed("always-show-logo set-proc-title", "no|yes", "there is no logo, and the process keeps its title"),
     fixed("aof-load-truncated aof-use-rdb-preamble aof-rewrite-incremental-fsync", "yes", LOGGED),
     fixed("aof-timestamp-enabled no-appendfsync-on-rewrite", "no", LOGGED),
-    fixed("appendonly", "yes", LOGGED),
-    fixed("auto-aof-rewrite-min-size", "64mb", LOGGED),
-    fixed("auto-aof-rewrite-percentage", "0|100", LOGGED),
     fixed(
         "client-output-buffer-limit",
         "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60|normal 0 0 0|replica 256mb 64mb 60|pubsub 32mb 8mb 60",
@@ -127,10 +124,13 @@ pub const ABSENT: &[(&str, &str)] = &[
         "memory is in few large pieces and does not fragment",
     ),
     ("active-expire-effort", "every deadline is in an index, so keys are removed when they are due, without a search"),
-    ("aof-disable-auto-gc aof_rewrite_cpulist appenddirname appendfilename", LOGGED),
+    ("aof-disable-auto-gc", "files that a manifest has replaced are removed"),
     ("bgsave_cpulist rdb-key-save-delay key-load-delay loading-process-events-interval-bytes", SNAPSHOT),
     ("bind-source-addr", "the server opens no connections"),
-    ("bio_cpulist server_cpulist", "which processors a process may use is for taskset, systemd or the container to say"),
+    (
+        "aof_rewrite_cpulist bio_cpulist server_cpulist",
+        "which processors a process may use is for taskset, systemd or the container to say",
+    ),
     ("busy-reply-threshold lua-enable-deprecated-api lua-time-limit", SCRIPTS),
     ("client-query-buffer-limit", "a request may have 1 GiB, before authentication 256 KiB"),
     (

@@ -87,6 +87,16 @@ pub struct Configuration {
     pub tls: tls::Settings,
     /// Directory of the data.
     pub directory: String,
+    /// A log in Redis's format is kept.
+    pub append_only: bool,
+    /// What its files' names begin with.
+    pub append_name: String,
+    /// Its directory, in that of the data.
+    pub append_directory: String,
+    /// It is shortened when it has grown by so many percent; 0: only when a client asks for it.
+    pub rewrite_percentage: u64,
+    /// And is larger than so many bytes.
+    pub rewrite_min_size: u64,
     /// Name of the file there in which all keys are saved when a client asks for it.
     pub dump_name: String,
     /// Who may use `DEBUG`.
@@ -143,6 +153,11 @@ impl Default for Configuration {
             tls_port: 0,
             tls: tls::Settings::default(),
             directory: "sinter-data".into(),
+            append_only: false,
+            append_name: "appendonly.aof".into(),
+            append_directory: "appendonlydir".into(),
+            rewrite_percentage: 100,
+            rewrite_min_size: 64 << 20,
             dump_name: "dump.rdb".into(),
             debug_command: Allowed::default(),
             stream_block: 100,
@@ -330,7 +345,7 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
-    use super::parameters::INTEGER;
+    use super::parameters::{INTEGER, LOG_NAME};
     use super::*;
 
     #[test]
@@ -370,6 +385,14 @@ mod tests {
             ("maxmemory", "1mb", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
             ("maxmemory", "1125899906842625", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
             ("dbfilename", "CURRENT", "must be a file name that ends in .rdb, without a directory"),
+            ("appendfilename", "../x", LOG_NAME),
+            ("appendfilename", "", LOG_NAME),
+            ("appenddirname", "a b", LOG_NAME),
+            ("appenddirname", "MANIFEST", LOG_NAME),
+            ("appenddirname", "x/y", LOG_NAME),
+            ("appendonly", "maybe", "argument must be 'yes' or 'no'"),
+            ("auto-aof-rewrite-percentage", "-1", "argument must be between 0 and 2147483647 inclusive"),
+            ("auto-aof-rewrite-min-size", "x", "argument must be a memory value"),
             ("dbfilename", "../x.rdb", "must be a file name that ends in .rdb, without a directory"),
             ("enable-debug-command", "maybe", "argument(s) must be one of the following: no, yes, local"),
             ("hash-max-listpack-value", "-1", "argument must be a memory value"),

@@ -6,6 +6,7 @@ use crate::tls;
 use std::net::IpAddr;
 
 pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
+pub(super) const LOG_NAME: &str = "must begin with a small letter and have only letters, digits, '.', '-' and '_'";
 
 /// A number between two others.
 fn number<N: TryFrom<i64> + Copy>(value: &str, low: i64, high: i64) -> Result<N, Why> {
@@ -56,6 +57,13 @@ fn dump_name(value: &str) -> Result<String, Why> {
     if is_name { Ok(value.into()) } else { Err("must be a file name that ends in .rdb, without a directory".into()) }
 }
 
+/// A name that no file of the engine has, and that needs no quotes.
+fn log_name(value: &str) -> Result<String, Why> {
+    let is_name = value.starts_with(|first: char| first.is_ascii_lowercase())
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    if is_name && value.len() <= 200 { Ok(value.into()) } else { Err(LOG_NAME.into()) }
+}
+
 const fn parameter(
     name: &'static str,
     changes: bool,
@@ -94,6 +102,26 @@ pub const PARAMETERS: &[Parameter] = &[
         |c, value| number(value, 0, i64::MAX).map(|number| c.acllog_max_len = number),
     ),
     parameter(
+        "appenddirname",
+        false,
+        "directory, in that of the data, of the log that `appendonly` keeps",
+        |c| c.append_directory.clone(),
+        |c, value| {
+            c.append_directory = log_name(value)?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "appendfilename",
+        false,
+        "what the names of its files begin with",
+        |c| c.append_name.clone(),
+        |c, value| {
+            c.append_name = log_name(value)?;
+            Ok(())
+        },
+    ),
+    parameter(
         "appendfsync",
         true,
         "when a write survives the machine: `always` (before its reply), `everysec`, `no` (when the system finds the time)",
@@ -102,6 +130,27 @@ pub const PARAMETERS: &[Parameter] = &[
             c.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?;
             Ok(())
         },
+    ),
+    parameter(
+        "appendonly",
+        true,
+        "whether a log in Redis's format is kept beside the server's own, which is always there",
+        |c| name_of(c.append_only),
+        |c, value| yes_or_no(value).map(|yes| c.append_only = yes),
+    ),
+    parameter(
+        "auto-aof-rewrite-min-size",
+        true,
+        "bytes up to which that log is not shortened unasked",
+        |c| c.rewrite_min_size.to_string(),
+        |c, value| bytes(value).map(|bytes| c.rewrite_min_size = bytes),
+    ),
+    parameter(
+        "auto-aof-rewrite-percentage",
+        true,
+        "percent by which it has grown when it is shortened; 0: only when a client asks for it",
+        |c| c.rewrite_percentage.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.rewrite_percentage = number),
     ),
     parameter(
         "bind",

@@ -1,0 +1,108 @@
+//! Writing a base, in a thread, at a pace that leaves others their share of the processor and the medium.
+
+use super::files::Shared;
+use super::place::Place;
+use crate::keyspace::Image;
+use crate::persist::manifest::prepare_manifest;
+use crate::persist::{Contents, sync_directory, write_image};
+use crate::rdb::Version;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Bytes after which the thread rests, and for how long: about as long as it takes to make them.
+const PIECE: usize = 256 << 10;
+const REST: Duration = Duration::from_millis(2);
+/// Bytes after which they are given to the medium, so that they do not come all at once.
+const SYNC_EVERY: usize = 4 << 20;
+
+/// What the thread needs.
+pub(super) struct Task {
+    pub place: Place,
+    /// Of the base, and of the increment that goes with it.
+    pub number: u64,
+    pub image: Image,
+    /// That increment.
+    pub next: Arc<File>,
+    pub shared: Arc<Shared>,
+    pub stops: Arc<AtomicBool>,
+}
+
+impl Task {
+    /// Writes the base and makes the manifest list it with its increment. Gives its size. After an error nothing is left, unless the
+    /// manifest may list it.
+    pub fn run(self) -> Result<u64, String> {
+        let Task { place, number, image, next, shared, stops } = self;
+        let written = write(&place, number, image, &stops).and_then(|bytes| {
+            swap(&place, number, &next, &shared)?;
+            Ok(bytes)
+        });
+        if written.is_err() && !shared.lock().is_swapped {
+            for file in [place.base(number), place.increment(number), format!("temp-{}", place.manifest())] {
+                // It may not even be there.
+                let _ = fs::remove_file(place.path(&file));
+            }
+        }
+        written
+    }
+}
+
+fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result<u64, String> {
+    let name = place.base(number);
+    let failed = |error: io::Error| format!("{name}: {error}");
+    let file = File::create_new(place.path(&name)).map_err(failed)?;
+    // All that is known of streams has a place in this version.
+    let contents = Contents { version: Version::Ten, is_base: true };
+    write_image(Paced { file: &file, stops, unsynced: 0 }, &image, contents).map_err(|error| format!("{name}: {error}"))?;
+    // The engine need not keep what only the image could see.
+    drop(image);
+    file.sync_all().and_then(|()| file.metadata()).map(|about| about.len()).map_err(failed)
+}
+
+/// At every moment there is a manifest whose files have all that counts as durable.
+fn swap(place: &Place, number: u64, next: &File, shared: &Shared) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", place.manifest());
+    // From now on every sync is one of both increments. What counts already is in this one, too, and is synced here.
+    shared.lock().counts_next = true;
+    next.sync_data().map_err(failed)?;
+    sync_directory(&place.directory).map_err(failed)?;
+    let temporary = prepare_manifest(&place.directory, &place.manifest(), &place.text_with_history(number)).map_err(failed)?;
+    {
+        let mut files = shared.lock();
+        if files.is_abandoned {
+            return Err("it was given up".into());
+        }
+        fs::rename(temporary, place.path(&place.manifest())).map_err(failed)?;
+        files.is_swapped = true;
+    }
+    sync_directory(&place.directory).map_err(failed)
+}
+
+struct Paced<'a> {
+    file: &'a File,
+    stops: &'a AtomicBool,
+    unsynced: usize,
+}
+
+impl Write for Paced<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stops.load(Ordering::Acquire) {
+            return Err(io::Error::other("it was told to stop"));
+        }
+        let mut file = self.file;
+        let written = file.write(bytes.get(..PIECE).unwrap_or(bytes))?;
+        self.unsynced += written;
+        if self.unsynced >= SYNC_EVERY {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        std::thread::sleep(REST);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

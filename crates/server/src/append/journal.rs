@@ -1,0 +1,144 @@
+//! Commands that wait to be written: those of the request that runs, and those of the turn.
+
+use crate::number::put_integer;
+
+/// Memory of an empty buffer that is kept.
+const KEPT: usize = 1 << 20;
+
+/// What the effects of a turn are, as commands that do the same again.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    /// Of the request that runs: how many, and their bytes.
+    commands: usize,
+    request: Vec<u8>,
+    /// Of the requests before it. The engine has those up to `kept`.
+    turn: Vec<u8>,
+    kept: usize,
+    /// The database that the next command will be about, and the one at the end of what is kept; `None`: that has to be said.
+    selected: Option<usize>,
+    kept_selected: Option<usize>,
+}
+
+fn put_number(out: &mut Vec<u8>, mark: u8, number: usize) {
+    out.push(mark);
+    put_integer(out, i64::try_from(number).unwrap_or(i64::MAX));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a request, as clients send it.
+fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
+    put_number(out, b'*', words.len());
+    for word in words {
+        put_number(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Journal {
+    /// Adds a command of the request that runs.
+    pub fn put(&mut self, db: usize, words: &[&[u8]]) {
+        if self.selected != Some(db) {
+            put(&mut self.request, &[b"SELECT", db.to_string().as_bytes()]);
+            self.selected = Some(db);
+        }
+        put(&mut self.request, words);
+        self.commands += 1;
+    }
+
+    /// The request is over: if it has several effects, they are one transaction.
+    pub fn end_request(&mut self) {
+        let is_transaction = self.commands > 1;
+        if is_transaction {
+            put(&mut self.turn, &[b"MULTI"]);
+        }
+        self.turn.append(&mut self.request);
+        if is_transaction {
+            put(&mut self.turn, &[b"EXEC"]);
+        }
+        self.request.shrink_to(KEPT);
+        self.commands = 0;
+    }
+
+    /// What was added so far is in the engine.
+    pub fn keep(&mut self) {
+        self.kept = self.turn.len();
+        self.kept_selected = self.selected;
+    }
+
+    /// What the engine has not got is dropped.
+    pub fn discard(&mut self) {
+        self.request.clear();
+        self.commands = 0;
+        self.turn.truncate(self.kept);
+        self.selected = self.kept_selected;
+    }
+
+    /// What is to be written.
+    pub fn bytes(&self) -> &[u8] {
+        &self.turn
+    }
+
+    /// All of it was written, or never will be.
+    pub fn clear(&mut self) {
+        self.turn.clear();
+        self.turn.shrink_to(KEPT);
+        self.kept = 0;
+        self.kept_selected = self.selected;
+    }
+
+    /// A file begins here, which knows of no database.
+    pub fn begin_file(&mut self) {
+        self.selected = None;
+        self.kept_selected = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(journal: &Journal) -> String {
+        String::from_utf8_lossy(journal.bytes()).replace("\r\n", "|")
+    }
+
+    #[test]
+    fn several_effects_of_a_request_are_a_transaction() {
+        let mut journal = Journal::default();
+        journal.put(2, &[b"SET", b"a", b""]);
+        journal.end_request();
+        journal.end_request();
+        assert_eq!(text(&journal), "*2|$6|SELECT|$1|2|*3|$3|SET|$1|a|$0||");
+        journal.clear();
+        journal.put(2, &[b"DEL", b"a"]);
+        journal.put(0, &[b"DEL", b"b"]);
+        journal.end_request();
+        assert_eq!(text(&journal), "*1|$5|MULTI|*2|$3|DEL|$1|a|*2|$6|SELECT|$1|0|*2|$3|DEL|$1|b|*1|$4|EXEC|");
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_no_database_behind() {
+        let mut journal = Journal::default();
+        journal.put(1, &[b"DEL", b"a"]);
+        journal.end_request();
+        journal.keep();
+        journal.put(2, &[b"DEL", b"b"]);
+        journal.end_request();
+        journal.put(3, &[b"DEL", b"c"]);
+        journal.discard();
+        journal.put(1, &[b"DEL", b"d"]);
+        journal.end_request();
+        assert_eq!(text(&journal), "*2|$6|SELECT|$1|1|*2|$3|DEL|$1|a|*2|$3|DEL|$1|d|");
+        journal.clear();
+        journal.put(2, &[b"DEL", b"a"]);
+        journal.discard();
+        journal.put(1, &[b"DEL", b"a"]);
+        journal.end_request();
+        assert_eq!(text(&journal), "*2|$3|DEL|$1|a|");
+        journal.begin_file();
+        journal.clear();
+        journal.put(1, &[b"DEL", b"a"]);
+        journal.end_request();
+        assert_eq!(text(&journal), "*2|$6|SELECT|$1|1|*2|$3|DEL|$1|a|");
+    }
+}

@@ -1,0 +1,430 @@
+//! A log of commands in Redis's format (a multi-part AOF) beside the engine's own, for those whose tools read it.
+//!
+//! Reading order: `place` (which files there are), `journal` (what waits to be written), `files` (what threads share), `base` (the thread
+//! that shortens the log), this file.
+//!
+//! The log is a *base*, everything as of a moment as an RDB file, and an *increment*, the commands that came since. To shorten it, a
+//! snapshot of the engine is taken between two turns, and a new increment begins there. A thread writes the base of that snapshot. Until
+//! the manifest lists both, each turn is written to the old increment and to the new one, so the manifest's files are complete at every
+//! moment, and only their last one can end in the middle of a command. Nothing is kept in memory for it, and nothing is forked.
+//!
+//! The engine's log is the truth. A turn is written here when the engine has it, so this log lacks what the end of the process or a
+//! power cut prevented; what it has may be more than the engine has after one. So a server that starts does not go on where the log ended:
+//! it begins a new base. The old files are listed until that is there.
+//!
+//! When a file cannot be written or synced, it is left as it is, and a new base is begun, which takes its place when it is whole. Until
+//! then writes are refused: what is acknowledged is in the log.
+
+mod base;
+mod files;
+mod journal;
+mod place;
+#[cfg(test)]
+mod tests;
+
+pub use place::Place;
+
+use crate::keyspace::{Beside, Keyspace};
+use crate::persist::manifest::replace_manifest;
+use base::Task;
+use files::{Increment, Shared};
+use journal::Journal;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+/// Milliseconds after a failure before the next attempt.
+const RETRY_MS: u64 = 30_000;
+
+/// What a thread says at its end: the size of the base that it has written, or why it has not.
+type Ending = Result<u64, String>;
+
+/// When the log is made shorter unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Growth {
+    /// By so many percent it is larger than it was at first; 0: never.
+    pub percentage: u64,
+    /// And larger than so many bytes.
+    pub least: u64,
+}
+
+/// Something that whoever runs the server wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// There is a new base of so many bytes.
+    Rewritten(u64),
+    /// There is none, and this is why.
+    NotRewritten(String),
+    /// The log could not be written or synced; writes are refused.
+    Failed(String),
+}
+
+/// What is told of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bases that were written.
+    pub rewrites: u64,
+    /// Why the last one was not, if it was not.
+    pub rewrite_failure: Option<String>,
+    /// Seconds that the last one took.
+    pub seconds: Option<u64>,
+    /// When the one began that is being written, unix milliseconds.
+    pub since: Option<u64>,
+    /// Why the log lacks something, if it does.
+    pub failure: Option<String>,
+}
+
+/// A base that is being written, and the increment that goes with it.
+#[derive(Debug)]
+struct Rewriting {
+    next: Increment,
+    thread: JoinHandle<Ending>,
+    stops: Arc<AtomicBool>,
+}
+
+/// The manifest lists the new base.
+struct Listed;
+
+/// The log, or none.
+#[derive(Debug, Default)]
+pub struct AppendLog {
+    /// Where it is; `None`: it is off.
+    place: Option<Place>,
+    /// It is to be on; that changes between two turns.
+    is_wanted: bool,
+    /// What is done has to be noted.
+    is_on: bool,
+    journal: Journal,
+    /// The number that files were given last.
+    number: u64,
+    /// The increment that the manifest lists.
+    current: Option<Increment>,
+    /// Bytes of its base, and of both when that was written.
+    base: u64,
+    size_at_first: u64,
+    rewriting: Option<Rewriting>,
+    /// A new base is to be begun, whatever the size.
+    is_asked: bool,
+    /// None is begun unasked before this time, unix milliseconds; and when the last turn was.
+    not_before: u64,
+    now: u64,
+    /// Threads that have nothing more to say. No base is begun while there are any: they may be about to change the manifest.
+    leaving: Vec<JoinHandle<Ending>>,
+    shared: Arc<Shared>,
+    figures: Figures,
+}
+
+/// What the rest of the server does with it.
+impl AppendLog {
+    /// It is begun when the turn is over.
+    ///
+    /// # Errors
+    /// The directory has the log of other data, or cannot be used.
+    pub fn open(&mut self, place: Place) -> Result<(), String> {
+        if self.place.is_none() {
+            self.number = self.number.max(place.open()?);
+            self.place = Some(place);
+            self.is_asked = true;
+        }
+        self.is_wanted = true;
+        Ok(())
+    }
+
+    /// It ends when the turn is over. Its files stay.
+    pub fn close(&mut self) {
+        self.is_wanted = false;
+    }
+
+    /// Asks for a new base; false: one is being written.
+    pub fn rewrite(&mut self) -> bool {
+        !self.is_rewriting() && !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// There is a log, or will be at the end of the turn.
+    pub fn exists(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// What is done has to be noted with [`AppendLog::put`].
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Notes an effect of the request that runs: a command that has it again.
+    pub fn put(&mut self, db: usize, words: &[&[u8]]) {
+        if self.is_on {
+            self.journal.put(db, words);
+        }
+    }
+
+    /// The request that runs is over.
+    pub fn end_request(&mut self) {
+        self.journal.end_request();
+    }
+
+    /// The engine has all that was noted.
+    pub fn keep(&mut self) {
+        self.journal.keep();
+    }
+
+    /// The engine has not got what was noted since the last [`AppendLog::keep`].
+    pub fn discard(&mut self) {
+        self.journal.discard();
+    }
+
+    /// Why writes are refused, if they are.
+    pub fn refusal(&self) -> Option<&str> {
+        self.figures.failure.as_deref()
+    }
+
+    /// What is told of it.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// A base is being written, or about to be.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewriting.is_some() || self.is_asked && self.is_wanted
+    }
+
+    /// Bytes of base and increment together, and what they were when the base was written.
+    pub fn sizes(&self) -> (u64, u64) {
+        (self.base + self.current.as_ref().map_or(0, |current| current.bytes), self.size_at_first)
+    }
+
+    /// What is synced with the engine.
+    pub fn beside(&self) -> Arc<dyn Beside> {
+        self.shared.clone()
+    }
+}
+
+/// What happens at the end of a turn.
+impl AppendLog {
+    /// Writes what was noted. The engine has it, up to this commit.
+    ///
+    /// # Errors
+    /// It is not in the log. What the turn's clients are told must not be that all went well.
+    pub fn write(&mut self, committed: u64) -> Result<(), String> {
+        if !self.is_on {
+            return Ok(());
+        }
+        self.journal.keep();
+        let result = if self.journal.bytes().is_empty() { Ok(()) } else { self.write_all() };
+        self.journal.clear();
+        match &result {
+            Ok(()) => self.shared.lock().written = committed,
+            Err(why) => self.fail(why.clone()),
+        }
+        result
+    }
+
+    fn write_all(&mut self) -> Result<(), String> {
+        let bytes = self.journal.bytes();
+        let current = self.current.as_mut().map_or(Ok(()), |current| current.write(bytes));
+        if let Some(rewriting) = &mut self.rewriting
+            && let Err(error) = rewriting.next.write(bytes)
+        {
+            // Unless the manifest lists this one already.
+            self.abandon(error.to_string()).map_err(|_| error.to_string())?;
+        }
+        current.map_err(|error| error.to_string())
+    }
+
+    /// Ends and begins what is to be. Nothing waits to be written, and the engine has all writes.
+    pub fn turn(&mut self, keyspace: &mut Keyspace, growth: &Growth, now: u64) -> Vec<News> {
+        let mut news = Vec::new();
+        if self.place.is_none() {
+            return news;
+        }
+        self.now = now;
+        if let Some(rewriting) = self.rewriting.take_if(|rewriting| rewriting.thread.is_finished()) {
+            news.push(self.end_rewriting(rewriting));
+        }
+        let failure = self.shared.lock().failure.clone();
+        if self.figures.failure.is_none()
+            && let Some(why) = failure
+        {
+            self.fail(why.clone());
+            news.push(News::Failed(why));
+        }
+        if !self.is_wanted {
+            self.end(keyspace);
+            return news;
+        }
+        if self.is_due(growth)
+            && let Err(why) = self.begin_rewriting(keyspace)
+        {
+            self.put_off(&why);
+            news.push(News::NotRewritten(why));
+        }
+        if self.is_on && self.current.is_none() && self.rewriting.is_none() {
+            // There is nothing to write to; the next base begins with what is there then.
+            self.stop_noting(keyspace);
+        }
+        news
+    }
+
+    fn stop_noting(&mut self, keyspace: &mut Keyspace) {
+        self.is_on = false;
+        keyspace.trace(false);
+        self.journal = Journal::default();
+    }
+
+    /// The time has come for a new base.
+    fn is_due(&mut self, growth: &Growth) -> bool {
+        self.leaving.retain(|thread| !thread.is_finished());
+        if self.rewriting.is_some() || !self.leaving.is_empty() {
+            return false;
+        }
+        let (size, first) = self.sizes();
+        let percentage = u128::from(size) * 100 / u128::from(first.max(1));
+        let has_grown = growth.percentage > 0 && size > growth.least && percentage >= 100 + u128::from(growth.percentage);
+        self.is_asked || self.now >= self.not_before && (has_grown || self.current.is_none())
+    }
+
+    fn begin_rewriting(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
+        self.is_asked = false;
+        let Some(place) = self.place.clone() else { return Ok(()) };
+        self.number += 1;
+        let (number, name) = (self.number, place.increment(self.number));
+        let next = Increment::create(&place.path(&name)).map_err(|error| format!("{name}: {error}"))?;
+        // From here on everything is in the new increment.
+        keyspace.trace(true);
+        self.is_on = true;
+        self.journal.begin_file();
+        let (shared, stops) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
+        {
+            let mut files = shared.lock();
+            files.next = Some(next.file.clone());
+            files.written = keyspace.committed();
+            (files.counts_next, files.is_swapped, files.is_abandoned) = (false, false, false);
+        }
+        let image = keyspace.image().with_ended();
+        let task = Task { place, number, image, next: next.file.clone(), shared, stops: stops.clone() };
+        let thread = Builder::new().name("sinter-base".into()).spawn(move || task.run()).map_err(|error| error.to_string())?;
+        self.figures.since = Some(self.now);
+        self.rewriting = Some(Rewriting { next, thread, stops });
+        Ok(())
+    }
+
+    /// There is no new base; the next attempt comes later.
+    fn put_off(&mut self, why: &str) {
+        self.figures.rewrite_failure = Some(why.into());
+        self.not_before = self.now + RETRY_MS;
+    }
+
+    /// The thread has ended, or does soon.
+    fn end_rewriting(&mut self, Rewriting { next, thread, .. }: Rewriting) -> News {
+        let ending = thread.join().unwrap_or_else(|_| Err("the thread that wrote it has panicked".into()));
+        let since = self.figures.since.take();
+        let mut files = self.shared.lock();
+        files.next = None;
+        let is_swapped = std::mem::take(&mut files.is_swapped);
+        match ending {
+            Ok(bytes) => {
+                files.current = Some(next.file.clone());
+                files.failure = None;
+                drop(files);
+                self.base = bytes;
+                self.size_at_first = bytes + next.bytes;
+                let rewrites = self.figures.rewrites + 1;
+                let seconds = since.map(|since| self.now.saturating_sub(since) / 1000);
+                self.figures = Figures { rewrites, seconds, ..Figures::default() };
+                let old = self.current.replace(next);
+                self.clean(old);
+                News::Rewritten(bytes)
+            }
+            Err(why) => {
+                drop(files);
+                self.put_off(&why);
+                if is_swapped {
+                    // Nobody knows which manifest a power cut would leave.
+                    self.fail(why.clone());
+                }
+                News::NotRewritten(why)
+            }
+        }
+    }
+
+    /// Removes what the manifest does not need any more. Closing a large file that is gone takes time, too.
+    fn clean(&mut self, old: Option<Increment>) {
+        let (Some(place), number) = (self.place.clone(), self.number) else { return };
+        self.spawn("sinter-clean", move || {
+            drop(old);
+            let cleaned = place.remove_before(number);
+            let cleaned = cleaned.and_then(|()| replace_manifest(&place.directory, &place.manifest(), &place.text(number)));
+            // What is left goes with the next base.
+            cleaned.map(|()| 0).map_err(|error| error.to_string())
+        });
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() -> Ending + Send + 'static) {
+        // Without a thread the files stay for the next one.
+        self.leaving.extend(Builder::new().name(name.into()).spawn(work));
+    }
+
+    /// The base that is being written is not wanted any more, and the manifest will not list it.
+    ///
+    /// # Errors
+    /// It lists it already, and the rewriting goes on.
+    fn abandon(&mut self, why: String) -> Result<(), Listed> {
+        let Some(rewriting) = &self.rewriting else { return Ok(()) };
+        {
+            let mut files = self.shared.lock();
+            if files.is_swapped {
+                return Err(Listed);
+            }
+            files.is_abandoned = true;
+            files.next = None;
+        }
+        rewriting.stops.store(true, Ordering::Release);
+        self.leaving.extend(self.rewriting.take().map(|rewriting| rewriting.thread));
+        self.figures.since = None;
+        self.put_off(&why);
+        Ok(())
+    }
+
+    /// The current file lacks something, or it is not known what of it is durable.
+    fn fail(&mut self, why: String) {
+        self.current = None;
+        let mut files = self.shared.lock();
+        files.current = None;
+        files.failure = Some(why.clone());
+        self.figures.failure = Some(why);
+    }
+
+    /// It is off from now on.
+    fn end(&mut self, keyspace: &mut Keyspace) {
+        let mut last: Vec<Arc<File>> = self.current.take().into_iter().map(|current| current.file).collect();
+        if self.abandon("it is not wanted any more".into()).is_err()
+            && let Some(Rewriting { next, thread, .. }) = self.rewriting.take()
+        {
+            last.push(next.file);
+            self.leaving.push(thread);
+        }
+        self.spawn("sinter-clean", move || {
+            last.iter().try_for_each(|file| file.sync_data()).map(|()| 0).map_err(|error| error.to_string())
+        });
+        {
+            let mut files = self.shared.lock();
+            (files.current, files.next, files.failure) = (None, None, None);
+        }
+        self.stop_noting(keyspace);
+        (self.place, self.base, self.size_at_first, self.is_asked, self.not_before) = (None, 0, 0, false, 0);
+        self.figures = Figures { rewrites: self.figures.rewrites, ..Figures::default() };
+    }
+
+    /// Gives up what is not finished, and waits for all threads. What is written goes on being written.
+    pub fn stop(&mut self) {
+        if let Some(rewriting) = self.rewriting.take() {
+            rewriting.stops.store(true, Ordering::Release);
+            // Nobody is left who would ask how it ended.
+            let _ = self.end_rewriting(rewriting);
+        }
+        for thread in self.leaving.drain(..) {
+            // The same.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+use super::*;
+use crate::persist::manifest::read_manifest;
+use crate::testing::fresh;
+use sinterdb::db::WriteOptions;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Duration;
+
+const NEVER: Growth = Growth { percentage: 0, least: 0 };
+
+fn place(folder: &Path) -> Place {
+    Place { directory: folder.join("logs"), name: "a".into(), mark: "mine".into() }
+}
+
+/// Turns until no base is being written, and no file is being removed.
+fn settle(log: &mut AppendLog, keyspace: &mut Keyspace, now: u64) -> Vec<News> {
+    let mut news = log.turn(keyspace, &NEVER, now);
+    while log.is_rewriting() || !log.leaving.iter().all(JoinHandle::is_finished) {
+        std::thread::sleep(Duration::from_millis(1));
+        news.extend(log.turn(keyspace, &NEVER, now));
+    }
+    news
+}
+
+fn set(log: &mut AppendLog, keyspace: &mut Keyspace, key: &[u8]) -> Result<(), String> {
+    keyspace.set_string(0, key, b"v", None).unwrap();
+    log.put(0, &[b"SET", key, b"v"]);
+    log.end_request();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+    log.write(keyspace.committed())
+}
+
+/// A log with its first base.
+fn begun(folder: &Path) -> (AppendLog, Keyspace) {
+    let (mut log, mut keyspace) = (AppendLog::default(), fresh());
+    log.open(place(folder)).unwrap();
+    assert!(matches!(settle(&mut log, &mut keyspace, 1000)[..], [News::Rewritten(_)]));
+    (log, keyspace)
+}
+
+fn manifest(folder: &Path) -> String {
+    let place = place(folder);
+    String::from_utf8(read_manifest(&place.path(&place.manifest())).unwrap()).unwrap()
+}
+
+/// On which there is no room.
+fn full() -> Increment {
+    Increment { file: Arc::new(OpenOptions::new().append(true).open("/dev/full").unwrap()), bytes: 0 }
+}
+
+#[test]
+fn what_could_not_be_written_is_in_a_new_base() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    set(&mut log, &mut keyspace, b"a").unwrap();
+    assert_eq!(log.beside().sync(), Ok(keyspace.committed()));
+    log.current = Some(full());
+    assert!(set(&mut log, &mut keyspace, b"b").unwrap_err().contains("No space left"));
+    assert!(log.refusal().is_some() && log.beside().sync().is_err());
+    // The next turn begins the base that heals it; until that is listed, writes are refused.
+    log.turn(&mut keyspace, &NEVER, 2000);
+    assert!(log.is_rewriting() && log.refusal().is_some());
+    assert!(matches!(settle(&mut log, &mut keyspace, 2000)[..], [News::Rewritten(_)]));
+    assert_eq!(log.refusal(), None);
+    set(&mut log, &mut keyspace, b"c").unwrap();
+    assert_eq!(log.beside().sync(), Ok(keyspace.committed()));
+    let expected = "# sinterdb mine\nfile a.2.base.rdb seq 2 type b\nfile a.2.incr.aof seq 2 type i\n";
+    assert_eq!(manifest(folder.path()), expected);
+    assert_eq!(std::fs::read_dir(place(folder.path()).directory).unwrap().count(), 3);
+}
+
+#[test]
+fn a_sync_that_failed_is_healed_the_same_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    log.shared.lock().failure = Some("lost".into());
+    let news = settle(&mut log, &mut keyspace, 2000);
+    assert!(matches!(&news[..], [News::Failed(why), News::Rewritten(_)] if why == "lost"), "{news:?}");
+    assert!(log.refusal().is_none() && log.beside().sync().is_ok());
+}
+
+#[test]
+fn a_base_is_given_up_if_its_increment_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    let before = manifest(folder.path());
+    assert!(log.rewrite() && !log.rewrite());
+    log.turn(&mut keyspace, &NEVER, 2000);
+    if let Some(rewriting) = &mut log.rewriting {
+        rewriting.next = full();
+    }
+    set(&mut log, &mut keyspace, b"a").unwrap_or_else(|why| assert!(log.shared.lock().is_swapped, "{why}"));
+    if log.refusal().is_none() {
+        assert!(log.figures().rewrite_failure.is_some() && log.rewriting.is_none());
+        settle(&mut log, &mut keyspace, 2000);
+        assert_eq!(manifest(folder.path()), before);
+        // Nothing is left of it.
+        log.stop();
+        assert_eq!(std::fs::read_dir(place(folder.path()).directory).unwrap().count(), 3);
+    }
+}
+
+#[test]
+fn without_a_directory_it_is_tried_again_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = (AppendLog::default(), fresh());
+    log.open(place(folder.path())).unwrap();
+    std::fs::remove_dir(place(folder.path()).directory).unwrap();
+    assert!(matches!(log.turn(&mut keyspace, &NEVER, 1000)[..], [News::NotRewritten(_)]));
+    assert!(!log.is_on() && log.refusal().is_none() && log.exists());
+    assert_eq!(log.turn(&mut keyspace, &NEVER, 1000 + RETRY_MS - 1), []);
+    std::fs::create_dir(place(folder.path()).directory).unwrap();
+    assert!(matches!(settle(&mut log, &mut keyspace, 1000 + RETRY_MS)[..], [News::Rewritten(_)]));
+    assert_eq!(log.figures().rewrite_failure, None);
+    log.close();
+    assert_eq!(log.turn(&mut keyspace, &NEVER, 5000), []);
+    assert!(!log.is_on() && log.beside().sync() == Ok(u64::MAX));
+    log.stop();
+}
+
+#[test]
+fn it_grows_by_a_share_of_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    let growth = Growth { percentage: 100, least: 100 };
+    log.size_at_first = 1000;
+    for (base, percentage, expected) in [(1999, 100, false), (2000, 100, true), (2000, 0, false), (2500, 150, true)] {
+        log.base = base;
+        assert_eq!(log.is_due(&Growth { percentage, ..growth }), expected, "{base}");
+    }
+    assert!(!log.is_due(&Growth { percentage: 1, least: 2500 }));
+    log.not_before = u64::MAX;
+    assert!(!log.is_due(&growth));
+    assert!(log.rewrite() && log.is_due(&growth), "whatever the time");
+    log.is_asked = false;
+    set(&mut log, &mut keyspace, b"a").unwrap();
+    log.stop();
+}

@@ -1,0 +1,305 @@
+//! What commands do, as commands that do the same again: for the log beside (`append`).
+//!
+//! The keyspace traces which keys a command changes. One that changed nothing is not noted. Most are noted as they came; the table below
+//! has those whose effect depends on more than the data and the request (the time, chance, what is given for options by default), or
+//! that wait. Deadlines are absolute there, and keys that ended are removed by name, before the command that found them so: who runs the
+//! log again lets no key end by itself.
+
+use super::arguments::is;
+use super::table::WRITE;
+use super::{Command, Context, Failure, Server};
+use crate::keyspace::{self, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
+use crate::persist::{SaveError, dump};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Ids and members in one command.
+pub(super) const MANY: usize = 1024;
+
+/// How a command is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it came.
+    Same,
+    /// As it came, whatever was changed.
+    Always,
+    /// As the string that its key holds now.
+    String,
+    /// As the deadline that its key has now.
+    Deadline,
+    /// As the value that its field has now.
+    Field,
+    /// As all that its keys hold now.
+    Values,
+    /// As one that removes from the key that was changed.
+    Pop(&'static str),
+    /// As another command with the arguments from one on, without so many at the end.
+    As(&'static str, usize, usize),
+    /// As an entry with its id.
+    Entry,
+    /// As a trim to the length that is left.
+    Trim,
+    /// As what became of pending entries and of the group.
+    Pending,
+    /// By itself.
+    ByItself,
+}
+
+/// Commands that are not noted as they came.
+const FORMS: &[(&str, Form)] = &[
+    ("flushall flushdb swapdb", Form::Always),
+    ("set setex psetex incrbyfloat", Form::String),
+    ("expire expireat pexpire pexpireat getex", Form::Deadline),
+    ("hincrbyfloat", Form::Field),
+    ("georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
+    ("blpop", Form::Pop("LPOP")),
+    ("brpop", Form::Pop("RPOP")),
+    ("bzpopmax", Form::Pop("ZPOPMAX")),
+    ("bzpopmin", Form::Pop("ZPOPMIN")),
+    ("blmove", Form::As("LMOVE", 1, 1)),
+    ("brpoplpush", Form::As("RPOPLPUSH", 1, 1)),
+    ("blmpop", Form::As("LMPOP", 2, 0)),
+    ("bzmpop", Form::As("ZMPOP", 2, 0)),
+    ("pfcount", Form::Same),
+    ("spop", Form::ByItself),
+    ("xadd", Form::Entry),
+    ("xtrim", Form::Trim),
+    ("xautoclaim xclaim xreadgroup", Form::Pending),
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, Form>> =
+    LazyLock::new(|| FORMS.iter().flat_map(|(names, form)| names.split(' ').map(|name| (name, *form))).collect());
+
+fn form(command: &Command, arguments: &[&[u8]]) -> Form {
+    match BY_NAME.get(command.name) {
+        // Without options there is nothing that could become something else.
+        Some(Form::String) if command.name == "set" && arguments.len() == 3 => Form::Same,
+        Some(form) => *form,
+        None if command.has(WRITE) => Form::Same,
+        // It does more than its flags say.
+        None => Form::Values,
+    }
+}
+
+/// Notes what a command that has just run did.
+pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]], failed: bool) -> Result<(), Failure> {
+    let traces = context.keyspace.take_traces();
+    if traces.is_empty() && (failed || !command.has(WRITE)) {
+        return Ok(());
+    }
+    let changes = note_expired(context.server, traces);
+    let form = form(command, arguments);
+    if failed || changes.is_empty() && form != Form::Always {
+        return Ok(());
+    }
+    let db = context.session.db;
+    match form {
+        Form::Same | Form::Always => context.server.append.put(db, arguments),
+        Form::As(name, from, less) => {
+            let rest = arguments.get(from..arguments.len().saturating_sub(less)).unwrap_or_default();
+            let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(rest.iter().copied()).collect();
+            context.server.append.put(db, &words);
+        }
+        Form::ByItself => {}
+        Form::Values => return note_values(context, &changes, arguments),
+        _ => {
+            // Those change one key, or groups of streams.
+            let key = changes.iter().find_map(|change| if let Trace::Key(db, key) = change { Some((*db, key.as_slice())) } else { None });
+            if let Some(key) = key {
+                note_key(context, form, key, arguments)?;
+            }
+            for change in &changes {
+                if let Trace::Group(group) = change {
+                    note_group(context, group)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Notes keys that are gone because their time had come; gives the other changes.
+fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
+    traces.retain(|trace| {
+        let Trace::Expired(db, key) = trace else { return true };
+        server.append.put(*db, &[b"DEL", key]);
+        false
+    });
+    traces
+}
+
+/// Notes what ended while no command ran.
+pub fn note_ended(keyspace: &mut Keyspace, server: &mut Server) {
+    for trace in keyspace.take_traces() {
+        note_expired(server, vec![trace]);
+        // They need not go together.
+        server.append.end_request();
+    }
+}
+
+/// Notes what a changed key has become.
+fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), arguments: &[&[u8]]) -> Result<(), Failure> {
+    let append = &mut context.server.append;
+    if let Form::Pop(name) = form {
+        append.put(db, &[name.as_bytes(), key]);
+        return Ok(());
+    }
+    let Some((head, text)) = context.keyspace.peek(db, key)? else {
+        append.put(db, &[b"DEL", key]);
+        return Ok(());
+    };
+    let deadline = head.deadline.map(|deadline| deadline.to_string());
+    match form {
+        Form::String if head.kind == Kind::String => match &deadline {
+            Some(deadline) => append.put(db, &[b"SET", key, text, b"PXAT", deadline.as_bytes()]),
+            None => append.put(db, &[b"SET", key, text]),
+        },
+        Form::Deadline => match &deadline {
+            Some(deadline) => append.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]),
+            None => append.put(db, &[b"PERSIST", key]),
+        },
+        Form::Field => {
+            let field = arguments.get(2).copied().unwrap_or_default();
+            if let Some(value) = context.keyspace.member(&head, field)? {
+                append.put(db, &[b"HSET", key, field, &value]);
+            }
+        }
+        Form::Entry => {
+            let (trims, at) = entry_options(arguments);
+            let (id, count) = (head.stream.last.to_string(), head.count.to_string());
+            let mut words = vec![&b"XADD"[..], key];
+            if trims {
+                words.extend([&b"MAXLEN"[..], b"=", count.as_bytes()]);
+            }
+            words.push(id.as_bytes());
+            words.extend(arguments.get(at + 1..).unwrap_or_default());
+            append.put(db, &words);
+        }
+        Form::Trim => append.put(db, &[b"XTRIM", key, b"MAXLEN", b"=", head.count.to_string().as_bytes()]),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether an `XADD` that has run trims, and where among its arguments the id stands.
+fn entry_options(arguments: &[&[u8]]) -> (bool, usize) {
+    let (mut trims, mut at) = (false, 2);
+    while let Some(word) = arguments.get(at) {
+        at += match () {
+            () if is(word, "nomkstream") => 1,
+            () if is(word, "limit") => 2,
+            () if is(word, "maxlen") || is(word, "minid") => {
+                trims = true;
+                let is_marked = arguments.get(at + 1).is_some_and(|mark| *mark == b"~" || *mark == b"=");
+                if is_marked { 3 } else { 2 }
+            }
+            () => break,
+        };
+    }
+    (trims, at)
+}
+
+/// Notes all that the changed keys hold. What is too large for that is noted as it came.
+fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) -> Result<(), Failure> {
+    let mut keys: Vec<(usize, &[u8])> = Vec::new();
+    for change in changes {
+        match change {
+            Trace::Key(db, key) => keys.push((*db, key.as_slice())),
+            Trace::Group(group) => keys.push((group.db, group.key.as_slice())),
+            Trace::Expired(..) => {}
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    for (db, key) in keys {
+        let Some((head, text)) = context.keyspace.peek(db, key)?.map(|(head, text)| (head, text.to_vec())) else {
+            context.server.append.put(db, &[b"DEL", key]);
+            continue;
+        };
+        let deadline = head.deadline.unwrap_or(0).to_string();
+        let append = &mut context.server.append;
+        match dump(context.keyspace, &head, &text) {
+            Ok(payload) => append.put(db, &[b"RESTORE", key, deadline.as_bytes(), &payload, b"REPLACE", b"ABSTTL"]),
+            Err(SaveError::Keyspace(error)) => return Err(error.into()),
+            Err(SaveError::Output(_)) => {
+                append.put(context.session.db, arguments);
+                if head.deadline.is_some() {
+                    append.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A consumer's name, when an entry was delivered, and how often.
+type Delivery = (Vec<u8>, u64, u64);
+
+/// How an entry is pending.
+fn delivery(keyspace: &Keyspace, group: &Group, id: EntryId) -> keyspace::Result<Option<Delivery>> {
+    let Some(pending) = keyspace.pending(group, id)? else { return Ok(None) };
+    Ok(Some((keyspace.consumer(group, pending.consumer)?.name, pending.delivered, pending.deliveries)))
+}
+
+/// Notes what became of a group: consumers that were made, then what is pending in another way, then up to where it was given entries.
+fn note_group(context: &mut Context, trace: &GroupTrace) -> Result<(), Failure> {
+    let GroupTrace { db, key, name, .. } = trace;
+    let append = &mut context.server.append;
+    let Some((head, _)) = context.keyspace.peek(*db, key)? else { return Ok(()) };
+    let Some(group) = context.keyspace.group(&head, name)? else { return Ok(()) };
+    for consumer in &trace.made {
+        append.put(*db, &[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
+    }
+    let mut ids = trace.pending.as_slice();
+    while let Some(first) = ids.first() {
+        let how = delivery(context.keyspace, &group, *first)?;
+        let mut alike = vec![first.to_string()];
+        for id in ids.iter().skip(1).take(MANY - 1) {
+            if delivery(context.keyspace, &group, *id)? != how {
+                break;
+            }
+            alike.push(id.to_string());
+        }
+        ids = ids.get(alike.len()..).unwrap_or_default();
+        let alike = alike.iter().map(String::as_bytes);
+        match how {
+            None => append.put(*db, &[&b"XACK"[..], key.as_slice(), name.as_slice()].into_iter().chain(alike).collect::<Vec<_>>()),
+            Some((consumer, delivered, deliveries)) => {
+                let (delivered, deliveries) = (delivered.to_string(), deliveries.to_string());
+                let how = [&b"TIME"[..], delivered.as_bytes(), b"RETRYCOUNT", deliveries.as_bytes(), b"FORCE", b"JUSTID"];
+                let words =
+                    [&b"XCLAIM"[..], key.as_slice(), name.as_slice(), consumer.as_slice(), b"0"].into_iter().chain(alike).chain(how);
+                append.put(*db, &words.collect::<Vec<_>>());
+            }
+        }
+    }
+    if trace.is_moved {
+        let (last, read) = (group.last.to_string(), group.read.map_or("-1".to_owned(), |read| read.to_string()));
+        append.put(*db, &[b"XGROUP", b"SETID", key, name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::find;
+    use super::*;
+
+    #[test]
+    fn all_names_are_commands() {
+        let names: Vec<&str> = FORMS.iter().flat_map(|(names, _)| names.split(' ')).collect();
+        assert_eq!(names.len(), BY_NAME.len(), "one of them is named twice");
+        let unknown: Vec<&&str> = names.iter().filter(|name| find(name.as_bytes()).is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn the_id_stands_behind_the_options() {
+        let of = |line: &str| entry_options(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        assert_eq!(of("XADD s * a b"), (false, 2));
+        assert_eq!(of("XADD s NOMKSTREAM 1-1 maxlen 3"), (false, 3));
+        assert_eq!(of("XADD s MAXLEN ~ 5 LIMIT 7 nomkstream 1-* limit x"), (true, 8));
+        assert_eq!(of("XADD s minid 5 * a b"), (true, 4));
+        assert_eq!(of("XADD s MAXLEN = 5 1 a b"), (true, 5));
+    }
+}
