@@ -19,7 +19,10 @@ fn set_machine(root: &Path, seconds: u64, idle_percent: u64) {
     let put = |path: &str, text: &str| {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        // The engine may read it meanwhile, and must not find half of it.
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, path).unwrap();
     };
     let (idle, busy) = (seconds * idle_percent, seconds * (100 - idle_percent));
     put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");

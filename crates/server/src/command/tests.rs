@@ -251,11 +251,11 @@ fn there_are_no_functions() {
         ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command|"),
         ("FUNCTION DUMP", "-ERR unknown subcommand 'DUMP'. Try FUNCTION HELP.|"),
         // What cannot be otherwise may be set to what it is.
-        ("CONFIG SET appendonly yes", "+OK|"),
+        ("CONFIG SET activedefrag no", "+OK|"),
         (
-            "CONFIG SET appendonly no",
-            "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - only yes is possible: every write is logged as it comes, \
-             and the log is compacted in the background; nothing is rewritten or forked|",
+            "CONFIG SET activedefrag yes",
+            "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - only no is possible: memory is in few large pieces and \
+             does not fragment|",
         ),
     ]);
 }
