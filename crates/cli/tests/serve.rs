@@ -243,8 +243,22 @@ fn persistence(stream: &mut TcpStream, name: &str) -> String {
     }
 }
 
-/// Ends with its process's test.
-struct Redis(Child, TcpStream);
+/// A process that ends with its test.
+struct Started(Child);
+
+/// A real server that has loaded its log.
+struct Redis {
+    stream: TcpStream,
+    _process: Started,
+}
+
+/// The connection, if what is behind it serves: a server answers while it still loads.
+fn loaded(mut stream: TcpStream) -> Option<TcpStream> {
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).unwrap();
+    (line == "+PONG\r\n").then_some(stream)
+}
 
 impl Redis {
     /// A real server on the log of a directory; `None`: there is none here.
@@ -255,20 +269,20 @@ impl Redis {
         }
         let port = free_port();
         let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"];
-        let mut child = Command::new("redis-server").args(arguments).arg("--dir").arg(directory).stdout(Stdio::null()).spawn().unwrap();
+        let child = Command::new("redis-server").args(arguments).arg("--dir").arg(directory).stdout(Stdio::null()).spawn().unwrap();
+        let mut started = Started(child);
         for _ in 0..500 {
-            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
-                ask(&mut stream, "PING\r\n", "+PONG\r\n");
-                return Some(Redis(child, stream));
+            assert!(started.0.try_wait().unwrap().is_none(), "redis-server does not load {}", directory.display());
+            if let Some(stream) = TcpStream::connect(("127.0.0.1", port)).ok().and_then(loaded) {
+                return Some(Redis { stream, _process: started });
             }
-            assert!(child.try_wait().unwrap().is_none(), "redis-server does not load {}", directory.display());
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         panic!("redis-server does not listen");
     }
 }
 
-impl Drop for Redis {
+impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -333,7 +347,7 @@ fn a_killed_server_leaves_a_log_that_redis_loads() {
             return;
         };
         for (n, known) in known.iter().enumerate() {
-            let (found, known) = (number(&mut redis.1, &format!("n{n}")), known.load(Ordering::Acquire));
+            let (found, known) = (number(&mut redis.stream, &format!("n{n}")), known.load(Ordering::Acquire));
             assert!(known > 0 && (known..=known + 1).contains(&found), "round {round}, n{n}: {found}, and {known} was acknowledged");
         }
     }
