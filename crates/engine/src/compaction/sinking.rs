@@ -95,8 +95,9 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// From a medium without room to one that has `room`: of the deepest level above the last that can give, the table that rewrites least for
-/// the room that it makes, of those the one that was written longest ago. A level further up may first have to move down without writing. Level 0 comes last.
+/// From a medium without room to one that has `room`: of the deepest level above the last that can give, the table that rewrites least
+/// for the room that it makes, of those the one that was written longest ago. A level further up may first have to move down without
+/// writing. Level 0 comes last.
 pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let fits = |choice: &Choice| fits(version, choice, room);
     let last = version.levels.len() - 1;

@@ -77,7 +77,8 @@ impl Inner {
         Some(Job::Compact { core, work, plan })
     }
 
-    /// Something sinks to make room, or can, now, when what runs has ended or when files are deleted again: whoever found none may try again.
+    /// Something sinks to make room, or can, now, or when what runs has ended or files are deleted again: so whoever found
+    /// none may try again.
     pub(super) fn can_relieve(&self, shared: &Shared) -> bool {
         let may_sink = |core: &Arc<FamilyCore>| self.with_env(shared, core, |env| env.two_media);
         // Without threads, whoever tries again does so at once.
