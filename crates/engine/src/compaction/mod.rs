@@ -142,17 +142,26 @@ pub trait Picker: Send + Sync {
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
 }
 
-/// What sinks next from a medium that has no room, young or not, as a merge or on its way to one; `lies_there` says which tables are on it.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool) -> Choice {
+/// What sinks next from a medium that has no room, young or not, as a merge or on its way to one; `lies_there` says which tables are on it,
+/// `room` how many bytes the medium of the last level can take.
+pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
     let env = PickEnv { crowded: true, ..*env };
     let choice = match env.settings.style {
-        Style::Leveled => sinking::relieve(version, &env, lies_there),
-        Style::Universal => universal::relieve(version, &env, lies_there),
+        Style::Leveled => sinking::relieve(version, &env, lies_there, room),
+        Style::Universal => universal::relieve(version, &env, lies_there, room),
     };
     match choice {
         // As a merge it is written to the other medium at once.
         Some(Choice::Move(plan)) if plan.output_level + 1 == version.levels.len() => Choice::Merge(plan),
         choice => choice.unwrap_or(Choice::Nothing),
+    }
+}
+
+/// What goes to the last level is no more than `room` bytes.
+fn fits(version: &Version, choice: &Choice, room: u64) -> bool {
+    match choice {
+        Choice::Move(plan) | Choice::Merge(plan) => plan.output_level + 1 < version.levels.len() || plan.bytes() <= room,
+        Choice::Nothing | Choice::Drop(_) => true,
     }
 }
 

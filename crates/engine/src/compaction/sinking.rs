@@ -14,7 +14,7 @@
 
 use super::leveled::{below, push_from, push_level0, push_level0_to_last};
 use super::placing::{self, Young, ripe, unsettled};
-use super::{Choice, PickEnv, bytes_of};
+use super::{Choice, PickEnv, bytes_of, fits};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -95,9 +95,11 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// From a medium without room: of the deepest level above the last that can give, the table that rewrites least for the room that it makes,
-/// of those the one that was written longest ago. A level further up may first have to move down without writing. Level 0 comes last.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
+/// From a medium without room to one that has `room`: of the deepest level above the last that can give, the table that rewrites least
+/// for the room that it makes, of those the one that was written longest ago. A level further up may first have to move down without
+/// writing. Level 0 comes last.
+pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
+    let fits = |choice: &Choice| fits(version, choice, room);
     let last = version.levels.len() - 1;
     let from_level = |level: usize| {
         let [run] = version.levels[level].as_slice() else { return None };
@@ -106,9 +108,10 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
         let mut order: Vec<(f64, u64, usize)> = idle.map(|(i, t)| (cost(t), t.newest_time, i)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
         let push = |i: usize| push_from(version, env, (level, run), i, Reason::Room);
-        order.into_iter().filter_map(|(.., i)| push(i)).find(|choice| level + 1 == last || matches!(choice, Choice::Move(_)))
+        let sinks = |choice: &Choice| level + 1 == last || matches!(choice, Choice::Move(_));
+        order.into_iter().filter_map(|(.., i)| push(i)).find(|choice| sinks(choice) && fits(choice))
     };
-    (1..last).rev().find_map(from_level).or_else(|| push_level0_to_last(version, env, Reason::Room))
+    (1..last).rev().find_map(from_level).or_else(|| push_level0_to_last(version, env, Reason::Room).filter(fits))
 }
 
 /// Nothing in the table was written lately. What carries times of its own may have been, whatever these are.

@@ -15,7 +15,7 @@
 
 use super::placing::{Young, unsettled};
 use super::sinking::is_rested;
-use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, plan};
+use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, fits, plan};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -179,29 +179,30 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
     let last = version.levels.len() - 1;
     let (start, may_merge) =
         if env.two_media { (ripe(&runs[..above], &young)?, true) } else { unhurried(&runs[..above], &young, env, last)? };
-    sink_from(version, env, (runs, start..above), may_merge, Reason::Age)
+    sink_from(version, env, (runs, start..above), (may_merge, u64::MAX), Reason::Age)
 }
 
 /// From a medium without room: the oldest runs above the last level down to one that has tables there.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
+pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let runs = sorted_runs(version, env);
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
     let start = runs[..above].iter().rposition(|r| r.run.tables.iter().any(|t| lies_there(t)))?;
-    sink_from(version, env, (&runs, start..above), true, Reason::Room)
+    sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| fits(version, choice, room))
 }
 
-/// Runs down to the oldest above the last level.
+/// Runs down to the oldest above the last level, with those of the last level that are not larger, up to `most` bytes in all.
 fn sink_from(
     version: &Version,
     env: &PickEnv<'_>,
     (runs, Range { start, end: above }): (&[Sorted<'_>], Range<usize>),
-    may_merge: bool,
+    (may_merge, most): (bool, u64),
     reason: Reason,
 ) -> Option<Choice> {
     let last = version.levels.len() - 1;
     let mut bytes: u64 = runs[start..above].iter().map(|r| r.bytes).sum();
     let mut end = above;
-    while let Some(next) = runs.get(end).filter(|r| may_merge && !r.busy && is_similar(bytes, r.bytes, env.settings)) {
+    let joins = |bytes: u64, r: &Sorted<'_>| !r.busy && is_similar(bytes, r.bytes, env.settings) && bytes.saturating_add(r.bytes) <= most;
+    while let Some(next) = runs.get(end).filter(|r| may_merge && joins(bytes, r)) {
         bytes = bytes.saturating_add(next.bytes);
         end += 1;
     }

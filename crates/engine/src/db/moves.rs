@@ -165,16 +165,16 @@ impl Inner {
         found.sort_by_key(|candidate| candidate.table.newest_time);
         found
             .into_iter()
-            .find(|candidate| self.has_room(tiers, tiers.serving(candidate.wanted), candidate.table.bytes.saturating_mul(ROOM)))
+            .find(|candidate| self.room_on(tiers, tiers.serving(candidate.wanted)) >= candidate.table.bytes.saturating_mul(ROOM))
     }
 
-    /// A store can take so many bytes, and has not just shown that it cannot.
-    pub(super) fn has_room(&self, tiers: &Tiers, place: Temperature, bytes: u64) -> bool {
-        let Ok(free) = tiers.free_bytes_of(place) else { return false };
+    /// Bytes that a store can take, `u64::MAX` if that is not known; 0 if it has just shown that it cannot.
+    pub(super) fn room_on(&self, tiers: &Tiers, place: Temperature) -> u64 {
+        let Ok(free) = tiers.free_bytes_of(place) else { return 0 };
         let refusal = self.moves.refused.lock().get(&place).copied();
         let refuses =
             refusal.is_some_and(|refusal| refusal.free == free && self.clock.monotonic_ns().saturating_sub(refusal.since_ns) < PATIENCE_NS);
-        !refuses && free.is_none_or(|free| free >= bytes)
+        if refuses { 0 } else { free.unwrap_or(u64::MAX) }
     }
 
     fn note_no_room(&self, wanted: Temperature) {

@@ -51,13 +51,13 @@ impl Inner {
         if shared.blocked.is_some() { Some(0) } else { tiers.free_bytes_of(Temperature::Unknown).ok().flatten() }
     }
 
-    /// What sinks to make room, if there is room for it.
+    /// What sinks to make room, if there is room for it. Nothing does while no file is deleted: none of it would make room.
     fn relief(&self, shared: &Shared, version: &Version, env: &PickEnv<'_>) -> Option<(Work, Plan)> {
-        let (tiers, young) = (self.media.tiers.as_ref().filter(|_| env.two_media && !shared.relieving)?, env.young?);
+        let (tiers, young) =
+            (self.media.tiers.as_ref().filter(|_| env.two_media && !shared.relieving && shared.hold_deletes == 0)?, env.young?);
         let lies_there = |table: &TableInfo| tiers.place(FileId::table(table.number)) == Some(Temperature::Unknown);
-        let (work, plan) = unpack(compaction::relieve(version, env, &lies_there))?;
-        let has_room = || self.has_room(tiers, self.place_of_last(tiers, env.settings, &young), plan.bytes());
-        (work == Work::Move || has_room()).then_some((work, plan))
+        let room = self.room_on(tiers, self.place_of_last(tiers, env.settings, &young));
+        unpack(compaction::relieve(version, env, &lies_there, room))
     }
 
     /// The same of any family.
@@ -77,10 +77,13 @@ impl Inner {
         Some(Job::Compact { core, work, plan })
     }
 
-    /// Something sinks to make room, or can, now or when what runs has ended: whoever found none may try again.
+    /// Something sinks to make room, or can, now, or when what runs has ended or files are deleted again: so whoever found
+    /// none may try again.
     pub(super) fn can_relieve(&self, shared: &Shared) -> bool {
         let may_sink = |core: &Arc<FamilyCore>| self.with_env(shared, core, |env| env.two_media);
-        let may_soon = || self.media.tiers.is_some() && shared.running > 0 && shared.families.values().any(may_sink);
+        // Without threads, whoever tries again does so at once.
+        let is_held_up = shared.running > 0 || (shared.hold_deletes > 0 && !self.inline());
+        let may_soon = || self.media.tiers.is_some() && is_held_up && shared.families.values().any(may_sink);
         shared.relieving || self.any_relief(shared).is_some() || may_soon()
     }
 

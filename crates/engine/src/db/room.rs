@@ -245,6 +245,15 @@ impl Inner {
         self.changed.notify_all();
     }
 
+    /// [`Inner::refresh_pressure`] after a job of a family, and of those whose writers wait for room: it may have made some for all of
+    /// them, or have been the last that could.
+    pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
+        self.refresh_pressure(shared, core);
+        let waiting = shared.slow.iter().filter(|(_, pace)| **pace == Pace::Stop(StopReason::Room)).map(|(id, _)| id);
+        let waiting: Vec<_> = waiting.filter_map(|id| shared.families.get(id).cloned()).collect();
+        waiting.iter().for_each(|other| self.refresh_pressure(shared, other));
+    }
+
     /// Writers wait.
     pub(super) fn writes_stopped(&self) -> bool {
         self.pressure.rate.load(Ordering::Acquire) == STOP

@@ -94,6 +94,10 @@ impl Inner {
     }
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
+        if shared.blocked.is_some() && shared.relieving {
+            // It would be tried over and over for nothing until something has sunk.
+            return None;
+        }
         let waiting = shared.families.values().filter(|core| !shared.flushing.contains(&core.id));
         let (_, core) = waiting.filter_map(|core| Some((core.view.load().full.last()?.log, core.clone()))).min_by_key(|w| w.0)?;
         shared.flushing.insert(core.id);
@@ -226,7 +230,9 @@ impl Inner {
                 let mut shared = self.shared.lock();
                 shared.flushing.remove(&core.id);
                 shared.running -= 1;
-                self.settle(&mut shared, result)
+                let result = self.settle(&mut shared, result);
+                self.refresh_after(&mut shared, &core);
+                result
             }
             Job::Compact { core, work, plan } => {
                 let result = self.compact(&core, work, &plan);
@@ -240,8 +246,9 @@ impl Inner {
                 }
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
-                self.refresh_pressure(&mut shared, &core);
-                self.settle(&mut shared, result)
+                let result = self.settle(&mut shared, result);
+                self.refresh_after(&mut shared, &core);
+                result
             }
         }
     }

@@ -588,6 +588,28 @@ fn a_full_fast_medium_uses_the_room_of_the_slow_one() {
     }
 }
 
+/// What makes room for one family makes it for all that share the medium: the writers of none wait on.
+#[test]
+fn room_that_one_family_makes_lets_the_writers_of_another_go_on() {
+    for style in STYLES {
+        let world = World::with(aged(style, 100_000), |builder| builder.tier_store(Temperature::Cold, memory()));
+        let other = world.db.create_family("other", aged(style, 100_000)).unwrap();
+        world.write(0, 0, 3000);
+        world.compact(10);
+        assert_eq!(world.levels(), [0, 0, 3000, 0], "{style:?}: all is young");
+        let used: u64 = world.store.list().unwrap().iter().map(|(_, bytes)| bytes).sum();
+        // Less than two memtables take.
+        world.store.set_capacity(Some(used + (24 << 10)));
+        world.db.put_with(&other, b"key", b"value", &WriteOptions::default()).unwrap();
+        world.db.flush().unwrap();
+        world.db.wait_for_compactions().unwrap();
+        assert!(world.entries(LAST) > 0, "{style:?}: some of the first family sank: {:?}", world.levels());
+        assert_eq!(world.db.property(&other, "rocksdb.is-write-stopped").unwrap(), "0", "{style:?}");
+        world.check(0, 0);
+        assert_eq!(world.db.get_with(&other, b"key", &ReadOptions::default()).unwrap().unwrap(), b"value");
+    }
+}
+
 /// Ages say how warm data is, and what sank is young: it would be moved up, merged down and moved up again.
 #[test]
 fn what_sank_is_raised_by_merges_and_not_moved() {
