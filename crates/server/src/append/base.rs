@@ -35,6 +35,8 @@ impl Task {
     /// manifest may list it.
     pub fn run(self) -> Result<u64, String> {
         let Task { place, number, image, next, shared, stops } = self;
+        // What cannot be removed goes with a later base.
+        let _ = place.remove_unlisted(number);
         let written = write(&place, number, image, &stops).and_then(|bytes| {
             swap(&place, number, &next, &shared)?;
             Ok(bytes)

@@ -41,10 +41,33 @@ pub(super) struct Files {
     pub is_swapped: bool,
     /// The manifest must not list it.
     pub is_abandoned: bool,
+    /// The manifest lists the next file, and the same is true of that one: it stays so when it is the current one.
+    pub next_failure: Option<String>,
     /// It is not known what of the current file is durable, or it lacks something.
     pub failure: Option<String>,
     /// The commit up to which everything was written.
     pub written: u64,
+}
+
+impl Files {
+    /// The file that was the next one when its sync began could not be synced.
+    ///
+    /// # Errors
+    /// By now the log needs it.
+    fn next_failed(&mut self, file: &Arc<File>, why: String) -> Result<(), String> {
+        let is = |known: &Option<Arc<File>>| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, file));
+        if is(&self.next) {
+            if !self.is_swapped {
+                self.is_abandoned = true;
+                return Ok(());
+            }
+            self.next_failure = Some(why.clone());
+        } else if !is(&self.current) {
+            // It was given up, or a file that was current failed.
+            return self.failure.clone().map_or(Ok(()), Err);
+        }
+        Err(self.failure.get_or_insert(why).clone())
+    }
 }
 
 /// The same, for all threads.
@@ -72,12 +95,10 @@ impl Beside for Shared {
         if let Some(current) = current {
             current.sync_data().map_err(|error| self.lock().failure.get_or_insert(error.to_string()).clone())?;
         }
-        if let Some(error) = next.and_then(|next| next.sync_data().err()) {
-            let mut files = self.lock();
-            if files.is_swapped {
-                return Err(files.failure.get_or_insert(error.to_string()).clone());
-            }
-            files.is_abandoned = true;
+        if let Some(next) = next
+            && let Err(error) = next.sync_data()
+        {
+            self.lock().next_failed(&next, error.to_string())?;
         }
         Ok(written)
     }
@@ -104,5 +125,35 @@ mod tests {
         shared.lock().current = Some(increment.file);
         shared.lock().failure = Some("no room".into());
         assert_eq!(shared.sync(), Err("no room".into()));
+    }
+
+    /// Which cannot be synced.
+    fn lost() -> Arc<File> {
+        Arc::new(OpenOptions::new().append(true).open("/dev/full").unwrap())
+    }
+
+    #[test]
+    fn the_next_file_counts_when_it_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, current) = (Shared::default(), Increment::create(&folder.path().join("a")).unwrap());
+        *shared.lock() = Files { current: Some(current.file), next: Some(lost()), counts_next: true, written: 7, ..Files::default() };
+        assert_eq!(shared.sync(), Ok(7), "the manifest does not list it");
+        assert!(std::mem::replace(&mut shared.lock().is_abandoned, false));
+        shared.lock().is_swapped = true;
+        let why = shared.sync().unwrap_err();
+        let files = shared.lock();
+        assert_eq!((&files.next_failure, &files.failure, files.is_abandoned), (&Some(why.clone()), &Some(why), false));
+    }
+
+    #[test]
+    fn the_next_file_may_be_current_when_its_sync_fails() {
+        let file = lost();
+        let mut files = Files { current: Some(file.clone()), ..Files::default() };
+        assert_eq!(files.next_failed(&file, "lost".into()), Err("lost".into()));
+        assert_eq!((files.failure.as_deref(), files.is_abandoned), (Some("lost"), false));
+        // One that was given up meanwhile says nothing of the base that is being written by then.
+        let mut files = Files { current: Some(lost()), next: Some(lost()), ..Files::default() };
+        assert_eq!(files.next_failed(&file, "lost".into()), Ok(()));
+        assert_eq!((files.failure, files.is_abandoned), (None, false));
     }
 }

@@ -13,7 +13,7 @@
 //! it begins a new base. The old files are listed until that is there.
 //!
 //! When a file cannot be written or synced, it is left as it is, and a new base is begun, which takes its place when it is whole. Until
-//! then writes are refused: what is acknowledged is in the log.
+//! then writes are refused: what is acknowledged is in the log. The same holds when the first base fails, without which there is no log.
 
 mod base;
 mod files;
@@ -220,13 +220,23 @@ impl AppendLog {
     }
 
     fn write_all(&mut self) -> Result<(), String> {
+        if let Some(why) = &self.shared.lock().next_failure {
+            // Nothing may stand behind half a command.
+            return Err(why.clone());
+        }
         let bytes = self.journal.bytes();
         let current = self.current.as_mut().map_or(Ok(()), |current| current.write(bytes));
         if let Some(rewriting) = &mut self.rewriting
             && let Err(error) = rewriting.next.write(bytes)
         {
-            // Unless the manifest lists this one already.
-            self.abandon(error.to_string()).map_err(|_| error.to_string())?;
+            let why = error.to_string();
+            if self.abandon(&why).is_err() {
+                self.shared.lock().next_failure = Some(why.clone());
+                return Err(why);
+            }
+            if self.current.is_none() {
+                return Err(why);
+            }
         }
         current.map_err(|error| error.to_string())
     }
@@ -262,6 +272,14 @@ impl AppendLog {
             // There is nothing to write to; the next base begins with what is there then.
             self.stop_noting(keyspace);
         }
+        if self.current.is_none()
+            && self.rewriting.is_none()
+            && self.figures.failure.is_none()
+            && let Some(why) = self.figures.rewrite_failure.clone()
+        {
+            self.fail(why.clone());
+            news.push(News::Failed(why));
+        }
         news
     }
 
@@ -286,7 +304,7 @@ impl AppendLog {
     fn begin_rewriting(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
         self.is_asked = false;
         let Some(place) = self.place.clone() else { return Ok(()) };
-        self.number += 1;
+        self.number = self.number.checked_add(1).ok_or("no number is left for another file")?;
         let (number, name) = (self.number, place.increment(self.number));
         let next = Increment::create(&place.path(&name)).map_err(|error| format!("{name}: {error}"))?;
         // From here on everything is in the new increment.
@@ -296,13 +314,14 @@ impl AppendLog {
         let (shared, stops) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
         {
             let mut files = shared.lock();
-            files.next = Some(next.file.clone());
             files.written = keyspace.committed();
-            (files.counts_next, files.is_swapped, files.is_abandoned) = (false, false, false);
+            (files.counts_next, files.is_swapped, files.is_abandoned, files.next_failure) = (false, false, false, None);
         }
         let image = keyspace.image().with_ended();
         let task = Task { place, number, image, next: next.file.clone(), shared, stops: stops.clone() };
         let thread = Builder::new().name("sinter-base".into()).spawn(move || task.run()).map_err(|error| error.to_string())?;
+        // Not without the thread: nothing would be written to it. It is empty, so a sync before this lacks nothing.
+        self.shared.lock().next = Some(next.file.clone());
         self.figures.since = Some(self.now);
         self.rewriting = Some(Rewriting { next, thread, stops });
         Ok(())
@@ -324,7 +343,8 @@ impl AppendLog {
         match ending {
             Ok(bytes) => {
                 files.current = Some(next.file.clone());
-                files.failure = None;
+                // The base heals all that went before, and not what its own increment lacks.
+                files.failure = files.next_failure.take();
                 drop(files);
                 self.base = bytes;
                 self.size_at_first = bytes + next.bytes;
@@ -337,6 +357,11 @@ impl AppendLog {
             }
             Err(why) => {
                 drop(files);
+                // Closing it frees its blocks if it is gone, which takes time.
+                self.spawn("sinter-clean", move || {
+                    drop(next);
+                    Ok(0)
+                });
                 self.put_off(&why);
                 if is_swapped {
                     // Nobody knows which manifest a power cut would leave.
@@ -368,7 +393,7 @@ impl AppendLog {
     ///
     /// # Errors
     /// It lists it already, and the rewriting goes on.
-    fn abandon(&mut self, why: String) -> Result<(), Listed> {
+    fn abandon(&mut self, why: &str) -> Result<(), Listed> {
         let Some(rewriting) = &self.rewriting else { return Ok(()) };
         {
             let mut files = self.shared.lock();
@@ -381,7 +406,7 @@ impl AppendLog {
         rewriting.stops.store(true, Ordering::Release);
         self.leaving.extend(self.rewriting.take().map(|rewriting| rewriting.thread));
         self.figures.since = None;
-        self.put_off(&why);
+        self.put_off(why);
         Ok(())
     }
 
@@ -397,7 +422,7 @@ impl AppendLog {
     /// It is off from now on.
     fn end(&mut self, keyspace: &mut Keyspace) {
         let mut last: Vec<Arc<File>> = self.current.take().into_iter().map(|current| current.file).collect();
-        if self.abandon("it is not wanted any more".into()).is_err()
+        if self.abandon("it is not wanted any more").is_err()
             && let Some(Rewriting { next, thread, .. }) = self.rewriting.take()
         {
             last.push(next.file);

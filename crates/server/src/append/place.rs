@@ -94,6 +94,21 @@ impl Place {
         history.fold(self.text(number), |text, line| text + &line)
     }
 
+    /// Removes the files of the log whose number is lower and that the manifest does not list: of bases that a kill cut short.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    pub(super) fn remove_unlisted(&self, number: u64) -> io::Result<()> {
+        let manifest = match read_manifest(&self.path(&self.manifest())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        let lines = manifest.split_inclusive(|byte| *byte == b'\n').filter_map(Listed::parse);
+        let listed: Vec<PathBuf> = lines.map(|line| self.path(&line.file)).collect();
+        let files = self.files()?.into_iter().filter(|(other, path)| *other < number && !listed.contains(path));
+        files.map(|(_, path)| path).try_for_each(fs::remove_file)
+    }
+
     /// Removes all files of the log whose number is lower: the manifest does not need them.
     ///
     /// # Errors
@@ -137,6 +152,12 @@ mod tests {
         let expected = "# sinterdb mine\nfile a.aof.4.base.rdb seq 4 type b\nfile a.aof.4.incr.aof seq 4 type i\n\
                         file a.aof.3.base.rdb seq 3 type h\nfile a.aof.3.incr.aof seq 3 type h\n";
         assert_eq!(text, expected);
+        for file in [place.base(2), place.increment(2), place.increment(3)] {
+            fs::write(place.path(&file), "").unwrap();
+        }
+        place.remove_unlisted(4).unwrap();
+        let left = [place.base(3), place.increment(3), place.increment(4), "other".into(), place.manifest()];
+        assert!(left.iter().all(|file| place.path(file).exists()) && fs::read_dir(&place.directory).unwrap().count() == left.len());
         place.remove_before(4).unwrap();
         assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 3);
         for manifest in ["file a.aof.1.base.rdb seq 1 type b\n", "# sinterdb yours\n", "# sinterdb mine and\n", ""] {

@@ -100,18 +100,122 @@ fn a_base_is_given_up_if_its_increment_cannot_be_written() {
     }
 }
 
+/// The next base is listed, and no turn has seen that.
+fn listed(folder: &Path) -> (AppendLog, Keyspace) {
+    let (mut log, mut keyspace) = begun(folder);
+    assert!(log.rewrite());
+    log.turn(&mut keyspace, &NEVER, 2000);
+    while log.rewriting.as_ref().is_some_and(|rewriting| !rewriting.thread.is_finished()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(log.shared.lock().is_swapped);
+    (log, keyspace)
+}
+
+fn replace_next(log: &mut AppendLog, next: Increment) -> Increment {
+    log.shared.lock().next = Some(next.file.clone());
+    std::mem::replace(&mut log.rewriting.as_mut().unwrap().next, next)
+}
+
+/// Turns until writes are not refused.
+fn heal(log: &mut AppendLog, keyspace: &mut Keyspace) {
+    for _ in 0..10_000 {
+        if log.refusal().is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        log.turn(keyspace, &NEVER, 2000);
+    }
+    panic!("no base has healed it: {:?}", log.figures());
+}
+
+#[test]
+fn a_torn_increment_that_is_listed_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = listed(folder.path());
+    let next = replace_next(&mut log, full());
+    assert!(set(&mut log, &mut keyspace, b"a").is_err());
+    replace_next(&mut log, next);
+    assert!(set(&mut log, &mut keyspace, b"b").is_err());
+    assert_eq!(log.rewriting.as_ref().unwrap().next.bytes, 0, "nothing is written behind half a command");
+    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    assert!(matches!(news[..], [News::Rewritten(_), News::Failed(_)]), "{news:?}");
+    assert!(log.refusal().is_some() && log.beside().sync().is_err());
+    heal(&mut log, &mut keyspace);
+    assert_eq!(log.beside().sync(), Ok(keyspace.committed()));
+    set(&mut log, &mut keyspace, b"c").unwrap();
+}
+
+#[test]
+fn a_listed_increment_that_was_not_synced_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = listed(folder.path());
+    let next = replace_next(&mut log, full());
+    assert!(log.beside().sync().is_err());
+    replace_next(&mut log, next);
+    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    assert!(matches!(news[..], [News::Rewritten(_), News::Failed(_)]), "{news:?}");
+    assert!(log.refusal().is_some());
+    heal(&mut log, &mut keyspace);
+    assert_eq!(log.beside().sync(), Ok(keyspace.committed()));
+}
+
+#[test]
+fn without_a_first_base_writes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = (AppendLog::default(), fresh());
+    log.open(place(folder.path())).unwrap();
+    // In the way of the base.
+    let in_the_way = place(folder.path()).path("a.1.base.rdb");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let news = settle(&mut log, &mut keyspace, 1000);
+    assert!(matches!(news[..], [News::NotRewritten(_), News::Failed(_)]), "{news:?}");
+    assert!(log.refusal().is_some_and(|why| why.starts_with("a.1.base.rdb: ")) && log.beside().sync().is_err());
+    std::fs::remove_dir(&in_the_way).unwrap();
+    assert!(matches!(settle(&mut log, &mut keyspace, 1000 + RETRY_MS)[..], [News::Rewritten(_)]));
+    assert_eq!(log.refusal(), None);
+}
+
+#[test]
+fn without_a_number_there_is_no_base() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    log.number = u64::MAX;
+    assert!(log.rewrite());
+    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    assert_eq!(news, [News::NotRewritten("no number is left for another file".into())]);
+    set(&mut log, &mut keyspace, b"a").unwrap();
+}
+
+#[test]
+fn bases_that_were_cut_short_are_removed_before_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = (AppendLog::default(), fresh());
+    let place = place(folder.path());
+    place.open().unwrap();
+    for file in ["a.1.base.rdb", "a.1.incr.aof", "a.2.base.rdb"] {
+        std::fs::write(place.path(file), "").unwrap();
+    }
+    log.open(place.clone()).unwrap();
+    // The next one fails, too.
+    std::fs::create_dir(place.path("a.3.base.rdb")).unwrap();
+    assert!(matches!(settle(&mut log, &mut keyspace, 1000)[..], [News::NotRewritten(_), News::Failed(_)]));
+    let left: Vec<_> = std::fs::read_dir(&place.directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.3.base.rdb"]);
+}
+
 #[test]
 fn without_a_directory_it_is_tried_again_later() {
     let folder = tempfile::tempdir().unwrap();
     let (mut log, mut keyspace) = (AppendLog::default(), fresh());
     log.open(place(folder.path())).unwrap();
     std::fs::remove_dir(place(folder.path()).directory).unwrap();
-    assert!(matches!(log.turn(&mut keyspace, &NEVER, 1000)[..], [News::NotRewritten(_)]));
-    assert!(!log.is_on() && log.refusal().is_none() && log.exists());
+    assert!(matches!(log.turn(&mut keyspace, &NEVER, 1000)[..], [News::NotRewritten(_), News::Failed(_)]));
+    assert!(!log.is_on() && log.refusal().is_some() && log.exists() && log.beside().sync().is_err());
     assert_eq!(log.turn(&mut keyspace, &NEVER, 1000 + RETRY_MS - 1), []);
     std::fs::create_dir(place(folder.path()).directory).unwrap();
     assert!(matches!(settle(&mut log, &mut keyspace, 1000 + RETRY_MS)[..], [News::Rewritten(_)]));
-    assert_eq!(log.figures().rewrite_failure, None);
+    assert_eq!((&log.figures().rewrite_failure, log.refusal()), (&None, None));
     log.close();
     assert_eq!(log.turn(&mut keyspace, &NEVER, 5000), []);
     assert!(!log.is_on() && log.beside().sync() == Ok(u64::MAX));
