@@ -94,13 +94,14 @@ impl Place {
         history.fold(self.text(number), |text, line| text + &line)
     }
 
-    /// Removes the files of the log whose number is lower and that the manifest does not list: of bases that a kill cut short.
+    /// Removes the files of the log whose number is lower and that the manifest does not list: of bases that a kill cut short. Without a
+    /// manifest none is touched: they may be all that somebody has of another log.
     ///
     /// # Errors
     /// Those of the medium.
     pub(super) fn remove_unlisted(&self, number: u64) -> io::Result<()> {
         let manifest = match read_manifest(&self.path(&self.manifest())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             read => read?,
         };
         let lines = manifest.split_inclusive(|byte| *byte == b'\n').filter_map(Listed::parse);
@@ -146,6 +147,8 @@ mod tests {
             fs::write(place.path(&file), "").unwrap();
         }
         assert_eq!(place.open(), Ok(4));
+        place.remove_unlisted(5).unwrap();
+        assert!(place.path(&place.base(3)).exists() && place.path(&place.increment(4)).exists());
         fs::write(place.path(&place.manifest()), place.text(3)).unwrap();
         assert_eq!(place.open(), Ok(4));
         let text = place.text_with_history(4);
