@@ -43,6 +43,7 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/slab", 30),
     ("engine/src/cpu", 30),
     ("engine/src/times", 30),
+    ("engine/src/prefetch", 30),
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
     ("engine/src/placement", 40),

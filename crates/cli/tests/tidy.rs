@@ -19,6 +19,7 @@ const UNSAFE: &[&str] = &[
     "crates/storage/src/store/sys.rs",
     "crates/storage/src/zoned/sys.rs",
     "crates/engine/src/memtable/arena.rs",
+    "crates/engine/src/prefetch.rs",
     "crates/engine/src/table/search.rs",
     "crates/engine/src/slab.rs",
 ];

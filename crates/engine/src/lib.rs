@@ -28,7 +28,8 @@
 //! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only
 //! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
 //!
-//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`], [`times`]; [`limits`] and [`cpu`]: what confines the process
+//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`], [`times`], [`prefetch`]; [`limits`] and [`cpu`]: what confines the
+//!   process
 //! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`],
 //!   [`tier`]; [`placement`]: how old what is kept and what is touched is
 //! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
@@ -55,6 +56,7 @@ pub mod merge;
 pub mod operator;
 pub mod pacing;
 pub mod placement;
+pub mod prefetch;
 pub mod range_del;
 pub mod run_cursor;
 pub mod settings;

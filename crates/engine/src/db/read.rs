@@ -10,6 +10,7 @@ use crate::ledger::Ticker;
 use crate::placement::heat;
 use crate::table::{self, Table};
 use crate::visible::Resolver;
+use std::sync::Arc;
 
 /// Keys whose cache misses `multi_get` overlaps.
 const BATCH: usize = 16;
@@ -112,6 +113,31 @@ impl Inner {
     }
 }
 
+impl View {
+    /// Asks the processor for what gets of a few keys read first, so that their misses overlap. Never reads the medium. Gives the hashes of
+    /// the keys, `BATCH` at most.
+    fn expect(&self, keys: &[&[u8]]) -> [u64; BATCH] {
+        let mut hashes = [0u64; BATCH];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = Table::hash(key);
+            self.mems().for_each(|mem| mem.points.expect(key));
+            self.tables_for(key).for_each(|table| table.prefetch(key, *hash));
+        }
+        for (hash, key) in hashes.iter().zip(keys) {
+            self.mems().for_each(|mem| mem.points.expect_entry(key));
+            // Most keys are in one table, and filters say in which.
+            let _ = self.tables_for(key).find(|table| table.prefetch_block(key, *hash));
+        }
+        hashes
+    }
+
+    /// Tables that may have a key, newest first.
+    fn tables_for(&self, key: &[u8]) -> impl Iterator<Item = &Arc<Table>> {
+        let prefix = key::prefix(key);
+        self.tree.levels.iter().flatten().filter_map(move |run| run.table_for(key, prefix))
+    }
+}
+
 impl Db {
     /// The value of a key of the default family.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -141,6 +167,17 @@ impl Db {
         Ok(found)
     }
 
+    /// A hint that these keys will be read next, one by one: what is in memory of what that takes begins to be loaded, so that their cache
+    /// misses overlap. Never reads the medium.
+    pub fn expect(&self, family: &Family, keys: &[&[u8]]) {
+        if self.inner.check_family(family).is_ok() {
+            let view = family.core.view.load();
+            for chunk in keys.chunks(BATCH) {
+                let _ = view.expect(chunk);
+            }
+        }
+    }
+
     /// The values of many keys at one moment, in their order. Cheaper than single gets: their cache misses overlap.
     pub fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check_family(family)?;
@@ -149,14 +186,7 @@ impl Db {
         let mut values = Vec::with_capacity(keys.len());
         let (mut bytes, mut count) = (0, 0);
         for chunk in keys.chunks(BATCH) {
-            let mut hashes = [0u64; BATCH];
-            for (hash, key) in hashes.iter_mut().zip(chunk) {
-                *hash = Table::hash(key);
-                let prefix = key::prefix(key);
-                for table in view.tree.levels.iter().flatten().filter_map(|run| run.table_for(key, prefix)) {
-                    table.prefetch(key, *hash);
-                }
-            }
+            let hashes = view.expect(chunk);
             for (key, hash) in chunk.iter().zip(hashes) {
                 let mut out = Vec::new();
                 let found = self.inner.get_at(&family.core, &view, key, (seq, hash), options, &mut out)?;

@@ -6,7 +6,7 @@
 //! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it
 //!   (`activate`): what is recovered is always a prefix of the writes.
 
-use super::batch::{WriteBatch, put_record_head};
+use super::batch::{Operation, WriteBatch, put_record_head};
 use super::family::{Family, FamilyCore};
 use super::mem::MemWriter;
 use super::queue::{Guest, Joined};
@@ -14,6 +14,7 @@ use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
+use crate::memtable::Memtable;
 use crate::wal::LogWriter;
 use sinter_storage::store::{Cause, SyncBeside};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of waiting batches that join one group.
 const GROUP_BYTES: usize = 1 << 20;
+/// Operations of a batch whose places in a memtable are loaded together before they are inserted.
+const TOGETHER: usize = 16;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,6 +96,34 @@ impl WriteState {
             self.families.resize_with(at + 1, || None);
         }
         self.families[at] = Some(writer);
+    }
+
+    /// Tells a family's memtable that an operation is coming.
+    fn expect(&mut self, operation: &Operation<'_>, tell: impl Fn(&Memtable, &[u8])) {
+        if operation.kind != Kind::RangeDelete
+            && let Some(writer) = self.family(operation.family)
+        {
+            tell(&writer.mem.mem.points, operation.key);
+        }
+    }
+
+    /// Inserts one operation.
+    fn insert(&mut self, operation: &Operation<'_>, seq: Seq, logged: bool) {
+        let Some(writer) = self.family(operation.family) else { return };
+        let before = writer.mem.mem.memory();
+        writer.mem.insert(operation.key, seq, operation.kind, operation.value);
+        let held = writer.mem.mem.memory();
+        let bytes = (operation.key.len() + operation.value.len()) as u64;
+        writer.core.counters.user(1, bytes);
+        writer.core.newest.store(seq, Ordering::Relaxed);
+        if logged {
+            writer.core.counters.wal_share(bytes);
+        }
+        let is_full = held >= writer.limit;
+        self.active += (held - before) as u64;
+        if is_full && self.full.last() != Some(&operation.family) {
+            self.full.push(operation.family);
+        }
     }
 }
 
@@ -459,26 +490,24 @@ impl Inner {
 
 /// Inserts a batch into the memtables, numbering from `seq`; returns the next number.
 fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool) -> Result<Seq> {
-    for operation in batch.operations() {
-        let operation = operation.map_err(|()| Error::invalid("the batch is damaged"))?;
-        let Some(writer) = state.family(operation.family) else { continue };
-        let before = writer.mem.mem.memory();
-        writer.mem.insert(operation.key, seq, operation.kind, operation.value);
-        let held = writer.mem.mem.memory();
-        let bytes = (operation.key.len() + operation.value.len()) as u64;
-        writer.core.counters.user(1, bytes);
-        writer.core.newest.store(seq, Ordering::Relaxed);
-        if logged {
-            writer.core.counters.wal_share(bytes);
+    let mut operations = batch.operations();
+    let mut few = [None; TOGETHER];
+    loop {
+        for operation in &mut few {
+            *operation = operations.next().transpose().map_err(|()| Error::invalid("the batch is damaged"))?;
         }
-        let is_full = held >= writer.limit;
-        state.active += (held - before) as u64;
-        if is_full && state.full.last() != Some(&operation.family) {
-            state.full.push(operation.family);
+        if batch.len() > 1 {
+            few.iter().flatten().for_each(|operation| state.expect(operation, Memtable::expect));
+            few.iter().flatten().for_each(|operation| state.expect(operation, Memtable::expect_entry));
         }
-        seq += 1;
+        for operation in few.iter().flatten() {
+            state.insert(operation, seq, logged);
+            seq += 1;
+        }
+        if few.iter().any(Option::is_none) {
+            return Ok(seq);
+        }
     }
-    Ok(seq)
 }
 
 /// A leader that panics must not leave the others waiting for ever.

@@ -16,6 +16,7 @@
 
 use super::node::{Inner, Leaf, Node};
 use super::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::prefetch;
 use memmap2::MmapMut;
 use parking_lot::Mutex;
 use std::alloc::{Layout, handle_alloc_error};
@@ -301,13 +302,13 @@ impl Arena {
     /// Asks the processor to bring the head and the key of an entry closer.
     #[inline]
     pub(super) fn prefetch(&self, entry: EntryRef) {
-        prefetch(self.address(entry.0), LONG + 16);
+        prefetch::range(self.address(entry.0).as_ptr(), LONG + 16);
     }
 
     /// Asks the processor to bring all of a node closer at once: a search reads one part to learn where to read the next.
     #[inline]
     pub(super) fn prefetch_node(&self, node: NodeRef) {
-        prefetch(self.address(node.0), size_of::<Leaf>());
+        prefetch::range(self.address(node.0).as_ptr(), size_of::<Leaf>());
     }
 
     #[inline]
@@ -353,17 +354,4 @@ impl Drop for Arena {
             segment.into_iter().filter_map(OnceLock::into_inner).for_each(|chunk| self.pool.give(chunk));
         }
     }
-}
-
-/// Hints that `len` bytes at `at` will be read.
-#[inline]
-fn prefetch(at: NonNull<u8>, len: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in (0..len).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint; it reads nothing and faults at no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.as_ptr().wrapping_add(line).cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (at, len);
 }

@@ -2,9 +2,10 @@
 
 use super::arena::{EntryRef, NodeRef, Room};
 use super::node::{Inner, Leaf, Node, Slot, Target, WIDTH};
+use super::sync::Ordering;
 use super::tree::{Goal, Tree};
 use crate::key;
-use std::cmp::Ordering;
+use std::cmp;
 
 /// What the one writer of a tree keeps between insertions.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Tree {
     fn tail_leaf(&self, writer: &Writer, target: &Target<'_>) -> Option<NodeRef> {
         let tail = writer.tail.filter(|tail| key::prefix(target.key) >= tail.prefix)?;
         let greatest = self.arena.entry(tail.entry);
-        let behind = key::compare(greatest.key, greatest.trailer, target.key, target.trailer) == Ordering::Less;
+        let behind = key::compare(greatest.key, greatest.trailer, target.key, target.trailer) == cmp::Ordering::Less;
         (behind && !self.arena.node(tail.leaf).is_full()).then_some(tail.leaf)
     }
 
@@ -164,6 +165,7 @@ impl Tree {
         node.insert(&self.arena, 0, Slot { entry, child: Some(left) });
         node.insert(&self.arena, 1, right);
         self.root.store(Some(root));
+        self.height.store(self.height.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// The separators around the node at the end of `path`: the nearest to its left and to its right.

@@ -74,6 +74,16 @@ impl Memtable {
         }
     }
 
+    /// A hint that `key` will be looked for or inserted: its place begins to be loaded, without waiting for it.
+    pub fn expect(&self, key: &[u8]) {
+        self.tree.expect(Target { key, trailer: u64::MAX });
+    }
+
+    /// The second step, when [`Memtable::expect`] has had time: the newest entry of `key`, if there is one, begins to be loaded.
+    pub fn expect_entry(&self, key: &[u8]) {
+        self.tree.expect_entry(Target { key, trailer: u64::MAX });
+    }
+
     /// Walks all entries. The cursor keeps the memtable alive. Entries inserted after a cursor reached a place may or may not be seen.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor { memtable: Arc::clone(self), leaf: LeafCopy::EMPTY, at: 0 }

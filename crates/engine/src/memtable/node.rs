@@ -138,11 +138,35 @@ impl<'a> Node<'a> {
     pub(super) fn rank(&self, arena: &Arena, target: &Target<'_>, inclusive: bool) -> usize {
         let (len, prefix) = (self.len(), prefix_after(target.key, self.skip()));
         let lower = self.lower_bound(prefix).max(usize::from(self.slots.inner)).min(len);
-        let mut upper = lower;
-        while upper < len && self.slots.prefixes[upper].load(Ordering::Relaxed) == prefix {
+        let is_equal = |at: usize| at < len && self.slots.prefixes[at].load(Ordering::Relaxed) == prefix;
+        // Newer versions of a key come first, and they are what is written, and mostly what is looked for: the first entry settles that
+        // for however many versions, each a cache miss.
+        if !is_equal(lower) || !self.is_before(arena, lower, target, inclusive) {
+            return lower;
+        }
+        let mut upper = lower + 1;
+        while is_equal(upper) {
             upper += 1;
         }
-        self.rank_among(arena, target, inclusive, lower, upper)
+        self.rank_among(arena, target, inclusive, lower + 1, upper)
+    }
+
+    /// About where `target` is, by the numbers in the slots alone.
+    #[inline]
+    pub(super) fn guess(&self, target: &Target<'_>) -> Option<EntryRef> {
+        let at = self.lower_bound(prefix_after(target.key, self.skip()));
+        (at < self.len().min(WIDTH)).then(|| self.entry(at))
+    }
+
+    /// The entry of a slot is before `target`, or equal to it if `inclusive`.
+    #[inline]
+    fn is_before(&self, arena: &Arena, at: usize, target: &Target<'_>, inclusive: bool) -> bool {
+        let entry = arena.entry(self.entry(at));
+        match key::compare(entry.key, entry.trailer, target.key, target.trailer) {
+            cmp::Ordering::Less => true,
+            cmp::Ordering::Equal => inclusive,
+            cmp::Ordering::Greater => false,
+        }
     }
 
     /// The number of prefixes smaller than `prefix`. The last of each cache line are compared first: these loads do not depend on each
@@ -160,11 +184,10 @@ impl<'a> Node<'a> {
     fn rank_among(&self, arena: &Arena, target: &Target<'_>, inclusive: bool, mut lower: usize, mut upper: usize) -> usize {
         while lower < upper {
             let middle = lower.midpoint(upper);
-            let entry = arena.entry(self.entry(middle));
-            match key::compare(entry.key, entry.trailer, target.key, target.trailer) {
-                cmp::Ordering::Less => lower = middle + 1,
-                cmp::Ordering::Equal if inclusive => lower = middle + 1,
-                _ => upper = middle,
+            if self.is_before(arena, middle, target, inclusive) {
+                lower = middle + 1;
+            } else {
+                upper = middle;
             }
         }
         lower

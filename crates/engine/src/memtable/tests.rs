@@ -155,6 +155,9 @@ fn check_seeks(memtable: &Arc<Memtable>, model: &Model, (key, trailer): (&[u8], 
 }
 
 fn check_get(memtable: &Memtable, model: &Model, key: &[u8], snapshot: Seq, most: usize, context: &str) {
+    // Hints change nothing.
+    memtable.expect(key);
+    memtable.expect_entry(key);
     let mut seen = Vec::new();
     memtable.get(key, snapshot, |seq, kind, value| {
         seen.push((seq, kind, value.to_vec()));

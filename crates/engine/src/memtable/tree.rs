@@ -8,7 +8,7 @@
 
 use super::arena::{Arena, Entry, EntryRef, NodeRef, NodeSlot};
 use super::node::{Node, Target, WIDTH};
-use super::sync;
+use super::sync::{self, AtomicU32, Ordering};
 
 /// Where to go.
 #[derive(Debug, Clone, Copy)]
@@ -58,17 +58,43 @@ struct Changed;
 pub(super) struct Tree {
     pub(super) arena: Arena,
     pub(super) root: NodeSlot,
+    /// Inner nodes above each leaf.
+    pub(super) height: AtomicU32,
 }
 
 impl Tree {
     pub(super) fn new(arena: Arena) -> Tree {
-        Tree { arena, root: NodeSlot::new(None) }
+        Tree { arena, root: NodeSlot::new(None), height: AtomicU32::new(0) }
     }
 
     /// The entry a reference from this tree names.
     #[inline]
     pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
         self.arena.entry(entry)
+    }
+
+    /// A hint: the leaf in which `target` would be will be searched. Waits for no part of it.
+    pub(super) fn expect(&self, target: Target<'_>) {
+        if let Some(leaf) = self.about(target) {
+            self.arena.prefetch_node(leaf);
+        }
+    }
+
+    /// A hint, when [`Tree::expect`] has had time: the first entry at or after `target` will be read.
+    pub(super) fn expect_entry(&self, target: Target<'_>) {
+        if let Some(entry) = self.about(target).and_then(|leaf| self.arena.node(leaf).guess(&target)) {
+            self.arena.prefetch(entry);
+        }
+    }
+
+    /// The leaf in which `target` would be, if the tree does not change meanwhile; if it does, some node.
+    fn about(&self, target: Target<'_>) -> Option<NodeRef> {
+        let mut at = self.root.load()?;
+        for _ in 0..self.height.load(Ordering::Relaxed) {
+            let node = self.arena.node(at);
+            at = node.children?[Goal::AtOrAfter(target).child(node, &self.arena)].load()?;
+        }
+        Some(at)
     }
 
     /// The first entry at or after `target`.

@@ -25,6 +25,7 @@
 use super::search;
 use crate::coding::Decoder;
 use crate::key::{self, Kind, MAX_SEQ, Seq};
+use crate::prefetch;
 use crate::slab::Bytes;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -225,9 +226,9 @@ impl Block {
     /// Starts to load what a get touches first.
     #[inline]
     pub(super) fn prefetch(&self) {
-        search::prefetch_at(&self.data, 0);
-        search::prefetch_at(&self.data, 64);
-        search::prefetch_at(&self.data, 128);
+        prefetch::item(&self.data, 0);
+        prefetch::item(&self.data, 64);
+        prefetch::item(&self.data, 128);
     }
 
     /// The tags, filled up.
@@ -298,7 +299,7 @@ impl Block {
                 }
                 let at = self.offset(index)?;
                 // The rest of the entry is fetched while its head is waited for.
-                search::prefetch_at(&self.data, at + 64);
+                prefetch::item(&self.data, at + 64);
                 let entry = self.layout.entry_at(&self.data, at)?;
                 if entry.suffix != suffix {
                     continue;

@@ -6,9 +6,9 @@
 //! cache, one cache line holds the eight great-grandchildren of a node, and it is fetched three levels ahead, so that misses overlap
 //! (Khuong, Morin: "Array Layouts for Comparison-Based Searching", 2017). Equal numbers are told apart by the whole separators.
 
-use super::search::prefetch_at;
 use crate::coding::{Decoder, put_varint};
 use crate::key;
+use crate::prefetch;
 
 /// Eight numbers in one cache line.
 #[derive(Debug, Clone, Copy)]
@@ -197,7 +197,7 @@ impl Index {
         let mut place = 1;
         while place <= n {
             // Line `place` holds places 8 * place to 8 * place + 7.
-            prefetch_at(&self.numbers, place);
+            prefetch::item(&self.numbers, place);
             place = 2 * place + usize::from(self.numbers[place / 8].0[place % 8] < x);
         }
         // Undo the steps to the right after the last one to the left, and that one.
@@ -237,8 +237,8 @@ impl Index {
     /// Starts to load the first levels into the CPU's cache.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch_at(&self.numbers, 0);
-        prefetch_at(&self.numbers, 1);
+        prefetch::item(&self.numbers, 0);
+        prefetch::item(&self.numbers, 1);
     }
 
     /// Bytes of memory.

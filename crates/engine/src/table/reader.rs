@@ -10,7 +10,6 @@ use super::index::Index;
 use super::properties::TableProperties;
 use super::resident::{FILTER, INDEX, Resident};
 use super::scan::ScanCursor;
-use super::search;
 use crate::cache::{Cache, Cached, Packed, Part, Slot};
 use crate::checksum::{DbId, Salt};
 use crate::codec::Dictionary;
@@ -21,6 +20,7 @@ use crate::key::{Kind, Seq};
 use crate::ledger::Latencies;
 use crate::manifest::TableInfo;
 use crate::placement::Holding;
+use crate::prefetch;
 use crate::range_del::RangeTombstones;
 use arc_swap::Guard;
 use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
@@ -231,7 +231,7 @@ impl Table {
     #[inline]
     pub fn prefetch(&self, _key: &[u8], hash: u64) {
         if let Some(line) = self.resident.filter.load().as_ref().and_then(|filter| filter.line(hash)) {
-            search::prefetch(line);
+            prefetch::address(line);
         }
         if let Some(index) = self.resident.index.load().as_ref() {
             index.prefetch();

@@ -1,4 +1,4 @@
-//! The machine-specific corner: comparing sixteen tags at once, and prefetching. All unsafe code of the tables is here.
+//! The machine-specific corner: comparing sixteen tags at once. All unsafe code of the tables is here.
 
 /// A bit per tag that equals `tag`, the first tag's lowest.
 #[cfg(target_arch = "x86_64")]
@@ -36,24 +36,6 @@ fn halves(tags: &[u8; 16]) -> (u64, u64) {
     (word as u64, (word >> 64) as u64)
 }
 
-/// Starts to load the cache line at `slice[index]`; any index will do.
-#[inline(always)]
-pub fn prefetch_at<T>(slice: &[T], index: usize) {
-    prefetch(slice.as_ptr().wrapping_add(index));
-}
-
-/// Starts to load the cache line at an address; any address will do.
-#[inline(always)]
-pub fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint. It reads nothing that the program can see and does not fault, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,11 +53,5 @@ mod tests {
                 assert_eq!(matches_portable(&tags, tag), expected);
             }
         }
-    }
-
-    #[test]
-    fn prefetching_nowhere_is_harmless() {
-        prefetch_at(&[1u8], usize::MAX / 2);
-        prefetch(std::ptr::null::<u64>());
     }
 }

@@ -33,6 +33,7 @@ fn multi_get_equals_gets() {
     let wanted: Vec<Vec<u8>> = (0..2100).rev().chain([7, 7, 7]).map(key).collect();
     let wanted: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
     for options in [ReadOptions::default(), ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() }] {
+        db.expect(&db.default_family(), &wanted);
         let values = db.multi_get(&db.default_family(), &wanted, &options).unwrap();
         assert_eq!(values.len(), wanted.len());
         for (key, value) in wanted.iter().zip(values) {

@@ -34,8 +34,6 @@ const FASTER: [(usize, f64); 2] = [(16, 1.5), (64, 2.0)];
 /// How large things are at a scale.
 struct Sizes {
     keys: u64,
-    /// What SinterDB is given for memtables and cache.
-    memory: u64,
     /// Of SETs and of GETs, the warm-up first.
     seconds: (f64, f64),
     /// Requests that redis-benchmark makes.
@@ -46,9 +44,9 @@ struct Sizes {
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
         match scale {
-            Scale::Ci => Sizes { keys: 10_000, memory: 8 << 20, seconds: (0.1, 0.3), checked: 50_000, repeats: 2 },
-            Scale::Small => Sizes { keys: 1_000_000, memory: 256 << 20, seconds: (1.0, 6.0), checked: 3_000_000, repeats: 5 },
-            Scale::Paper => Sizes { keys: 10_000_000, memory: 2 << 30, seconds: (5.0, 60.0), checked: 30_000_000, repeats: 3 },
+            Scale::Ci => Sizes { keys: 10_000, seconds: (0.1, 0.3), checked: 50_000, repeats: 2 },
+            Scale::Small => Sizes { keys: 1_000_000, seconds: (1.0, 6.0), checked: 3_000_000, repeats: 5 },
+            Scale::Paper => Sizes { keys: 10_000_000, seconds: (5.0, 60.0), checked: 30_000_000, repeats: 3 },
         }
     }
 }
@@ -58,7 +56,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
     let asked: Vec<&str> = [SINTER, REDIS].into_iter().filter(|engine| request.engines.iter().any(|asked| asked == engine)).collect();
     let cells = asked.iter().flat_map(|engine| {
-        let told = || if *engine == REDIS { redis(Some(REWRITE_FROM)) } else { sinter(Some(sizes.memory)) };
+        let told = || if *engine == REDIS { redis(Some(REWRITE_FROM)) } else { sinter(None) };
         let by_lab = PIPELINES.map(|pipeline| of_pipeline(&sizes, request, told(), pipeline));
         let by_benchmark = request.servers.benchmark.as_ref().map(|_| checked(&sizes, request, told()));
         by_lab.into_iter().chain(by_benchmark)
@@ -73,6 +71,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::LongestPing,
         Metric::CpuPerOperation,
         Metric::ClientCore,
+        Metric::PeakMemory,
     ];
     let left_out = if request.servers.benchmark.is_none() { vec![format!("the same by {BENCHMARK}: it is not here")] } else { Vec::new() };
     let title = "SET and GET beside Redis";
@@ -84,10 +83,9 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         format!(
             "How many SETs and GETs of values of {VALUE} bytes do SinterDB's server and Redis do beside each other, at any of {} keys, \
              with a log that is on the medium every second (appendfsync everysec)? Redis rewrites its log from {} on and whenever it has \
-             doubled, as it does by default. SinterDB has {} of memory for memtables and cache.",
+             doubled, as it does by default. Both may take the memory that they take by default, and how much that was is told.",
             thousands(sizes.keys),
             format_bytes(REWRITE_FROM),
-            format_bytes(sizes.memory),
         ),
         format!(
             "One thread asks over {CONNECTIONS} connections, each of which sends 1, 16 or 64 requests and waits for their replies: {} s of \

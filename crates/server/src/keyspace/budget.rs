@@ -2,11 +2,13 @@
 
 use super::error::Result;
 use super::{HotCounts, Keyspace};
+use crate::system;
 
 /// Hot keys get one byte for so many of the engine's. A byte brings more there than in the block cache, which holds each of them with its
 /// block; but what is read of collections, and all filters and indexes, are in the cache alone.
 const BYTES_OF_ENGINE: u64 = 3;
-/// What they get without a budget: as much as the engine's cache has then.
+/// Without a budget they get one part of so many of the machine's memory, as far as there are keys for it, and this at least.
+const PARTS_OF_MACHINE: u64 = 8;
 const WITHOUT_BUDGET: u64 = 32 << 20;
 /// They never get more; the rest is the engine's.
 const MOST: u64 = 4 << 30;
@@ -42,7 +44,8 @@ impl Memory {
 
 /// What hot keys get beside an engine that has such a budget; 0: none.
 fn beside(engine: u64) -> u64 {
-    if engine == 0 { WITHOUT_BUDGET } else { (engine / BYTES_OF_ENGINE).min(MOST) }
+    let most = if engine == 0 { (system::memory_bytes() / PARTS_OF_MACHINE).max(WITHOUT_BUDGET) } else { engine / BYTES_OF_ENGINE };
+    most.min(MOST)
 }
 
 /// The engine's part of a budget; `None`: there is none.
@@ -105,7 +108,7 @@ mod tests {
             let sum = engine + beside(engine);
             assert!(sum <= budget && sum + 1 >= budget, "{budget}");
         }
-        assert_eq!((engine_memory(0), beside(0)), (None, WITHOUT_BUDGET));
+        assert_eq!((engine_memory(0), beside(0)), (None, beside(0).clamp(WITHOUT_BUDGET, MOST)));
     }
 
     /// What it takes at any time is the budget and, on top of it, the memtables that are being flushed: no more than memtables may have.
@@ -145,7 +148,7 @@ mod tests {
         assert!(held.used() <= MEMORY_MIN, "{held:?}");
         assert!(keyspace.set_memory(1).is_err());
         keyspace.set_memory(0).unwrap();
-        assert_eq!(keyspace.turn.hot().capacity(), WITHOUT_BUDGET);
+        assert!(keyspace.turn.hot().capacity() >= WITHOUT_BUDGET);
         keyspace.close().unwrap();
     }
 }

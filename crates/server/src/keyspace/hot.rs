@@ -8,9 +8,17 @@
 //! is gone through: what was read since the last time moves to its start and stays, the rest goes. That is a CLOCK (Corbató 1968) whose
 //! hand moves a segment at a time. Nothing is allocated for an entry.
 //!
-//! **Who enters** was missed twice. The first miss leaves a mark that others overwrite in time, as the doorkeeper of TinyLFU does
-//! (Einziger, Friedman and Manes, ACM Transactions on Storage 2017), so reading everything once displaces nothing. Entries larger than a
-//! block stay outside: they fill blocks of their own, which the engine's cache holds as well.
+//! **Who enters.** As long as there is room, whatever is read or written. After that, what was missed twice: the first miss leaves a mark
+//! that others overwrite in time, as the doorkeeper of TinyLFU does (Einziger, Friedman and Manes, ACM Transactions on Storage 2017), so
+//! reading everything once displaces nothing. Entries larger than a block stay outside: they fill blocks of their own, which the engine's
+//! cache holds as well.
+//!
+//! **The index** is a table of open addressing for each of some shards, which the first bits of a hash choose. Each grows by itself, so
+//! memory follows what is here, and no growth takes long.
+//!
+//! A batch of requests is looked up in three steps ([`Hot::expect`], [`Hot::expect_entry`], [`Hot::get`]), of which the first two only ask
+//! the processor to load: the cache misses of one key overlap with those of the others, as in Kocberber, Falsafi and Grot, "Asynchronous
+//! Memory Access Chaining" (PVLDB 2015).
 //!
 //! **What is here is what the engine has**, no more and no less: whoever commits says what was written ([`Hot::wrote`]), and all is
 //! forgotten where that is not known ([`Hot::clear`]). Absence is not kept; filters are as good.
@@ -19,6 +27,7 @@
 //! read (1), a byte for alignment; key, value.
 
 use super::layout;
+use sinterdb::prefetch;
 
 /// Bytes of a segment.
 const SEGMENT: usize = 64 << 10;
@@ -28,8 +37,17 @@ const SEGMENT_UNITS: u32 = (SEGMENT / UNIT) as u32;
 const HEAD: usize = 12;
 /// Bytes of an entry with its head, at most.
 const LARGEST: usize = 4096;
-/// Bytes of the ring for each place in the index.
+/// Bytes of the ring for each place in the index, when it has grown as far as it may.
 const PER_PLACE: usize = 64;
+/// Shards of the index at most, and places of each at least when it has grown as far as it may.
+const SHARDS: usize = 256;
+const SHARD_PLACES: usize = 4096;
+/// Places of a shard at first.
+const FIRST_PLACES: usize = 64;
+/// Bytes of an entry that are asked for ahead.
+const EXPECTED: usize = 256;
+/// Writes for whose entries the processor is asked before they are come to.
+const AHEAD: usize = 8;
 /// Segments that are gone through for one entry before what was read goes, too.
 const MERCY: usize = 4;
 
@@ -94,6 +112,64 @@ pub struct HotCounts {
     pub misses: u64,
 }
 
+/// Where the index has an entry: shard, and place in it.
+type Spot = (usize, usize);
+
+/// A part of the index. Open addressing: an entry lies at the place that its mark says, or behind it without a gap.
+#[derive(Debug, Default)]
+struct Shard {
+    places: Vec<Place>,
+    len: usize,
+}
+
+impl Shard {
+    /// The place that a mark says; `bits` of it have chosen the shard.
+    fn home(&self, mark: u32, bits: u32) -> usize {
+        let rest = mark.checked_shl(bits).unwrap_or(0);
+        ((u64::from(rest) * self.places.len() as u64) >> 32) as usize
+    }
+
+    fn behind(&self, at: usize) -> usize {
+        if at + 1 == self.places.len() { 0 } else { at + 1 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.len + 1 > self.places.len() / 8 * 7
+    }
+
+    fn add(&mut self, place: Place, bits: u32) {
+        let mut free = self.home(mark_of(place), bits);
+        while self.places[free] != 0 {
+            free = self.behind(free);
+        }
+        self.places[free] = place;
+        self.len += 1;
+    }
+
+    /// Gets so many places.
+    fn grow(&mut self, places: usize, bits: u32) {
+        let old = std::mem::replace(&mut self.places, vec![0; places]);
+        self.len = 0;
+        old.into_iter().filter(|place| *place != 0).for_each(|place| self.add(place, bits));
+    }
+
+    /// Empties a place; what lies behind it moves up where it may.
+    fn unlink(&mut self, place: usize, bits: u32) {
+        let (mut hole, mut at) = (place, self.behind(place));
+        let count = self.places.len();
+        while let Some(other) = self.places.get(at).copied().filter(|other| *other != 0) {
+            let from = |start: usize| (at + count - start) % count;
+            if from(self.home(mark_of(other), bits)) >= from(hole) {
+                self.places[hole] = other;
+                hole = at;
+            }
+            at = self.behind(at);
+        }
+        self.places[hole] = 0;
+        self.len -= 1;
+    }
+}
+
 /// A bounded number of bytes of entries, by the keys of [`layout::entry_key`].
 #[derive(Debug, Default)]
 pub(super) struct Hot {
@@ -107,24 +183,31 @@ pub(super) struct Hot {
     end: usize,
     /// Up to where the others were written.
     ends: Vec<usize>,
-    /// Open addressing: an entry lies at the place that its mark says, or behind it without a gap.
-    index: Vec<Place>,
+    /// The index: a power of two of shards, which as many bits of a mark choose.
+    shards: Vec<Shard>,
+    bits: u32,
+    /// Places that a shard may have.
+    shard_most: usize,
+    /// Places of all shards.
+    places: usize,
     len: usize,
-    /// What was missed lately: a second mark of each key, where the first one says.
+    /// What was missed lately, since there is no more room: a second mark of each key, where the first one says.
     missed: Vec<u32>,
     pub counts: HotCounts,
 }
 
 impl Hot {
-    /// One that takes so many bytes of memory, all included. Fewer than a segment and its index need: one that holds nothing.
+    /// One that takes so many bytes of memory at most, all included. Fewer than a segment and its index need: one that holds nothing.
     pub fn new(capacity: u64) -> Hot {
         let per_segment = SEGMENT + SEGMENT / PER_PLACE * (size_of::<Place>() + size_of::<u32>());
         // Units have 32 bits.
         let most = (capacity / per_segment as u64).min(u64::from(u32::MAX / SEGMENT_UNITS));
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let places = most * (SEGMENT / PER_PLACE);
-        let (index, missed) = (vec![0; places], vec![0; places]);
-        Hot { capacity, most, index, missed, ..Hot::default() }
+        let bits = (places / SHARD_PLACES).clamp(1, SHARDS).ilog2();
+        let count = if most == 0 { 0 } else { 1 << bits };
+        let shards = (0..count).map(|_| Shard::default()).collect();
+        Hot { capacity, most, shards, bits, shard_most: places >> bits, ..Hot::default() }
     }
 
     /// Bytes that it may take.
@@ -134,13 +217,31 @@ impl Hot {
 
     /// Bytes of memory that it takes.
     pub fn used(&self) -> u64 {
-        let tables = if self.segments.is_empty() { 0 } else { self.index.len() * (size_of::<Place>() + size_of::<u32>()) };
-        (self.segments.len() * SEGMENT + tables) as u64
+        (self.segments.len() * SEGMENT + self.places * size_of::<Place>() + self.missed.len() * size_of::<u32>()) as u64
     }
 
     /// Entries that are here.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// First step of looking up many: asks the processor for the place in the index where a key would be.
+    pub fn expect(&self, key: &[u8]) {
+        if let Some((mark, _)) = layout::marks(key)
+            && let Some(shard) = self.shards.get(self.shard(mark))
+        {
+            prefetch::item(&shard.places, shard.home(mark, self.bits));
+        }
+    }
+
+    /// Second step: asks for the entry. False: it is not here.
+    pub fn expect_entry(&self, key: &[u8]) -> bool {
+        let Some((mark, _)) = layout::marks(key) else { return false };
+        let found = self.search(mark, |_| true);
+        if let Some(at) = found.and_then(|(_, unit)| self.at(unit)) {
+            prefetch::bytes(at.get(..EXPECTED).unwrap_or(at));
+        }
+        found.is_some()
     }
 
     /// The value of an entry's key into `out`; false, and `out` as it was, if it is not here.
@@ -163,10 +264,16 @@ impl Hot {
         false
     }
 
-    /// The engine had to be asked for this: it is kept from its second time on.
+    /// The engine had to be asked for this, which is not here: it is kept if there is room, or else from its second time on.
     pub fn missed(&mut self, key: &[u8], value: &[u8]) {
         let Some((mark, other)) = layout::marks(key) else { return };
-        let home = self.home(mark);
+        if self.has_room() {
+            return self.insert(mark, key, value);
+        }
+        if self.missed.is_empty() {
+            self.missed = vec![0; self.shard_most << self.bits];
+        }
+        let home = ((u64::from(mark) * self.missed.len() as u64) >> 32) as usize;
         match self.missed.get_mut(home) {
             Some(before) if *before == other => self.insert(mark, key, value),
             Some(before) => *before = other,
@@ -174,12 +281,34 @@ impl Hot {
         }
     }
 
+    /// Nothing has to go for an entry that comes.
+    fn has_room(&self) -> bool {
+        self.segments.len() < self.most
+    }
+
+    /// [`Hot::wrote`] for many, whose cache misses overlap.
+    pub fn wrote_all<'w>(&mut self, written: impl Iterator<Item = (&'w [u8], Option<&'w [u8]>)> + Clone) {
+        let (mut places, mut entries) = (written.clone(), written.clone());
+        places.by_ref().take(2 * AHEAD).for_each(|(key, _)| self.expect(key));
+        entries.by_ref().take(AHEAD).for_each(|(key, _)| _ = self.expect_entry(key));
+        for (key, value) in written {
+            places.next().into_iter().for_each(|(key, _)| self.expect(key));
+            entries.next().into_iter().for_each(|(key, _)| _ = self.expect_entry(key));
+            self.wrote(key, value);
+        }
+    }
+
     /// The engine has this from now on; `None`: it has nothing at this key.
     pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
-        if self.len == 0 {
+        let Some((spot, unit)) = self.find(key) else {
+            if self.has_room()
+                && let Some(value) = value
+                && let Some((mark, _)) = layout::marks(key)
+            {
+                self.insert(mark, key, value);
+            }
             return;
-        }
-        let Some((at_place, unit)) = self.find(key) else { return };
+        };
         let Some(at) = self.at_mut(unit) else { return };
         let Some(entry) = Entry::read(at) else { return };
         let from = HEAD + key.len();
@@ -193,7 +322,7 @@ impl Hot {
             return;
         }
         write(at, Entry { state: DEAD, ..entry });
-        self.unlink(at_place);
+        self.unlink(spot);
         if let Some(value) = value {
             self.insert(entry.mark, key, value);
         }
@@ -213,29 +342,28 @@ impl Hot {
     }
 
     /// Where the index has an entry, and the unit at which it lies.
-    fn find(&self, key: &[u8]) -> Option<(usize, u32)> {
+    fn find(&self, key: &[u8]) -> Option<(Spot, u32)> {
         let (mark, _) = layout::marks(key)?;
         self.search(mark, |unit| self.at(unit).is_some_and(|at| Entry::read(at).and_then(|entry| entry.key(at)) == Some(key)))
     }
 
     /// The first place with such a mark whose entry is the one that is looked for.
-    fn search(&self, mark: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
-        let mut at = self.home(mark);
+    fn search(&self, mark: u32, is_it: impl Fn(u32) -> bool) -> Option<(Spot, u32)> {
+        let number = self.shard(mark);
+        let shard = self.shards.get(number)?;
+        let mut at = shard.home(mark, self.bits);
         loop {
-            let place = *self.index.get(at).filter(|place| **place != 0)?;
+            let place = *shard.places.get(at).filter(|place| **place != 0)?;
             if mark_of(place) == mark && is_it(unit_of(place)) {
-                return Some((at, unit_of(place)));
+                return Some(((number, at), unit_of(place)));
             }
-            at = self.behind(at);
+            at = shard.behind(at);
         }
     }
 
-    fn home(&self, mark: u32) -> usize {
-        ((u64::from(mark) * self.index.len() as u64) >> 32) as usize
-    }
-
-    fn behind(&self, at: usize) -> usize {
-        if at + 1 == self.index.len() { 0 } else { at + 1 }
+    /// The shard that a mark chooses.
+    fn shard(&self, mark: u32) -> usize {
+        (u64::from(mark) << self.bits >> 32) as usize
     }
 
     /// An entry and what is behind it in its segment.
@@ -247,19 +375,8 @@ impl Hot {
         self.segments.get_mut((unit / SEGMENT_UNITS) as usize)?.get_mut((unit % SEGMENT_UNITS) as usize * UNIT..)
     }
 
-    /// Empties a place of the index; what lies behind it moves up where it may.
-    fn unlink(&mut self, place: usize) {
-        let (mut hole, mut at) = (place, self.behind(place));
-        let count = self.index.len();
-        while let Some(other) = self.index.get(at).copied().filter(|other| *other != 0) {
-            let from = |start: usize| (at + count - start) % count;
-            if from(self.home(mark_of(other))) >= from(hole) {
-                self.index[hole] = other;
-                hole = at;
-            }
-            at = self.behind(at);
-        }
-        self.index[hole] = 0;
+    fn unlink(&mut self, (shard, place): Spot) {
+        self.shards[shard].unlink(place, self.bits);
         self.len -= 1;
     }
 
@@ -271,7 +388,7 @@ impl Hot {
         else {
             return;
         };
-        if bytes > LARGEST || !self.make_room(usize::from(units) * UNIT) {
+        if bytes > LARGEST || !self.make_room(self.shard(mark), usize::from(units) * UNIT) {
             return;
         }
         let unit = self.segment as u32 * SEGMENT_UNITS + (self.end / UNIT) as u32;
@@ -280,24 +397,22 @@ impl Hot {
         at[HEAD..HEAD + key.len()].copy_from_slice(key);
         at[HEAD + key.len()..bytes].copy_from_slice(value);
         self.end += usize::from(units) * UNIT;
-        let mut free = self.home(mark);
-        while self.index[free] != 0 {
-            free = self.behind(free);
-        }
-        self.index[free] = place(mark, unit);
+        let shard = self.shard(mark);
+        self.shards[shard].add(place(mark, unit), self.bits);
         self.len += 1;
     }
 
-    /// Room for so many bytes behind the last entry, and for one more in the index, which is never full.
-    fn make_room(&mut self, bytes: usize) -> bool {
+    /// Room for so many bytes behind the last entry, and for one more in a shard of the index, which is never full.
+    fn make_room(&mut self, shard: usize, bytes: usize) -> bool {
         if self.most == 0 {
             return false;
         }
+        self.grow(shard);
         if self.segments.is_empty() {
             self.begin();
         }
         let mut passed = 0;
-        while self.end + bytes > SEGMENT || self.len + 1 > self.index.len() / 8 * 7 {
+        while self.end + bytes > SEGMENT || self.shards[shard].is_full() {
             self.ends[self.segment] = self.end;
             if self.segments.len() < self.most && self.end + bytes > SEGMENT {
                 self.begin();
@@ -308,6 +423,16 @@ impl Hot {
             passed += 1;
         }
         true
+    }
+
+    /// Makes a shard larger if it is full and may be.
+    fn grow(&mut self, shard: usize) {
+        let (now, bits) = (self.shards[shard].places.len(), self.bits);
+        if self.shards[shard].is_full() && now < self.shard_most {
+            let next = (now * 2).clamp(FIRST_PLACES, self.shard_most);
+            self.shards[shard].grow(next, bits);
+            self.places += next - now;
+        }
     }
 
     fn begin(&mut self) {
@@ -331,7 +456,7 @@ impl Hot {
                     let segment = &mut self.segments[self.segment];
                     write(&mut segment[from..], Entry { state: LIVES, ..entry });
                     segment.copy_within(from..from + bytes, to);
-                    self.index[at] = place(entry.mark, first + (to / UNIT) as u32);
+                    self.shards[at.0].places[at.1] = place(entry.mark, first + (to / UNIT) as u32);
                     to += bytes;
                 } else {
                     self.unlink(at);
@@ -361,7 +486,8 @@ impl Hot {
                 from += usize::from(entry.units) * UNIT;
             }
         }
-        assert_eq!((found, self.index.iter().filter(|place| **place != 0).count()), (self.len, self.len));
+        let indexed: usize = self.shards.iter().map(|shard| shard.places.iter().filter(|place| **place != 0).count()).sum();
+        assert_eq!((found, indexed, self.shards.iter().map(|shard| shard.len).sum()), (self.len, self.len, self.len));
         assert!(self.used() <= self.capacity);
     }
 }
@@ -391,19 +517,37 @@ mod tests {
 
     /// Missed as often as it takes.
     fn keep(hot: &mut Hot, key: &[u8], value: &[u8]) {
-        hot.missed(key, value);
-        hot.missed(key, value);
+        (0..2).for_each(|_| {
+            if hot.find(key).is_none() {
+                hot.missed(key, value);
+            }
+        });
     }
 
     #[test]
-    fn the_second_miss_keeps_an_entry() {
+    fn the_second_miss_keeps_an_entry_where_there_is_no_more_room() {
         let mut hot = Hot::new(1 << 20);
-        assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
+        let mut n = 1_000_000;
+        while hot.has_room() {
+            hot.missed(&key(n), &[0; 300]);
+            n += 1;
+        }
         hot.missed(&key(1), b"one");
+        assert_eq!(get(&mut hot, &key(1)), None);
+        hot.wrote(&key(1), Some(b"one"));
         assert_eq!(get(&mut hot, &key(1)), None);
         hot.missed(&key(1), b"one");
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
-        assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 2 }, 1));
+        hot.check();
+    }
+
+    #[test]
+    fn what_comes_first_is_kept() {
+        let mut hot = Hot::new(1 << 20);
+        assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
+        hot.missed(&key(1), b"one");
+        assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
+        assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 1 }, 1));
         // The same name in another database is another key.
         assert_eq!(get(&mut hot, &layout::entry_key(7, layout::Places::START.of(2), b"key1")), None);
         for value in [&b"two"[..], b"", b"longer than before, so that it moves", b"x"] {
@@ -412,7 +556,8 @@ mod tests {
             hot.check();
         }
         hot.wrote(&key(2), Some(b"nobody has asked for it"));
-        assert_eq!(get(&mut hot, &key(2)), None);
+        assert_eq!(get(&mut hot, &key(2)).as_deref(), Some(&b"nobody has asked for it"[..]));
+        hot.wrote(&key(2), None);
         hot.wrote(&key(1), Some(&[7; LARGEST]));
         assert_eq!((get(&mut hot, &key(1)), hot.len()), (None, 0));
         keep(&mut hot, &key(3), &[7; LARGEST]);
@@ -485,6 +630,36 @@ mod tests {
         }
         hot.check();
         assert!(most > SEGMENT / PER_PLACE / 2 && most < SEGMENT / PER_PLACE, "{most}");
+    }
+
+    /// Memory follows what is there, however much there might be; what is written is kept, too, as long as nothing has to go for it.
+    #[test]
+    fn the_index_grows_with_what_is_here() {
+        let mut hot = Hot::new(1 << 40);
+        assert_eq!(hot.used(), 0);
+        let value = [7; 50];
+        for n in 0..60_000 {
+            if n % 2 == 0 {
+                hot.wrote(&key(n), Some(&value));
+            } else {
+                hot.missed(&key(n), &value);
+            }
+            let least = hot.len() as u64 * 80;
+            assert!(hot.used() <= least * 2 + (SHARDS * FIRST_PLACES * size_of::<Place>() + SEGMENT) as u64, "{} for {n}", hot.used());
+        }
+        hot.check();
+        assert_eq!((0..60_000).filter(|n| hot.expect_entry(&key(*n)) && get(&mut hot, &key(*n)).is_some()).count(), 60_000);
+    }
+
+    #[test]
+    fn what_is_written_does_not_displace() {
+        let mut hot = Hot::new(200 << 10);
+        (0..2_000).for_each(|n| hot.wrote(&key(n), Some(&[1; 100])));
+        let kept = hot.len();
+        (2_000..50_000).for_each(|n| hot.wrote(&key(n), Some(&[1; 100])));
+        assert!(kept > 400 && kept < 2_000 && hot.len() >= kept, "{kept} {}", hot.len());
+        assert!(get(&mut hot, &key(0)).is_some() && get(&mut hot, &key(49_999)).is_none());
+        hot.check();
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::ops::ControlFlow;
 /// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
 const PICK_AMONG: u64 = 16;
 
+/// Keys that [`Keyspace::expect`] takes at once: what is loaded for so many stays in the caches until they are asked for.
+pub const EXPECTED_MAX: usize = 32;
+
 /// A string that is being changed where it lies in its entry.
 #[derive(Debug)]
 pub struct StringEdit {
@@ -60,6 +63,27 @@ impl Keyspace {
         }
         self.lookups.hits += 1;
         Ok(Some(head))
+    }
+
+    /// A hint that these keys will be looked for next, one by one, [`EXPECTED_MAX`] at most: their cache misses overlap then.
+    pub fn expect<'k>(&mut self, db: usize, keys: impl Iterator<Item = &'k [u8]>) {
+        let (place, seed) = (self.counters.places.of(db), self.seed);
+        let mut ends = [0; EXPECTED_MAX];
+        let mut count = 0;
+        self.place.clear();
+        for (key, end) in keys.zip(&mut ends) {
+            layout::put_entry_key(&mut self.place, seed, place, key);
+            *end = self.place.len();
+            count += 1;
+        }
+        let mut entries: [&[u8]; EXPECTED_MAX] = [&[]; EXPECTED_MAX];
+        let mut rest = &self.place[..];
+        let mut start = 0;
+        for (entry, end) in entries.iter_mut().zip(&ends[..count]) {
+            (*entry, rest) = rest.split_at(end - start);
+            start = *end;
+        }
+        self.turn.expect(&mut entries[..count]);
     }
 
     /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.

@@ -46,7 +46,7 @@ pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::HotCounts;
 pub use image::Image;
-pub use keys::StringEdit;
+pub use keys::{EXPECTED_MAX, StringEdit};
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;

@@ -8,17 +8,33 @@ use super::error::Result;
 use super::hot::Hot;
 use super::layout::{Bounds, Room};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use sinterdb::key;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 /// A range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
     whole.0 <= part.0 && part.1 <= whole.1
 }
 
+/// A key with its first bytes in front, so that the map of what was written goes to the memory of a key only where these are equal.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'k> {
+    prefix: u64,
+    bytes: Cow<'k, [u8]>,
+}
+
+impl<'k> Key<'k> {
+    fn new(bytes: impl Into<Cow<'k, [u8]>>) -> Self {
+        let bytes = bytes.into();
+        Key { prefix: key::prefix(&bytes), bytes }
+    }
+}
+
 /// Keys that were written, and their values; `None`: removed.
-type Written = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+type Written<'k> = BTreeMap<Key<'k>, Option<Vec<u8>>>;
 
 /// Which way a walk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +49,7 @@ pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// One room of the engine, and what was written to it in this turn.
 struct Side {
     family: Family,
-    written: Written,
+    written: Written<'static>,
     /// Ranges that were removed before all that is in `written`.
     cleared: Vec<Bounds>,
 }
@@ -50,13 +66,19 @@ impl Side {
     /// Whether a key is there and, into `out`, its value, if this turn has changed that; `None`, and `out` empty: it has not.
     fn changed(&self, key: &[u8], out: &mut Vec<u8>) -> Option<bool> {
         out.clear();
-        match self.written.get(key) {
+        let written: &Written<'_> = &self.written;
+        match written.get(&Key::new(key)) {
             Some(written) => {
                 out.extend_from_slice(written.as_deref().unwrap_or_default());
                 Some(written.is_some())
             }
             None => self.is_cleared(key).then_some(false),
         }
+    }
+
+    /// Takes back what was written within a range.
+    fn drop_written(&mut self, (from, to): &Bounds) {
+        self.written.retain(|key, _| key.bytes.as_ref() < from.as_slice() || key.bytes.as_ref() >= to.as_slice());
     }
 
     fn is_untouched(&self) -> bool {
@@ -151,6 +173,22 @@ impl Turn {
         }
     }
 
+    /// Keys of the room of keys that will be asked for next, one by one: what that reads in memory begins to be loaded. Their order is
+    /// changed.
+    pub fn expect(&self, keys: &mut [&[u8]]) {
+        keys.iter().for_each(|key| self.hot.expect(key));
+        let mut absent = 0;
+        for at in 0..keys.len() {
+            if !self.hot.expect_entry(keys[at]) {
+                keys.swap(at, absent);
+                absent += 1;
+            }
+        }
+        if absent > 0 {
+            self.db.expect(&self.keys.family, &keys[..absent]);
+        }
+    }
+
     /// [`Turn::get`] of the room of keys, which remembers what is read often.
     pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         if let Some(found) = self.keys.changed(key, out) {
@@ -169,20 +207,20 @@ impl Turn {
     pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
         self.bytes += key.len() + value.len();
         self.version += 1;
-        self.side_mut(room).written.insert(key, Some(value));
+        self.side_mut(room).written.insert(Key::new(key), Some(value));
     }
 
     pub fn delete(&mut self, room: Room, key: Vec<u8>) {
         self.bytes += key.len();
         self.version += 1;
-        self.side_mut(room).written.insert(key, None);
+        self.side_mut(room).written.insert(Key::new(key), None);
     }
 
     /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.version += 1;
         let side = self.side_mut(room);
-        side.written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
+        side.drop_written(&bounds);
         if side.cleared.iter().any(|other| covers(other, &bounds)) {
             return;
         }
@@ -195,7 +233,7 @@ impl Turn {
     /// Takes back all that this turn has written to a range in which there was nothing before.
     pub fn forget(&mut self, room: Room, bounds: &Bounds) {
         self.version += 1;
-        self.side_mut(room).written.retain(|key, _| key < &bounds.0 || *key >= bounds.1);
+        self.side_mut(room).drop_written(bounds);
     }
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
@@ -205,8 +243,8 @@ impl Turn {
             return Ok(());
         }
         let side = self.side(room);
-        let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
-        let mut written = Peek { range: side.written.range::<[u8], _>(range), direction };
+        let written: &Written<'_> = &side.written;
+        let mut written = Peek { range: written.range(Key::new(from.as_slice())..Key::new(to.as_slice())), direction };
         let mut fresh = written.next();
         let mut stored = self.stored(side, bounds, direction)?;
         loop {
@@ -268,8 +306,8 @@ impl Turn {
             }
             for (key, value) in &side.written {
                 match value {
-                    Some(value) => self.batch.put_in(&side.family, key, value),
-                    None => self.batch.delete_in(&side.family, key),
+                    Some(value) => self.batch.put_in(&side.family, &key.bytes, value),
+                    None => self.batch.delete_in(&side.family, &key.bytes),
                 }
             }
         }
@@ -278,9 +316,9 @@ impl Turn {
         if result.is_err() || !self.keys.cleared.is_empty() {
             self.hot.clear();
         }
-        for (key, value) in &self.keys.written {
-            self.hot.wrote(key, value.as_deref());
-        }
+        // What was not committed must not be found among the hot keys.
+        let committed = self.keys.written.iter().filter(|_| result.is_ok());
+        self.hot.wrote_all(committed.map(|(key, value)| (key.bytes.as_ref(), value.as_deref())));
         self.keys.reset();
         self.elements.reset();
         Ok(result?)
@@ -315,7 +353,7 @@ impl Direction {
 
 /// Written keys in the order of a walk.
 struct Peek<'a> {
-    range: btree_map::Range<'a, Vec<u8>, Option<Vec<u8>>>,
+    range: btree_map::Range<'a, Key<'a>, Option<Vec<u8>>>,
     direction: Direction,
 }
 
@@ -325,6 +363,6 @@ impl<'a> Peek<'a> {
             Direction::Forward => self.range.next(),
             Direction::Backward => self.range.next_back(),
         };
-        next.map(|(key, value)| (key.as_slice(), value.as_deref()))
+        next.map(|(key, value)| (key.bytes.as_ref(), value.as_deref()))
     }
 }

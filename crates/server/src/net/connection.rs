@@ -7,9 +7,9 @@
 
 use super::stream::{Came, Stream};
 use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, find, give_up, resume};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{EXPECTED_MAX, Keyspace};
 use crate::log::Level;
-use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
+use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -61,6 +61,8 @@ pub(super) struct Connection {
     input: Vec<u8>,
     /// Bytes of `input` that are handled.
     taken: usize,
+    /// Bytes of `input` up to which the keyspace was told what is coming.
+    expected: usize,
     output: Vec<u8>,
     /// Bytes of `output` that are sent.
     sent: usize,
@@ -124,6 +126,7 @@ impl Connection {
             parser: Parser::default(),
             input: Vec::new(),
             taken: 0,
+            expected: 0,
             output: Vec::new(),
             sent: 0,
             turn_start: 0,
@@ -222,6 +225,9 @@ impl Connection {
                 self.has_waiting = true;
                 break;
             }
+            if self.taken >= self.expected {
+                self.expect(keyspace);
+            }
             self.parser.set_limits(Limits { strict: !self.session.is_authenticated, ..Limits::default() });
             let waiting = self.input.get(self.taken..).unwrap_or_default();
             match self.parser.feed(waiting) {
@@ -255,6 +261,19 @@ impl Connection {
         }
         self.check_limits();
         Handled::All
+    }
+
+    /// Tells the keyspace for which keys the next requests ask, if there is more than one.
+    fn expect(&mut self, keyspace: &mut Keyspace) {
+        let waiting = self.input.get(self.taken..).unwrap_or_default();
+        let Some((_, first)) = Coming::of(waiting).next().filter(|(_, end)| *end < waiting.len()) else { return };
+        let mut end = first;
+        let keys = Coming::of(waiting).take(EXPECTED_MAX).map(|(key, request)| {
+            end = request;
+            key
+        });
+        keyspace.expect(self.session.db, keys);
+        self.expected = self.taken + end;
     }
 
     /// The complete request waits until a pause is over.
@@ -360,6 +379,7 @@ impl Connection {
 
     fn check_limits(&mut self) {
         self.input.drain(..self.taken);
+        self.expected = self.expected.saturating_sub(self.taken);
         self.taken = 0;
         if self.input.is_empty() {
             self.input.shrink_to(KEPT);

@@ -2,14 +2,17 @@
 //!
 //! * [`Parser`] takes what a connection has received so far and says where a request ends. It looks at every byte once, however the bytes
 //!   were cut into reads, it does not recurse, and it takes memory only for bytes that are there.
+//! * [`Coming`] looks at whole requests ahead of that, for who can prepare for them.
 //! * [`Writer`] writes replies in RESP2 or RESP3 from the same calls.
 
+mod coming;
 mod inline;
 mod reply;
 mod request;
 #[cfg(test)]
 mod tests;
 
+pub use coming::Coming;
 pub use inline::split_words;
 pub use reply::{Protocol, REPLIES_MAX, Writer};
 pub use request::{Limits, Parser, ProtocolError};

@@ -1,6 +1,6 @@
 //! The parser against every split point, against a plain model of the protocol, and against hostile input.
 
-use super::{Limits, Parser, ProtocolError};
+use super::{Coming, Limits, Parser, ProtocolError};
 use crate::testing::Random;
 
 /// Bytes and the requests in them.
@@ -177,6 +177,36 @@ fn every_split_gives_the_same() {
         }
         let single: Vec<usize> = (0..bytes.len()).collect();
         assert_eq!(parse(&bytes, &single, limits), expected, "seed {seed}, byte by byte: {bytes:?}");
+    }
+}
+
+/// What is seen ahead is what the parser finds there, and never more than is there.
+#[test]
+fn requests_are_seen_ahead_as_they_are() {
+    let mut seen = 0;
+    for seed in 0..4_000 {
+        let mut random = Random(seed);
+        let bytes = stream(&mut random);
+        let (requests, _) = whole(&bytes);
+        let mut parsed = requests.iter();
+        for (key, end) in Coming::of(&bytes) {
+            let words = parsed.next().expect("a request");
+            assert_eq!(words.get(1).map(Vec::as_slice), Some(key), "seed {seed}");
+            assert_eq!(whole(&bytes[..end]).0.len(), requests.len() - parsed.len(), "seed {seed}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 500, "{seen}");
+    let three = request(&[b"set", b"key", b"value"]);
+    let (key, end) = Coming::of(&three).next().unwrap();
+    assert_eq!((key, end), (&b"key"[..], three.len()));
+    assert!((0..three.len()).all(|end| Coming::of(&three[..end]).next().is_none()));
+    let long = request(&[b"get", &[b'k'; 1025]]);
+    assert!(Coming::of(&long).next().is_none() && whole(&long).0.len() == 1);
+    // What takes long to go through is left to the parser.
+    assert!(Coming::of(&request(&[&b"x"[..]; 17])).next().is_none() && Coming::of(&request(&[&b"x"[..]])).next().is_none());
+    for hostile in ["*2\r\n$9999999999\r\n", "*2\r\n$-1\r\n", "*-2\r\n", "*99999999999999999999\r\n", "*2\r", "*2\r\n$1\rab$1\r\nk\r\n"] {
+        assert!(Coming::of(hostile.as_bytes()).next().is_none(), "{hostile}");
     }
 }
 

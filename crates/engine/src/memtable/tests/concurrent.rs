@@ -36,6 +36,8 @@ fn check_scan(memtable: &Arc<Memtable>, published: u64, backward: bool) {
 
 fn check_lookup(memtable: &Memtable, step: u64, count: u64) {
     let (key, mut seen) = (key_of(step, count), false);
+    memtable.expect(&key);
+    memtable.expect_entry(&key);
     memtable.get(&key, MAX_SEQ, |seq, kind, value| {
         assert_eq!(kind, Kind::Value);
         assert_eq!(value, value_of(&key, seq));
