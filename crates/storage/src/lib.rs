@@ -4,6 +4,7 @@
 //! There is no rename, no truncation and no write in place, because a zone of a zoned device cannot do
 //! them and nothing in a log-structured store needs them.
 
+mod locked;
 mod random;
 pub mod store;
 pub mod zoned;

@@ -121,7 +121,7 @@ impl View {
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = Table::hash(key);
             self.mems().for_each(|mem| mem.points.expect(key));
-            self.tables_for(key).for_each(|table| table.prefetch(key, *hash));
+            self.tables_for(key).for_each(|table| table.prefetch(*hash));
         }
         for (hash, key) in hashes.iter().zip(keys) {
             self.mems().for_each(|mem| mem.points.expect_entry(key));

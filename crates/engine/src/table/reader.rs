@@ -229,7 +229,7 @@ impl Table {
     /// Starts to fetch into the CPU's caches what `get` will touch first (filter line, index): for batches of gets. Never blocks
     /// on the medium.
     #[inline]
-    pub fn prefetch(&self, _key: &[u8], hash: u64) {
+    pub fn prefetch(&self, hash: u64) {
         if let Some(line) = self.resident.filter.load().as_ref().and_then(|filter| filter.line(hash)) {
             prefetch::address(line);
         }

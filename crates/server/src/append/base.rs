@@ -76,9 +76,13 @@ fn swap(place: &Place, number: u64, next: &File, shared: &Shared) -> Result<(), 
         if files.is_abandoned {
             return Err("it was given up".into());
         }
-        fs::rename(temporary, place.path(&place.manifest())).map_err(failed)?;
+        // Said before it is done: a rename may wait for the medium, and others must not wait for it.
         files.is_swapped = true;
     }
+    fs::rename(temporary, place.path(&place.manifest())).map_err(|error| {
+        shared.lock().is_swapped = false;
+        failed(error)
+    })?;
     sync_directory(&place.directory).map_err(failed)
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Files {
     pub next: Option<Arc<File>>,
     /// The manifest may list that one soon, so what counts as durable has to be so in both.
     pub counts_next: bool,
-    /// The manifest lists it.
+    /// The manifest lists it, or will at any moment.
     pub is_swapped: bool,
     /// The manifest must not list it.
     pub is_abandoned: bool,

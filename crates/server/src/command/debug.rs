@@ -6,6 +6,7 @@ use super::configuration::{self, Allowed};
 use super::connection::REDIS_VERSION;
 use super::digest;
 use super::encoding::encoding;
+use super::session::check_append_log;
 use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
 use crate::keyspace::{EntryId, Error, Head, Kind};
@@ -165,6 +166,8 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn populate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    // Of all that DEBUG does, this alone writes.
+    check_append_log(context.server)?;
     let positive = |text: &[u8]| u64::try_from(integer_or(text, NOT_POSITIVE)?).map_err(|_| NOT_POSITIVE);
     let count = positive(arguments[0])?;
     let prefix = arguments.get(1).copied().unwrap_or(b"key");

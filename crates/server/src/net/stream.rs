@@ -107,7 +107,7 @@ impl Encrypted {
         if bytes == 0 {
             return Ok(Came::End);
         }
-        let before = input.len();
+        let (before, was_handshaking) = (input.len(), self.tls.is_handshaking());
         let mut rest = buffer.get(..bytes).unwrap_or_default();
         while !rest.is_empty() && !self.has_ended {
             if self.tls.read_tls(&mut rest)? == 0 {
@@ -126,8 +126,23 @@ impl Encrypted {
                 }
             }
         }
+        if was_handshaking && !self.tls.is_handshaking() {
+            self.acknowledge();
+        }
         // The end comes in a read of its own, when what came before it is handled.
         Ok(Came::Bytes(input.len() - before, bytes == buffer.len() || self.has_ended))
+    }
+
+    /// Acknowledges at once what ended the handshake, as nothing is answered to it: a client that collects small writes (Nagle) would hold
+    /// its first request back until the system does so by itself, after 40 ms.
+    fn acknowledge(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::{fd::AsFd, linux::net::TcpStreamExt};
+            // Where it cannot be done, the client waits.
+            let socket = self.socket.as_fd().try_clone_to_owned().map(std::net::TcpStream::from);
+            let _ = socket.and_then(|socket| socket.set_quickack(true));
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

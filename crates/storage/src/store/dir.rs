@@ -4,10 +4,11 @@
 mod appender;
 
 use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
+use crate::locked::Locked;
 use appender::{DirAppender, DirectFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -208,11 +209,7 @@ impl Store for DirStore {
         let fail = |e| StoreError::store("lock", e);
         let path = self.path.join(LOCK);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(DirLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(fail(io::ErrorKind::WouldBlock.into())),
-            Err(TryLockError::Error(e)) => Err(fail(e)),
-        }
+        Ok(Box::new(Locked::take(file).map_err(fail)?))
     }
 
     fn directory(&self) -> Option<&Path> {
@@ -232,13 +229,7 @@ impl Store for DirStore {
     }
 }
 
-/// The flock lives as long as the open file description.
-#[derive(Debug)]
-struct DirLock {
-    _file: File,
-}
-
-impl StoreLock for DirLock {}
+impl StoreLock for Locked {}
 
 #[derive(Debug)]
 struct DirReader {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn get(table: &Table, key: &[u8], snapshot: Seq, limit: usize) -> Vec<(u64, Vec<u8>)> {
     let mut seen = Vec::new();
     let hash = Table::hash(key);
-    table.prefetch(key, hash);
+    table.prefetch(hash);
     table.prefetch_block(key, hash);
     table
         .get(key, hash, snapshot, ReadOptions::default(), |seq, kind, value| {

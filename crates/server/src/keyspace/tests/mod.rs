@@ -7,8 +7,9 @@ mod streams;
 use super::layout::{self, Room};
 use super::turn::Direction;
 use super::{Counters, Error, FORMAT, Keyspace, Kind};
-use crate::testing::{fresh, open};
-use sinter_storage::store::MemoryStore;
+use crate::testing::{fresh, open, small_settings};
+
+use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
 use sinterdb::db::WriteOptions;
 use sinterdb::ledger::Ticker;
 use sinterdb::operator::{CompactionFilter, Decision};
@@ -99,6 +100,30 @@ fn strings_are_changed_in_place() {
     keyspace.set_now(3_000_000);
     keyspace.change_string(0, b"a", |string| string.grow(1)).unwrap();
     assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.find(0, b"a").unwrap().unwrap().deadline), (Some(&b"\0"[..]), None));
+}
+
+/// Hot keys take what is written; what the log did not take must not be read from there.
+#[test]
+fn what_is_not_committed_is_not_found() {
+    let memory = Arc::new(MemoryStore::new());
+    let faulty = Arc::new(FaultStore::new(memory.clone()));
+    let mut keyspace = Keyspace::open(faulty.clone(), &small_settings(), 42).unwrap();
+    for key in [b"a", b"b"] {
+        keyspace.set_string(0, key, b"old", None).unwrap();
+    }
+    commit(&mut keyspace);
+    assert_eq!(keyspace.memory().hot_entries, 2);
+    faulty.inject(Fault::from(Calls::Only(Operation::Append), 0, EIO));
+    keyspace.set_string(0, b"a", b"new", None).unwrap();
+    keyspace.set_string(0, b"c", b"new", None).unwrap();
+    assert!(keyspace.remove(0, b"b").unwrap());
+    keyspace.commit(&WriteOptions::default()).unwrap_err();
+    let found = |keyspace: &mut Keyspace| [b"a", b"b", b"c"].map(|key| get(keyspace, key));
+    let old = || Some(b"old".to_vec());
+    assert_eq!(found(&mut keyspace), [old(), old(), None]);
+    drop(keyspace);
+    faulty.clear();
+    assert_eq!(found(&mut open(&memory, 42)), [old(), old(), None]);
 }
 
 #[test]

@@ -16,6 +16,7 @@
 //! 4. A reset syncs its record before the bytes go, since a record must never count bytes that are gone.
 
 use super::rules::Record;
+use crate::locked::Locked;
 use crate::zoned::{Geometry, ZoneState, sys};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -44,7 +45,7 @@ pub(super) struct Durable {
 #[derive(Debug)]
 pub(super) struct Image {
     bytes: File,
-    states: File,
+    states: Locked,
     zone_size: u64,
     /// What is synced is synced: the drive is to outlive the machine's power.
     pub(super) synced: bool,
@@ -87,20 +88,13 @@ pub(super) fn this_boot() -> io::Result<Boot> {
     Ok(boot)
 }
 
-fn lock(file: &File) -> io::Result<()> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(std::fs::TryLockError::Error(e)) => Err(e),
-    }
-}
-
 impl Image {
     /// Makes both files, which must not exist. The header comes last: without it there is no drive.
     pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
+        let states = Locked::take(states).inspect_err(|_| drop(remove(path)))?;
         let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
         // Half a drive would be in the way of a whole one.
         image.fill(path, geometry, records).inspect_err(|_| drop(remove(path)))?;
@@ -109,7 +103,6 @@ impl Image {
 
     /// Gives new files their sizes and their content.
     fn fill(&self, path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<()> {
-        lock(&self.states)?;
         self.bytes.set_len(geometry.bytes())?;
         for (zone, record) in (0..).zip(records) {
             self.write_record(zone, record, Durable::default())?;
@@ -126,8 +119,7 @@ impl Image {
     /// Opens a drive. If the machine was started since (`boot` is another), it is left with what was durable.
     pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
         let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-        let states = open(&states_path(path))?;
-        lock(&states)?;
+        let states = Locked::take(open(&states_path(path))?)?;
         let mut bytes = [0; HEADER];
         states.read_exact_at(&mut bytes, 0)?;
         let geometry = parse_header(&bytes)?;
