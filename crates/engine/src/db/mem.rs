@@ -1,7 +1,7 @@
 //! One memtable of a family: point entries in the ordered memtable, range tombstones beside it.
 
 use crate::key::{Kind, Seq};
-use crate::memtable::{ChunkPool, Memtable, MemtableWriter};
+use crate::memtable::{ChunkPool, Memtable, MemtableWriter, Place};
 use crate::range_del::RangeTombstones;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -86,7 +86,7 @@ impl Mem {
 #[derive(Debug)]
 pub(crate) struct MemWriter {
     pub mem: Arc<Mem>,
-    points: MemtableWriter,
+    pub points: MemtableWriter,
 }
 
 impl MemWriter {
@@ -95,15 +95,20 @@ impl MemWriter {
     }
 
     /// Adds one operation.
-    #[inline]
     pub fn insert(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+        self.insert_at(None, key, seq, kind, value);
+    }
+
+    /// The same, at the place that `points` has given for its key if there is one.
+    #[inline]
+    pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         if kind == Kind::RangeDelete {
             // An empty range deletes nothing; it only uses up its number.
             if key < value {
                 self.mem.add_tombstone(key, value, seq);
             }
         } else {
-            self.points.insert(key, seq, kind, value);
+            self.points.insert_at(place, key, seq, kind, value);
         }
     }
 }

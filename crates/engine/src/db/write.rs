@@ -14,7 +14,7 @@ use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
-use crate::memtable::Memtable;
+use crate::memtable::{MemtableWriter, Place};
 use crate::wal::LogWriter;
 use sinter_storage::store::{Cause, SyncBeside};
 use std::sync::Arc;
@@ -98,20 +98,17 @@ impl WriteState {
         self.families[at] = Some(writer);
     }
 
-    /// Tells a family's memtable that an operation is coming.
-    fn expect(&mut self, operation: &Operation<'_>, tell: impl Fn(&Memtable, &[u8])) {
-        if operation.kind != Kind::RangeDelete
-            && let Some(writer) = self.family(operation.family)
-        {
-            tell(&writer.mem.mem.points, operation.key);
-        }
+    /// The memtable into which an operation goes.
+    fn points(&mut self, operation: &Operation<'_>) -> Option<&MemtableWriter> {
+        let writer = self.family(operation.family).filter(|_| operation.kind != Kind::RangeDelete)?;
+        Some(&writer.mem.points)
     }
 
     /// Inserts one operation.
-    fn insert(&mut self, operation: &Operation<'_>, seq: Seq, logged: bool) {
+    fn insert(&mut self, place: Option<Place>, operation: &Operation<'_>, seq: Seq, logged: bool) {
         let Some(writer) = self.family(operation.family) else { return };
         let before = writer.mem.mem.memory();
-        writer.mem.insert(operation.key, seq, operation.kind, operation.value);
+        writer.mem.insert_at(place, operation.key, seq, operation.kind, operation.value);
         let held = writer.mem.mem.memory();
         let bytes = (operation.key.len() + operation.value.len()) as u64;
         writer.core.counters.user(1, bytes);
@@ -491,17 +488,21 @@ impl Inner {
 /// Inserts a batch into the memtables, numbering from `seq`; returns the next number.
 fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool) -> Result<Seq> {
     let mut operations = batch.operations();
-    let mut few = [None; TOGETHER];
+    let (mut few, mut places) = ([None; TOGETHER], [None; TOGETHER]);
     loop {
         for operation in &mut few {
             *operation = operations.next().transpose().map_err(|()| Error::invalid("the batch is damaged"))?;
         }
         if batch.len() > 1 {
-            few.iter().flatten().for_each(|operation| state.expect(operation, Memtable::expect));
-            few.iter().flatten().for_each(|operation| state.expect(operation, Memtable::expect_entry));
+            for (place, operation) in places.iter_mut().zip(few.iter().flatten()) {
+                *place = state.points(operation).and_then(|points| points.expect(operation.key));
+            }
+            for (place, operation) in places.iter().zip(few.iter().flatten()) {
+                place.zip(state.points(operation)).into_iter().for_each(|(place, points)| points.expect_entry(place, operation.key));
+            }
         }
-        for operation in few.iter().flatten() {
-            state.insert(operation, seq, logged);
+        for (place, operation) in places.iter().zip(few.iter().flatten()) {
+            state.insert(*place, operation, seq, logged);
             seq += 1;
         }
         if few.iter().any(Option::is_none) {

@@ -6,11 +6,27 @@ use super::sync::Ordering;
 use super::tree::{Goal, Tree};
 use crate::key;
 use std::cmp;
+use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
+
+/// Where an entry will go. Good until its tree divides a node, and for no other tree: who comes with another one is sent down from the root.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    leaf: NodeRef,
+    shape: u64,
+}
+
+/// A number that no tree had before.
+fn new_shape() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, StdOrdering::Relaxed)
+}
 
 /// What the one writer of a tree keeps between insertions.
 #[derive(Debug)]
 pub(super) struct Writer {
     room: Room,
+    /// Another one whenever a node was divided.
+    shape: u64,
     /// The inner nodes of the last descent, root first, with the slots taken.
     path: Vec<(NodeRef, usize)>,
     /// Nodes being changed.
@@ -31,13 +47,25 @@ struct Tail {
 
 impl Writer {
     pub(super) fn new(room: Room) -> Writer {
-        Writer { room, path: Vec::new(), locked: Vec::new(), last: None, tail: None }
+        Writer { room, shape: new_shape(), path: Vec::new(), locked: Vec::new(), last: None, tail: None }
     }
 }
 
 impl Tree {
+    /// [`Tree::expect`] for an insertion.
+    pub(super) fn place(&self, writer: &Writer, target: Target<'_>) -> Option<Place> {
+        Some(Place { leaf: self.expect(target)?, shape: writer.shape })
+    }
+
+    /// [`Tree::expect_entry`] for an insertion.
+    pub(super) fn expect_at(&self, writer: &Writer, place: Place, target: Target<'_>) {
+        if place.shape == writer.shape {
+            self.expect_entry_in(place.leaf, target);
+        }
+    }
+
     /// Adds an entry. `(key, trailer)` must be new.
-    pub(super) fn insert(&self, writer: &mut Writer, key: &[u8], trailer: u64, value: &[u8]) {
+    pub(super) fn insert(&self, writer: &mut Writer, place: Option<Place>, key: &[u8], trailer: u64, value: &[u8]) {
         let entry = self.arena.push_entry(&mut writer.room, key, trailer, value);
         let target = Target { key, trailer };
         if let Some(leaf) = self.tail_leaf(writer, &target) {
@@ -47,7 +75,10 @@ impl Tree {
             writer.tail = Some(Tail { leaf, entry, prefix: key::prefix(key) });
             return;
         }
-        let Some(leaf) = self.descend(writer, target) else { return self.plant(writer, entry) };
+        let leaf = place.filter(|place| place.shape == writer.shape).map(|place| place.leaf);
+        // Dividing takes the way down.
+        let leaf = leaf.filter(|leaf| !self.arena.node(*leaf).is_full()).or_else(|| self.descend(writer, target));
+        let Some(leaf) = leaf else { return self.plant(writer, entry) };
         let node = self.arena.node(leaf);
         let at = Goal::Before(target).place(node, &self.arena);
         let behind_all = at == node.len() && node.next().is_none();
@@ -102,6 +133,7 @@ impl Tree {
     fn split(&self, writer: &mut Writer, leaf: NodeRef, at: usize, entry: EntryRef) {
         // A run of ascending keys leaves full nodes behind: only the new entry goes to the right.
         let ascending = writer.last == at.checked_sub(1).map(|before| (leaf, before));
+        writer.shape = new_shape();
         self.lock_full(writer, leaf);
         let (mut node, mut at, mut slot) = (leaf, at, Slot { entry, child: None });
         (writer.last, writer.tail) = (None, None);

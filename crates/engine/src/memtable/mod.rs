@@ -13,6 +13,7 @@ mod tests;
 mod tree;
 
 pub use arena::ChunkPool;
+pub use insert::Place;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -74,14 +75,14 @@ impl Memtable {
         }
     }
 
-    /// A hint that `key` will be looked for or inserted: its place begins to be loaded, without waiting for it.
+    /// A hint that `key` will be looked for: its place begins to be loaded, without waiting for it.
     pub fn expect(&self, key: &[u8]) {
-        self.tree.expect(Target { key, trailer: u64::MAX });
+        self.tree.expect(newest(key));
     }
 
     /// The second step, when [`Memtable::expect`] has had time: the newest entry of `key`, if there is one, begins to be loaded.
     pub fn expect_entry(&self, key: &[u8]) {
-        self.tree.expect_entry(Target { key, trailer: u64::MAX });
+        self.tree.expect_entry(newest(key));
     }
 
     /// Walks all entries. The cursor keeps the memtable alive. Entries inserted after a cursor reached a place may or may not be seen.
@@ -105,6 +106,11 @@ impl Memtable {
     }
 }
 
+/// Before all versions of a key.
+fn newest(key: &[u8]) -> Target<'_> {
+    Target { key, trailer: u64::MAX }
+}
+
 fn kind(trailer: u64) -> Kind {
     key::kind_of(trailer).expect("entries are inserted with a kind")
 }
@@ -118,11 +124,27 @@ pub struct MemtableWriter {
 }
 
 impl MemtableWriter {
+    /// A hint that a version of `key` will be inserted that is newer than all others: its place begins to be loaded, without waiting for
+    /// it, and is given for the insertion.
+    pub fn expect(&self, key: &[u8]) -> Option<Place> {
+        self.memtable.tree.place(self.writer.as_ref()?, newest(key))
+    }
+
+    /// The second step, when [`MemtableWriter::expect`] has had time: what the key is compared with begins to be loaded.
+    pub fn expect_entry(&self, place: Place, key: &[u8]) {
+        self.writer.iter().for_each(|writer| self.memtable.tree.expect_at(writer, place, newest(key)));
+    }
+
     /// Adds an entry. `(key, seq)` must be new. Panics if a length does not fit 32 bits, or if the memtable outgrows its references (at
     /// 8 to 32 GiB, by the sizes of the entries).
     pub fn insert(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+        self.insert_at(None, key, seq, kind, value);
+    }
+
+    /// The same for the newest version of a key, for which [`MemtableWriter::expect`] has given a place.
+    pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         let writer = self.writer.as_mut().expect("a writer is kept until the drop");
-        self.memtable.tree.insert(writer, key, key::trailer(seq, kind), value);
+        self.memtable.tree.insert(writer, place, key, key::trailer(seq, kind), value);
         // Only the writer stores, so no read-modify-write is needed.
         self.memtable.len.store(self.memtable.len.load(Ordering::Relaxed) + 1, Ordering::Release);
     }

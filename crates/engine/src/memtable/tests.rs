@@ -77,10 +77,23 @@ impl Shape {
     }
 }
 
+/// Inserts in groups, as the engine does: places for the newest versions of keys are asked for before the first of the group goes in.
+fn insert_group(writer: &mut MemtableWriter, model: &mut Model, group: &mut Vec<(Row, bool)>) {
+    let places: Vec<_> = group.iter().map(|((key, ..), is_newest)| writer.expect(key).filter(|_| *is_newest)).collect();
+    for (place, ((key, ..), _)) in places.iter().zip(&*group) {
+        place.iter().for_each(|place| writer.expect_entry(*place, key));
+    }
+    for (place, ((key, trailer, value), _)) in places.into_iter().zip(group.drain(..)) {
+        writer.insert_at(place, &key, key::seq_of(trailer), key::kind_of(trailer).unwrap(), &value);
+        model.insert((key, Reverse(trailer)), value);
+    }
+}
+
 fn fill(shape: Shape, seed: u64, count: u64) -> (Arc<Memtable>, Model) {
     let (mut random, mut model) = (Random(seed), Model::new());
     let memtable = Memtable::new(Arc::new(ChunkPool::default()));
     let mut writer = memtable.writer();
+    let (mut group, mut newest) = (Vec::new(), BTreeMap::new());
     for step in 0..count {
         let key = shape.key(&mut random, step);
         let kind = [Kind::Delete, Kind::Value, Kind::Merge][random.below(3) as usize];
@@ -88,18 +101,46 @@ fn fill(shape: Shape, seed: u64, count: u64) -> (Arc<Memtable>, Model) {
         let seq = if random.below(4) == 0 { random.below(MAX_SEQ) } else { step };
         let len = random.below(20) as usize;
         let value = random.bytes(len);
-        if model.contains_key(&(key.clone(), Reverse(key::trailer(seq, kind)))) {
+        let trailer = key::trailer(seq, kind);
+        let is_there = |((k, t, _), _): &(Row, bool)| (k, *t) == (&key, trailer);
+        if model.contains_key(&(key.clone(), Reverse(trailer))) || group.iter().any(is_there) {
             continue;
         }
-        writer.insert(&key, seq, kind, &value);
-        model.insert((key, Reverse(key::trailer(seq, kind))), value);
+        let before = newest.entry(key.clone()).or_insert(0);
+        let is_newest = trailer > *before;
+        *before = trailer.max(*before);
+        group.push(((key, trailer, value), is_newest));
+        if random.below(10) == 0 {
+            insert_group(&mut writer, &mut model, &mut group);
+        }
         if random.below(1000) == 0 {
             drop(writer);
             writer = memtable.writer();
         }
     }
+    insert_group(&mut writer, &mut model, &mut group);
     assert_eq!(memtable.len(), model.len() as u64);
     (memtable, model)
+}
+
+#[test]
+fn a_place_is_good_for_one_memtable_only() {
+    let mut writers = [Memtable::new(Arc::default()), Memtable::new(Arc::default())].map(|memtable| (memtable.writer(), memtable));
+    for n in 0..200u64 {
+        let place = writers[0].0.expect(&n.to_be_bytes());
+        for (writer, _) in &mut writers {
+            writer.insert_at(place, &n.to_be_bytes(), n, Kind::Value, b"");
+            writer.insert_at(place, &(1000 - n).to_be_bytes(), n, Kind::Value, b"");
+        }
+    }
+    for (_, memtable) in &writers {
+        let mut cursor = memtable.cursor();
+        cursor.seek_first().unwrap();
+        for key in (0..200).chain(801..=1000u64) {
+            assert_eq!(cursor.key(), key.to_be_bytes());
+            cursor.next().unwrap();
+        }
+    }
 }
 
 fn row(cursor: &MemtableCursor) -> Option<Row> {

@@ -74,15 +74,22 @@ impl Tree {
     }
 
     /// A hint: the leaf in which `target` would be will be searched. Waits for no part of it.
-    pub(super) fn expect(&self, target: Target<'_>) {
-        if let Some(leaf) = self.about(target) {
-            self.arena.prefetch_node(leaf);
-        }
+    pub(super) fn expect(&self, target: Target<'_>) -> Option<NodeRef> {
+        let leaf = self.about(target)?;
+        self.arena.prefetch_node(leaf);
+        Some(leaf)
     }
 
     /// A hint, when [`Tree::expect`] has had time: the first entry at or after `target` will be read.
     pub(super) fn expect_entry(&self, target: Target<'_>) {
-        if let Some(entry) = self.about(target).and_then(|leaf| self.arena.node(leaf).guess(&target)) {
+        if let Some(leaf) = self.about(target) {
+            self.expect_entry_in(leaf, target);
+        }
+    }
+
+    /// The same, of a leaf that [`Tree::expect`] has given.
+    pub(super) fn expect_entry_in(&self, leaf: NodeRef, target: Target<'_>) {
+        if let Some(entry) = self.arena.node(leaf).guess(&target) {
             self.arena.prefetch(entry);
         }
     }

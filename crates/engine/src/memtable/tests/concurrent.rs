@@ -65,7 +65,8 @@ fn write(memtable: &Arc<Memtable>, count: u64, entries: u64) {
     let mut writer = memtable.writer();
     for step in 0..entries {
         let key = key_of(step, count);
-        writer.insert(&key, step, Kind::Value, &value_of(&key, step));
+        let place = writer.expect(&key);
+        writer.insert_at(place, &key, step, Kind::Value, &value_of(&key, step));
     }
 }
 
