@@ -120,6 +120,12 @@ impl Head {
     /// The bytes of an entry; `string` is the value of a string.
     pub(super) fn encode(&self, string: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + string.len());
+        self.put(&mut out, string);
+        out
+    }
+
+    /// [`Head::encode`] behind what is in `out`.
+    pub(super) fn put(&self, out: &mut Vec<u8>, string: &[u8]) {
         out.push(self.kind as u8 | if self.deadline.is_some() { DEADLINE } else { 0 });
         if let Some(deadline) = self.deadline {
             out.extend_from_slice(&deadline.to_le_bytes());
@@ -127,16 +133,15 @@ impl Head {
         if self.kind == Kind::String {
             out.extend_from_slice(string);
         } else {
-            put_varint(&mut out, self.id);
-            put_varint(&mut out, self.count);
+            put_varint(out, self.id);
+            put_varint(out, self.count);
             if self.kind == Kind::List {
-                put_varint(&mut out, self.first);
+                put_varint(out, self.first);
             }
             if self.kind == Kind::Stream {
-                self.stream.encode(&mut out);
+                self.stream.encode(out);
             }
         }
-        out
     }
 
     /// Reads an entry; with it goes where a string's value starts.

@@ -232,7 +232,9 @@ impl Keyspace {
             }
         }
         self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
-        self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), new.encode(string));
+        self.place.clear();
+        layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
+        self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, string));
         self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 

@@ -1,7 +1,7 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
-//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch), `hot`
-//! (what of the engine's keys is in memory), `budget` (how much memory what may take), this file (keys, whatever they hold), `members`,
+//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
+//! `written` (what it holds meanwhile), `hot` (what of the engine's keys is in memory), `budget` (how much memory what may take), this file (keys, whatever they hold), `members`,
 //! `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes`
 //! (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how
 //! collections that are gone are removed), `image` (whole keyspaces and whole values).
@@ -37,6 +37,7 @@ mod turn;
 mod unsynced;
 mod waits;
 mod watch;
+mod written;
 
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_memory};
 pub use changes::{Change, Noted};

@@ -7,34 +7,16 @@
 use super::error::Result;
 use super::hot::Hot;
 use super::layout::{Bounds, Room};
+use super::written::{Key, Written};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
-use sinterdb::key;
-use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::btree_map;
 use std::ops::ControlFlow;
 
 /// A range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
     whole.0 <= part.0 && part.1 <= whole.1
 }
-
-/// A key with its first bytes in front, so that the map of what was written goes to the memory of a key only where these are equal.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'k> {
-    prefix: u64,
-    bytes: Cow<'k, [u8]>,
-}
-
-impl<'k> Key<'k> {
-    fn new(bytes: impl Into<Cow<'k, [u8]>>) -> Self {
-        let bytes = bytes.into();
-        Key { prefix: key::prefix(&bytes), bytes }
-    }
-}
-
-/// Keys that were written, and their values; `None`: removed.
-type Written<'k> = BTreeMap<Key<'k>, Option<Vec<u8>>>;
 
 /// Which way a walk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +31,7 @@ pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// One room of the engine, and what was written to it in this turn.
 struct Side {
     family: Family,
-    written: Written<'static>,
+    written: Written,
     /// Ranges that were removed before all that is in `written`.
     cleared: Vec<Bounds>,
 }
@@ -66,19 +48,13 @@ impl Side {
     /// Whether a key is there and, into `out`, its value, if this turn has changed that; `None`, and `out` empty: it has not.
     fn changed(&self, key: &[u8], out: &mut Vec<u8>) -> Option<bool> {
         out.clear();
-        let written: &Written<'_> = &self.written;
-        match written.get(&Key::new(key)) {
+        match self.written.get(key) {
             Some(written) => {
-                out.extend_from_slice(written.as_deref().unwrap_or_default());
+                out.extend_from_slice(written.unwrap_or_default());
                 Some(written.is_some())
             }
             None => self.is_cleared(key).then_some(false),
         }
-    }
-
-    /// Takes back what was written within a range.
-    fn drop_written(&mut self, (from, to): &Bounds) {
-        self.written.retain(|key, _| key.bytes.as_ref() < from.as_slice() || key.bytes.as_ref() >= to.as_slice());
     }
 
     fn is_untouched(&self) -> bool {
@@ -204,23 +180,27 @@ impl Turn {
         Ok(found)
     }
 
-    pub fn put(&mut self, room: Room, key: Vec<u8>, value: Vec<u8>) {
-        self.bytes += key.len() + value.len();
-        self.version += 1;
-        self.side_mut(room).written.insert(Key::new(key), Some(value));
+    pub fn put(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.put_with(room, key, |out| out.extend_from_slice(value.as_ref()));
     }
 
-    pub fn delete(&mut self, room: Room, key: Vec<u8>) {
-        self.bytes += key.len();
+    /// Writes what `value` puts behind the bytes that it gets.
+    pub fn put_with(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes += self.side_mut(room).written.put(key.as_ref(), value);
         self.version += 1;
-        self.side_mut(room).written.insert(Key::new(key), None);
+    }
+
+    pub fn delete(&mut self, room: Room, key: impl AsRef<[u8]>) {
+        self.bytes += key.as_ref().len();
+        self.version += 1;
+        self.side_mut(room).written.delete(key.as_ref());
     }
 
     /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.version += 1;
         let side = self.side_mut(room);
-        side.drop_written(&bounds);
+        side.written.take_back(&bounds.0, &bounds.1);
         if side.cleared.iter().any(|other| covers(other, &bounds)) {
             return;
         }
@@ -231,9 +211,9 @@ impl Turn {
     }
 
     /// Takes back all that this turn has written to a range in which there was nothing before.
-    pub fn forget(&mut self, room: Room, bounds: &Bounds) {
+    pub fn forget(&mut self, room: Room, (from, to): &Bounds) {
         self.version += 1;
-        self.side_mut(room).drop_written(bounds);
+        self.side_mut(room).written.take_back(from, to);
     }
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
@@ -243,8 +223,8 @@ impl Turn {
             return Ok(());
         }
         let side = self.side(room);
-        let written: &Written<'_> = &side.written;
-        let mut written = Peek { range: written.range(Key::new(from.as_slice())..Key::new(to.as_slice())), direction };
+        let range = side.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
+        let mut written = Peek { written: &side.written, range, direction };
         let mut fresh = written.next();
         let mut stored = self.stored(side, bounds, direction)?;
         loop {
@@ -304,10 +284,10 @@ impl Turn {
             for (from, to) in &side.cleared {
                 self.batch.delete_range_in(&side.family, from, to);
             }
-            for (key, value) in &side.written {
+            for (key, value) in side.written.iter() {
                 match value {
-                    Some(value) => self.batch.put_in(&side.family, &key.bytes, value),
-                    None => self.batch.delete_in(&side.family, &key.bytes),
+                    Some(value) => self.batch.put_in(&side.family, key, value),
+                    None => self.batch.delete_in(&side.family, key),
                 }
             }
         }
@@ -318,7 +298,7 @@ impl Turn {
         }
         // What was not committed must not be found among the hot keys.
         let committed = self.keys.written.iter().filter(|_| result.is_ok());
-        self.hot.wrote_all(committed.map(|(key, value)| (key.bytes.as_ref(), value.as_deref())));
+        self.hot.wrote_all(committed);
         self.keys.reset();
         self.elements.reset();
         Ok(result?)
@@ -353,7 +333,8 @@ impl Direction {
 
 /// Written keys in the order of a walk.
 struct Peek<'a> {
-    range: btree_map::Range<'a, Key<'a>, Option<Vec<u8>>>,
+    written: &'a Written,
+    range: btree_map::Range<'a, Key<'a>, usize>,
     direction: Direction,
 }
 
@@ -363,6 +344,6 @@ impl<'a> Peek<'a> {
             Direction::Forward => self.range.next(),
             Direction::Backward => self.range.next_back(),
         };
-        next.map(|(key, value)| (key.bytes.as_ref(), value.as_deref()))
+        next.map(|(key, number)| (key.bytes.as_ref(), self.written.value(*number).flatten()))
     }
 }

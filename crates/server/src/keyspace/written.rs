@@ -1,0 +1,361 @@
+//! What a turn has written to one room, until it becomes a batch of the engine.
+//!
+//! Keys and values lie one behind the other in one piece of memory and are found by a hash table, so that a write of a key costs no
+//! allocation. Most turns only look keys up. Whoever walks needs them in order: from the first walk on, a tree of the keys is kept beside.
+
+use sinterdb::key;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Places of the hash table at first. It is never more than half full.
+const FIRST_PLACES: usize = 64;
+/// Places and bytes that are kept from one turn to the next: what nearly all need. Of entries as many as places.
+const KEPT_PLACES: usize = 1 << 14;
+const KEPT_BYTES: usize = 8 << 20;
+/// Bytes of values that were written over that may lie among the others, however few these are.
+const GARBAGE: usize = 1 << 20;
+
+/// A key with its first bytes in front, so that the tree goes to the memory of a key only where these are equal.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key<'k> {
+    prefix: u64,
+    pub bytes: Cow<'k, [u8]>,
+}
+
+impl<'k> Key<'k> {
+    pub fn new(bytes: impl Into<Cow<'k, [u8]>>) -> Self {
+        let bytes = bytes.into();
+        Key { prefix: key::prefix(&bytes), bytes }
+    }
+}
+
+/// Keys in order, and the numbers of their entries.
+pub(super) type Order<'k> = BTreeMap<Key<'k>, usize>;
+
+/// Where something lies.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    at: usize,
+    len: usize,
+}
+
+impl Span {
+    fn range(self) -> Range<usize> {
+        self.at..self.at + self.len
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Put(Span),
+    Deleted,
+    /// As if it had not been written.
+    TakenBack,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u64,
+    key: Span,
+    value: Value,
+}
+
+/// Keys that were written, and their values.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// Whoever chooses the keys does not know which of them share a place.
+    seed: u64,
+    bytes: Vec<u8>,
+    /// Bytes of values that were written over.
+    garbage: usize,
+    /// In the order in which they were written first.
+    entries: Vec<Entry>,
+    /// Numbers of entries and one, 0: none. Open addressing: an entry is at the place that its hash says, or behind it without a gap.
+    places: Vec<usize>,
+    /// Entries that were not taken back.
+    len: usize,
+    order: OnceCell<Order<'static>>,
+}
+
+impl Written {
+    pub fn new() -> Written {
+        Written {
+            seed: RandomState::new().hash_one(0),
+            bytes: Vec::new(),
+            garbage: 0,
+            entries: Vec::new(),
+            places: vec![0; FIRST_PLACES],
+            len: 0,
+            order: OnceCell::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What was written to a key, `None` in it if it was deleted; `None`: nothing.
+    pub fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        if self.len == 0 {
+            return None;
+        }
+        let (_, number) = self.find(self.hash(key), key);
+        self.value(number?)
+    }
+
+    /// The same of an entry.
+    pub fn value(&self, number: usize) -> Option<Option<&[u8]>> {
+        match self.entries.get(number)?.value {
+            Value::Put(span) => Some(Some(&self.bytes[span.range()])),
+            Value::Deleted => Some(None),
+            Value::TakenBack => None,
+        }
+    }
+
+    /// Writes what `value` puts behind the bytes that it gets, and changes none of these. How many bytes that are, the key's included.
+    pub fn put(&mut self, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let number = self.entry(key);
+        let at = self.bytes.len();
+        value(&mut self.bytes);
+        let len = self.bytes.len() - at;
+        self.entries[number].value = Value::Put(Span { at, len });
+        if self.garbage > GARBAGE.max(self.bytes.len() / 2) {
+            self.compact();
+        }
+        key.len() + len
+    }
+
+    pub fn delete(&mut self, key: &[u8]) {
+        let number = self.entry(key);
+        self.entries[number].value = Value::Deleted;
+    }
+
+    /// Takes back what was written to keys from `from` up to (not including) `to`.
+    pub fn take_back(&mut self, from: &[u8], to: &[u8]) {
+        for entry in &mut self.entries {
+            let key = &self.bytes[entry.key.range()];
+            if from <= key && key < to {
+                self.garbage += entry.value.len();
+                self.len -= usize::from(!matches!(entry.value, Value::TakenBack));
+                entry.value = Value::TakenBack;
+            }
+        }
+        if let Some(order) = self.order.get_mut() {
+            order.retain(|_, number| !matches!(self.entries[*number].value, Value::TakenBack));
+        }
+        if self.len == 0 {
+            self.clear();
+        }
+    }
+
+    /// Keys and what was written to them, each once, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(number, entry)| Some((&self.bytes[entry.key.range()], self.value(number)?)))
+    }
+
+    /// The keys in order.
+    pub fn order<'k>(&'k self) -> &'k Order<'k> {
+        self.order.get_or_init(|| {
+            let entries = self.entries.iter().enumerate().filter(|(_, entry)| !matches!(entry.value, Value::TakenBack));
+            entries.map(|(number, entry)| (Key::new(self.bytes[entry.key.range()].to_vec()), number)).collect()
+        })
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if self.places.len() > KEPT_PLACES {
+            self.places = vec![0; FIRST_PLACES];
+        } else {
+            // Few turns fill the table, and what is emptied here is in the caches. A place before an entry's own is emptied only with all up
+            // to the next gap.
+            for entry in &self.entries {
+                let mut place = self.home(entry.hash);
+                while std::mem::take(&mut self.places[place]) != 0 {
+                    place = self.behind(place);
+                }
+            }
+        }
+        self.entries.clear();
+        self.entries.shrink_to(KEPT_PLACES);
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.order.take();
+        (self.garbage, self.len) = (0, 0);
+    }
+
+    /// The entry of a key that is being written, which has no bytes of an earlier value any more. The caller gives it its value.
+    fn entry(&mut self, key: &[u8]) -> usize {
+        let hash = self.hash(key);
+        let (place, found) = self.find(hash, key);
+        let number = found.unwrap_or(self.entries.len());
+        if found.is_none() {
+            let span = Span { at: self.bytes.len(), len: key.len() };
+            self.bytes.extend_from_slice(key);
+            self.entries.push(Entry { hash, key: span, value: Value::TakenBack });
+            self.places[place] = number + 1;
+            if self.entries.len() > self.places.len() / 2 {
+                self.grow();
+            }
+        }
+        let old = std::mem::replace(&mut self.entries[number].value, Value::Deleted);
+        self.garbage += old.len();
+        if let Value::TakenBack = old {
+            self.len += 1;
+            if let Some(order) = self.order.get_mut() {
+                order.insert(Key::new(key.to_vec()), number);
+            }
+        }
+        number
+    }
+
+    /// The place and the number of a key's entry; `None`: there is none, and this is where it would be.
+    fn find(&self, hash: u64, key: &[u8]) -> (usize, Option<usize>) {
+        let mut place = self.home(hash);
+        while let Some(number) = self.places[place].checked_sub(1) {
+            let entry = &self.entries[number];
+            if entry.hash == hash && &self.bytes[entry.key.range()] == key {
+                return (place, Some(number));
+            }
+            place = self.behind(place);
+        }
+        (place, None)
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
+    }
+
+    /// The place that a hash says. There are a power of two of them.
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
+
+    fn behind(&self, place: usize) -> usize {
+        (place + 1) & (self.places.len() - 1)
+    }
+
+    fn grow(&mut self) {
+        self.places = vec![0; 2 * self.places.len()];
+        for (number, entry) in self.entries.iter().enumerate() {
+            let mut place = self.home(entry.hash);
+            while self.places[place] != 0 {
+                place = self.behind(place);
+            }
+            self.places[place] = number + 1;
+        }
+    }
+
+    /// Leaves out what was written over.
+    fn compact(&mut self) {
+        let old = std::mem::take(&mut self.bytes);
+        self.bytes.reserve(old.len() - self.garbage);
+        let bytes = &mut self.bytes;
+        let mut copy = |span: &mut Span| {
+            let at = bytes.len();
+            bytes.extend_from_slice(&old[span.range()]);
+            span.at = at;
+        };
+        for entry in &mut self.entries {
+            copy(&mut entry.key);
+            if let Value::Put(span) = &mut entry.value {
+                copy(span);
+            }
+        }
+        self.garbage = 0;
+    }
+}
+
+impl Value {
+    fn len(self) -> usize {
+        if let Value::Put(span) = self { span.len } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    type Model = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+    fn check(written: &Written, model: &Model, random: &mut Random) {
+        assert_eq!(written.is_empty(), model.is_empty());
+        let mut all: Vec<_> = written.iter().map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect();
+        all.sort();
+        assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
+        for key in model.keys().chain([&random.bytes(12, b"ab")]) {
+            assert_eq!(written.get(key).map(|value| value.map(<[u8]>::to_vec)), model.get(key).cloned());
+        }
+        // Walks are rare, so that both ways are tried: with the tree and without.
+        if random.below(3) == 0 {
+            let from = random.bytes(3, b"abc");
+            let to = [&from[..], &random.bytes(2, b"abc"), b"c"].concat();
+            let walked = written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
+            let walked: Vec<_> =
+                walked.map(|(key, number)| (key.bytes.to_vec(), written.value(*number).unwrap().map(<[u8]>::to_vec))).collect();
+            assert_eq!(walked, model.range(from..to).map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn all_that_was_written_is_found() {
+        let (mut written, mut random) = (Written::new(), Random(7));
+        for round in 0..60 {
+            let mut model = Model::new();
+            for _ in 0..random.below(if round % 10 == 0 { 3000 } else { 100 }) {
+                let key = random.bytes(9, b"abc");
+                match random.below(20) {
+                    0 => {
+                        let to = [&key[..], b"b"].concat();
+                        written.take_back(&key, &to);
+                        model.retain(|other, _| *other < key || *other >= to);
+                    }
+                    1..5 => {
+                        written.delete(&key);
+                        model.insert(key, None);
+                    }
+                    _ => {
+                        let value = random.bytes(40, b"xyz");
+                        assert_eq!(written.put(&key, |out| out.extend_from_slice(&value)), key.len() + value.len());
+                        model.insert(key, Some(value));
+                    }
+                }
+                if random.below(40) == 0 {
+                    check(&written, &model, &mut random);
+                }
+            }
+            check(&written, &model, &mut random);
+            written.clear();
+            check(&written, &Model::new(), &mut random);
+            assert!(written.places.iter().all(|place| *place == 0));
+        }
+    }
+
+    /// A long value that a transaction changes again and again.
+    #[test]
+    fn what_is_written_over_takes_no_memory() {
+        let mut written = Written::new();
+        for n in 0..1000u32 {
+            for key in [b"a", b"b"] {
+                written.put(key, |out| out.extend(std::iter::repeat_n(n as u8, 100_000)));
+            }
+            assert!(written.bytes.capacity() < 4 << 20, "{}", written.bytes.capacity());
+        }
+        assert_eq!(written.get(b"a"), Some(Some(&[999u32 as u8; 100_000][..])));
+    }
+
+    #[test]
+    fn a_long_turn_leaves_no_memory_behind() {
+        let mut written = Written::new();
+        (0..300_000u32).for_each(|n| _ = written.put(&n.to_be_bytes(), |out| out.extend_from_slice(&[0; 100])));
+        written.clear();
+        assert!(written.bytes.capacity() <= KEPT_BYTES && written.entries.capacity() <= KEPT_PLACES && written.places.len() <= KEPT_PLACES);
+        assert!(written.get(&1u32.to_be_bytes()).is_none());
+    }
+}
