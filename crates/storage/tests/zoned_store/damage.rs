@@ -4,7 +4,7 @@ use crate::support::*;
 use parking_lot::Mutex;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, Store, StoreLock};
-use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZonedDevice};
+use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneState, ZonedDevice};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -141,4 +141,56 @@ fn damage_of_a_log_is_an_error_or_its_end() {
         }
     }
     assert!(errors > 200 && cut > 50, "{errors} errors, {cut} ends");
+}
+
+/// Copies of a drive on which a log was being written when the process ended, each without one of the log's zones.
+fn without_a_zone(bytes: usize, sync: bool) -> Vec<Arc<Emulator>> {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    let id = FileId::log(1);
+    let mut file = log(&store, 1, b"");
+    store.sync_names().unwrap();
+    for piece in pattern(id, bytes).chunks(3000) {
+        file.append(piece).unwrap();
+        if sync {
+            file.sync().unwrap();
+        }
+    }
+    file.sync().unwrap();
+    let zones = store.map().unwrap().zones;
+    let image = |zone| {
+        let image = Arc::new(drive.clone_image().unwrap());
+        image.break_zone(zone, ZoneState::Offline).unwrap();
+        image
+    };
+    let images = zones.iter().filter(|zone| zone.files.iter().any(|(file, _)| *file == id)).map(|zone| image(zone.zone)).collect();
+    drop((file, store));
+    images
+}
+
+/// What lay in a zone that is lost may have been synced, and nothing else tells how much it was: the log must not look like a shorter one.
+#[test]
+fn a_lost_zone_of_an_open_log_is_a_hole() {
+    let id = FileId::log(1);
+    for (bytes, sync, zones) in [(6000, true, 1), (30_000, true, 3), (30_000, false, 3)] {
+        let images = without_a_zone(bytes, sync);
+        assert_eq!(images.len(), zones);
+        for (which, image) in images.iter().enumerate() {
+            for opening in 0..3 {
+                let store = open(image, plain());
+                let file = store.open(id).unwrap();
+                let complaints = store.check().unwrap();
+                assert!(complaints.iter().any(|what| what.contains("000001.log is damaged from byte")), "{complaints:?}");
+                let mut found = vec![0; file.len() as usize];
+                let error = file.read_at(0, &mut found).unwrap_err();
+                assert_eq!((error.source.kind(), error.file), (ErrorKind::InvalidData, Some(id)), "zone {which}, opening {opening}");
+                let [entry] = &store.files()[..] else { panic!("one file") };
+                for extent in entry.extents.iter().filter(|extent| extent.zone.is_some()) {
+                    let mut found = vec![0; extent.len as usize];
+                    file.read_at(extent.offset, &mut found).unwrap();
+                    assert!(found == pattern(id, bytes)[extent.offset as usize..][..found.len()], "what is left stands where it stood");
+                }
+            }
+        }
+    }
 }

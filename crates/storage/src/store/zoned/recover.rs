@@ -163,6 +163,14 @@ struct Frame {
     at: u64,
 }
 
+/// So many bytes of a log were durable. If a zone of it is lost (`lost`), all that the frames cover: what was behind a gap that is there for
+/// this reason may have been, too.
+fn durable(record: &Record, frames: &[Frame], lost: bool) -> u64 {
+    let said = |frame: &Frame| if lost { frame.head.offset + u64::from(frame.head.length) } else { frame.head.synced };
+    let sealed = if record.place.sealed { record.place.length } else { 0 };
+    frames.iter().map(said).fold(sealed, u64::max)
+}
+
 pub(super) struct Finder<'a> {
     pub(super) device: &'a dyn ZonedDevice,
     pub(super) volume: VolumeId,
@@ -219,13 +227,21 @@ impl Finder<'_> {
     }
 
     fn log(&self, id: FileId, record: &Record) -> Result<File> {
+        let sealed = record.place.sealed;
         let mut frames = Vec::new();
+        // Of a log that was being written nobody can say what a lost zone held, nor that it was not durable.
+        let (mut lost, mut lost_last) = (false, false);
         for range in &record.place.ranges {
+            if self.slot(id, range)?.condition == Condition::Offline {
+                (lost, lost_last) = (!sealed, !sealed);
+                continue;
+            }
+            let before = frames.len();
             self.frames(id, range, &mut frames)?;
+            lost_last &= frames.len() == before;
         }
         frames.sort_by_key(|frame| (frame.head.offset, std::cmp::Reverse(frame.head.length)));
-        let sealed = record.place.sealed;
-        let durable = frames.iter().map(|frame| frame.head.synced).max().unwrap_or(0).max(if sealed { record.place.length } else { 0 });
+        let durable = durable(record, &frames, lost);
         let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
         let content = &mut file.content;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
@@ -249,6 +265,9 @@ impl Finder<'_> {
         }
         if content.written < durable {
             content.push(HOLE, 0, durable - content.written);
+        }
+        if lost_last {
+            content.push(HOLE, 0, 1);
         }
         if !sealed {
             let ranges = record.place.ranges.iter().filter_map(|range| {
