@@ -4,6 +4,7 @@
 mod crash;
 mod damage;
 mod files;
+mod metadata;
 mod space;
 mod support;
 mod tree;

@@ -6,6 +6,7 @@ use super::journal::Journal;
 use super::recover::Finder;
 use super::volume::{Condition, Volume};
 use crate::store::{FileId, Result};
+use crate::zoned::ZoneState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,8 +99,7 @@ impl Volume {
 
     /// Reads the metadata and the logs again and compares everything with everything; one line per complaint. While nobody writes.
     pub(super) fn check(self: &Arc<Self>) -> Result<Vec<String>> {
-        self.commit_durably()?;
-        let mut complaints = Vec::new();
+        let mut complaints: Vec<String> = self.commit_durably().err().map(|error| error.to_string()).into_iter().collect();
         self.check_metadata(&mut complaints)?;
         self.check_places(&mut complaints);
         self.check_drive(&mut complaints)?;
@@ -112,6 +112,18 @@ impl Volume {
             complaints.push("there is no metadata on the drive".into());
             return Ok(());
         };
+        let zones = self.device.report(self.layout.first, self.layout.zones * 2).map_err(|e| failed("report", e))?;
+        for (number, zone) in (self.layout.first..).zip(zones) {
+            match zone.state {
+                ZoneState::ReadOnly => complaints.push(format!("zone {number}, which is for metadata, is read-only")),
+                ZoneState::Offline => complaints.push(format!("zone {number}, which is for metadata, is offline")),
+                _ => {}
+            }
+        }
+        if self.check_alive("check").is_err() {
+            // What is not written down is no damage of what is.
+            return Ok(());
+        }
         let state = self.state.lock();
         if found.torn {
             complaints.push("the metadata does not end at the write pointer".into());

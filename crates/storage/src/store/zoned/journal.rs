@@ -5,6 +5,10 @@
 //! after it is fine because of two whole regions that with the higher generation counts. That the snapshot fits is known before the other
 //! region is touched.
 //!
+//! One region is enough as long as it has room: the other one may be read-only or offline. A lost region is not the newer one, because
+//! the old one is emptied before a flush lets anything rest on the new one alone. Only if the old one could not be emptied, being
+//! read-only, that is not known, and the volume is taken for damaged.
+//!
 //! A frame says how much of its region was known to be durable when it was written. A reader that meets damage looks for such a word
 //! behind it: damage below is an error, damage above is the end that a crash left, and is cut.
 
@@ -112,6 +116,17 @@ impl Span {
         total
     }
 
+    /// The offline zone, if what was written may have gone on in it.
+    fn lost(&self) -> Option<u32> {
+        let ends = |zone: &Zone| zone.state != ZoneState::ReadOnly && zone.written < zone.capacity;
+        let end = self.zones.iter().find(|(_, zone)| zone.state == ZoneState::Offline || ends(zone));
+        end.filter(|(_, zone)| zone.state == ZoneState::Offline).map(|(number, _)| *number)
+    }
+
+    fn starts(&self, state: ZoneState) -> bool {
+        self.zones.first().is_some_and(|(_, zone)| zone.state == state)
+    }
+
     /// The pieces of `length` bytes from `at` on: zone, offset in it, length.
     fn pieces(&self, at: u64, length: u64) -> Vec<(u32, u64, usize)> {
         let (mut start, mut pieces) = (0, Vec::new());
@@ -170,22 +185,30 @@ pub(super) struct Found {
 impl Journal {
     /// The region that counts; `None` if there is no volume on the drive. An error if there was one.
     pub(super) fn open(device: &Arc<dyn ZonedDevice>, layout: &Layout) -> Result<Option<Found>> {
-        let mut best: Option<(u32, Span, MetadataHead, Vec<u8>)> = None;
-        let mut remains = false;
-        for region in 0..2 {
-            let span = Span::of(&**device, layout, region)?;
-            remains |= span.written() > 0;
+        let mut best: Option<(u32, MetadataHead, Vec<u8>)> = None;
+        let spans = [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?];
+        for (region, span) in (0..).zip(&spans) {
             let Some((head, payload)) = span.frame(&**device, region, 0)? else { continue };
             let starts = head.kind == Kind::Snapshot && head.generation == head.sequence;
-            if starts && best.as_ref().is_none_or(|(_, _, other, _)| other.generation < head.generation) {
-                best = Some((region, span, head, payload));
+            if starts && best.as_ref().is_none_or(|(_, other, _)| other.generation < head.generation) {
+                best = Some((region, head, payload));
             }
         }
-        match best {
-            Some((region, span, head, payload)) => Self::replay(device, layout, region, &span, &head, &payload).map(Some),
-            None if remains => Err(corrupt("neither region of the metadata holds a whole snapshot: no volume, or a damaged one")),
-            None => Ok(None),
+        let lost = spans.iter().find_map(Span::lost);
+        let Some((region, head, payload)) = best else {
+            return match lost {
+                Some(zone) => Err(corrupt(&format!("zone {zone}, which is for metadata, is offline, and no other zone has any"))),
+                None if spans.iter().all(|span| span.written() == 0) => Ok(None),
+                None => Err(corrupt("neither region of the metadata holds a whole snapshot: no volume, or a damaged one")),
+            };
+        };
+        let [zero, one] = &spans;
+        let (span, other) = if region == 0 { (zero, one) } else { (one, zero) };
+        let stale = span.starts(ZoneState::ReadOnly) && other.starts(ZoneState::Offline);
+        if let Some(zone) = span.lost().or(lost.filter(|_| stale)) {
+            return Err(corrupt(&format!("zone {zone}, which may have held the end of the metadata, is offline")));
         }
+        Self::replay(device, layout, region, span, &head, &payload).map(Some)
     }
 
     fn replay(
@@ -315,7 +338,7 @@ impl Journal {
             let why = format!("the metadata ({} bytes) does not fit a region of {} bytes", snapshot.len(), span.capacity());
             return Err(StoreError::store("write metadata", io::Error::new(io::ErrorKind::StorageFull, why)));
         }
-        self.empty(&span)?;
+        self.empty(to)?;
         let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
         let frame = head.frame(0, snapshot, block);
         self.write(&span, 0, &frame)?;
@@ -325,14 +348,15 @@ impl Journal {
         self.figures.snapshots += 1;
         self.figures.padding += (frame.len() - HEAD - snapshot.len()) as u64;
         // The new region counts already; what cannot be emptied now is met again at the next change of regions.
-        drop(Span::of(&*self.device, &self.layout, from).and_then(|old| self.empty(&old)));
+        drop(self.empty(from));
         Ok(())
     }
 
-    fn empty(&mut self, span: &Span) -> Result<()> {
+    fn empty(&mut self, region: u32) -> Result<()> {
+        let span = Span::of(&*self.device, &self.layout, region)?;
         for (number, zone) in &span.zones {
             if zone.state != ZoneState::Empty {
-                self.device.reset(*number).map_err(|e| failed("reset", e))?;
+                self.device.reset(*number).map_err(|e| failed("empty a region of the metadata", e))?;
                 self.figures.resets += 1;
                 self.figures.reset_bytes += zone.written;
             }
@@ -342,16 +366,12 @@ impl Journal {
 
     /// Empties the region that does not count, in case a crash undid that.
     pub(super) fn empty_other(&mut self) -> Result<()> {
-        let old = Span::of(&*self.device, &self.layout, 1 - self.region)?;
-        self.empty(&old)
+        self.empty(1 - self.region)
     }
 
     /// Empties both regions, durably: the first step of formatting.
     pub(super) fn erase(&mut self) -> Result<()> {
-        for region in 0..2 {
-            let span = Span::of(&*self.device, &self.layout, region)?;
-            self.empty(&span)?;
-        }
+        (0..2).try_for_each(|region| self.empty(region))?;
         self.device.flush().map_err(|e| failed("flush", e))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! To open one is to read its metadata and ask the drive where its write pointers are. What the metadata says of a table beyond a write
 //! pointer was never acknowledged and is cut. Logs that were being written are read from where the metadata says that they began, frame
-//! by frame. If anything was cut or a log was open, a new snapshot says so before anything else is written: a crash before it is whole is
-//! fine because the same metadata leads to the same cuts again.
+//! by frame. If anything was cut or a log was open, the metadata says so before anything else is written: a crash before that is whole is
+//! fine because the same metadata leads to the same cuts again. Where it cannot be written, the volume is there to be read.
 
 use super::catalog::{Catalog, Record};
 use super::file::{Cell, Content, HOLE};
@@ -114,12 +114,12 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
         files.push((id, record.about.clone(), if Cell::framed(id) { finder.log(id, record)? } else { finder.table(id, record)? }));
     }
     if !found.torn {
-        found.journal.empty_other()?;
+        // One region is enough until it is full, and then the drive is asked again.
+        drop(found.journal.empty_other());
     }
     let cut: BTreeSet<u32> = files.iter().filter_map(|(_, _, file)| file.cut).collect();
     let state = State::new(found.catalog, slots);
     let volume = Arc::new(Volume::new(Arc::clone(device), found.volume, layout, options, state, found.journal)?);
-    let mut changed = found.torn;
     {
         let mut state = volume.state.lock();
         let now = state.clock;
@@ -132,15 +132,13 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
             }
             if let Some(place) = file.place {
                 state.lies(id, place);
-                changed = true;
             }
             state.names.insert(id, Cell::new(id, about, file.content, true, &volume));
         }
     }
     volume.keep_to_places(&cut);
-    if changed {
-        volume.checkpoint()?;
-    }
+    // Who changes anything is told why it cannot be; who reads has no use for it.
+    drop(if found.torn { volume.checkpoint() } else { volume.commit_durably() });
     volume.reset_due();
     Ok(volume)
 }

@@ -27,8 +27,8 @@ use crate::zoned::ZonedDevice;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What can be done with a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,8 +271,8 @@ pub(super) struct Volume {
     flusher: Flusher,
     /// The write pointer of each zone.
     pub(super) heads: Vec<Mutex<u64>>,
-    /// What is in the log is not what was acknowledged, or the drive cannot be trusted any more.
-    dead: AtomicBool,
+    /// Why there are no more changes: the metadata could not be written, or a flush failed, so that the drive cannot be trusted any more.
+    dead: OnceLock<String>,
     /// A thread resets and collects.
     pub(super) kept: AtomicBool,
     /// A database has it.
@@ -306,22 +306,24 @@ impl Volume {
             snapshot_limit,
             flusher: Flusher::default(),
             heads,
-            dead: AtomicBool::new(false),
+            dead: OnceLock::new(),
             kept: AtomicBool::new(false),
             claimed: Arc::default(),
         })
     }
 
     pub(super) fn check_alive(&self, operation: &'static str) -> Result<()> {
-        if self.dead.load(Ordering::Acquire) {
-            return Err(StoreError::store(operation, io::Error::other("the metadata could not be written, or a flush failed, before")));
+        match self.dead.get() {
+            Some(why) => {
+                Err(StoreError::store(operation, io::Error::other(format!("the volume can only be read since this failed: {why}"))))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn outcome<T>(&self, outcome: Result<T>) -> Result<T> {
-        if outcome.is_err() {
-            self.dead.store(true, Ordering::Release);
+        if let Err(error) = &outcome {
+            self.dead.get_or_init(|| error.to_string());
             self.room.notify_all();
         }
         outcome

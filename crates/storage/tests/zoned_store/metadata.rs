@@ -1,0 +1,162 @@
+//! Zones of the metadata that the drive has given up: one region is enough, and what is lost is never taken for what was not there.
+
+use crate::support::*;
+use sinter_storage::store::zoned::ZonedStore;
+use sinter_storage::store::{FileId, Store};
+use sinter_storage::zoned::{Call, Emulator, ZoneFault, ZoneState};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes the region that does not count (of one zone) the one that does: a write of metadata fails once.
+fn change_region(drive: &Emulator, store: &ZonedStore) {
+    let snapshots = store.figures().journal.snapshots;
+    let failed = AtomicBool::new(false);
+    drive.set_hook(Some(Arc::new(move |call: &Call| {
+        let first = call.operation == "write" && !failed.swap(true, Ordering::Relaxed);
+        first.then_some(ZoneFault::Cut(0))
+    })));
+    store.delete(FileId::table(0)).unwrap();
+    store.sync_names().unwrap();
+    drive.set_hook(None);
+    assert_eq!(store.figures().journal.snapshots, snapshots + 1);
+}
+
+/// A drive with a volume of two files whose metadata lies in that zone: region and zone are the same number.
+fn with_metadata_in(zone: u32) -> Arc<Emulator> {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    (0..3).for_each(|number| put(&store, FileId::table(number), &table_hint(1), 3000));
+    store.sync_names().unwrap();
+    if zone == 1 {
+        change_region(&drive, &store);
+    } else {
+        store.delete(FileId::table(0)).unwrap();
+    }
+    drop(store);
+    drive
+}
+
+#[test]
+fn one_region_is_enough() {
+    for (counts, broken, state) in [
+        (0, 0, ZoneState::ReadOnly),
+        (0, 1, ZoneState::ReadOnly),
+        (0, 1, ZoneState::Offline),
+        (1, 1, ZoneState::ReadOnly),
+        (1, 0, ZoneState::ReadOnly),
+        (1, 0, ZoneState::Offline),
+    ] {
+        let drive = with_metadata_in(counts);
+        drive.break_zone(broken, state).unwrap();
+        for opening in 0..4 {
+            let store = open(&drive, plain());
+            let what = format!("region {counts}, zone {broken} is {state:?}, opening {opening}");
+            (1..3 + opening).for_each(|number| assert_holds(&store, FileId::table(number), 3000));
+            assert_eq!(store.list().unwrap().len() as u64, 2 + opening, "{what}");
+            put(&store, FileId::table(3 + opening), &table_hint(1), 3000);
+            // One that is open has to be sealed at the next opening.
+            let mut file = log(&store, opening, b"synced");
+            store.sync_names().unwrap();
+            file.append(b" and more").unwrap();
+            file.sync().unwrap();
+            drop((file, store));
+            let store = open(&drive, plain());
+            assert_eq!(get(&store, FileId::log(opening)), b"synced and more", "{what}");
+            store.delete(FileId::log(opening)).unwrap();
+            store.sync_names().unwrap();
+            let complaints = store.check().unwrap();
+            let [complaint] = &complaints[..] else { panic!("{what}: {complaints:?}") };
+            assert!(complaint.starts_with(&format!("zone {broken}, which is for metadata, is ")), "{complaint}");
+        }
+    }
+}
+
+#[test]
+fn lost_metadata_is_damage_and_not_an_empty_drive() {
+    for zone in [0, 1] {
+        let drive = with_metadata_in(zone);
+        drive.break_zone(zone, ZoneState::Offline).unwrap();
+        for _ in 0..2 {
+            let error = ZonedStore::open(device(&drive), plain()).unwrap_err();
+            assert_eq!(error.source.kind(), ErrorKind::InvalidData, "{error}");
+            assert!(error.to_string().contains(&format!("zone {zone}")), "{error}");
+            let error = ZonedStore::format_unused(device(&drive), ID, plain()).unwrap_err();
+            assert_eq!(error.source.kind(), ErrorKind::AlreadyExists, "{error}");
+        }
+    }
+}
+
+/// A region that could not be emptied holds what was true before the metadata left it.
+#[test]
+fn what_may_be_old_metadata_is_not_taken_for_the_newest() {
+    let drive = with_metadata_in(0);
+    drive.break_zone(0, ZoneState::ReadOnly).unwrap();
+    let store = open(&drive, plain());
+    put(&store, FileId::table(7), &table_hint(1), 3000);
+    store.sync_names().unwrap();
+    drop(store);
+    drive.break_zone(1, ZoneState::Offline).unwrap();
+    let error = ZonedStore::open(device(&drive), plain()).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::InvalidData, "{error}");
+}
+
+#[test]
+fn metadata_leaves_a_zone_that_becomes_read_only() {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    put(&store, FileId::table(1), &table_hint(1), 3000);
+    store.sync_names().unwrap();
+    drive.break_zone(0, ZoneState::ReadOnly).unwrap();
+    put(&store, FileId::table(2), &table_hint(1), 3000);
+    store.sync_names().unwrap();
+    put(&store, FileId::table(3), &table_hint(1), 3000);
+    store.sync_names().unwrap();
+    drop(store);
+    (1..4).for_each(|number| assert_holds(&open(&drive, plain()), FileId::table(number), 3000));
+}
+
+#[test]
+fn a_full_region_without_another_ends_changes_and_says_why() {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    drive.break_zone(1, ZoneState::ReadOnly).unwrap();
+    let mut known = 0;
+    let error = loop {
+        put(&store, FileId::table(known), &table_hint(1), 100);
+        match store.sync_names() {
+            Ok(()) => known += 1,
+            Err(error) => break error,
+        }
+        assert!(known < 1000, "there is no end");
+    };
+    assert!(known > 10 && error.to_string().contains("zone 1"), "after {known}: {error}");
+    let after = store.create(FileId::log(1), &log_hint()).map(drop).unwrap_err();
+    assert!(after.to_string().contains("zone 1"), "{after}");
+    (0..known).for_each(|number| assert_holds(&store, FileId::table(number), 100));
+    drop(store);
+    let store = open(&drive, plain());
+    (0..known).for_each(|number| assert_holds(&store, FileId::table(number), 100));
+}
+
+/// The end of the metadata is cut, so it cannot be gone on with, and there is no other region.
+#[test]
+fn a_volume_that_cannot_be_written_can_be_read() {
+    let drive = with_metadata_in(0);
+    let store = open(&drive, plain());
+    drive.break_zone(1, ZoneState::ReadOnly).unwrap();
+    drive.set_hook(Some(Arc::new(|call: &Call| (call.operation == "write").then_some(ZoneFault::Cut(512)))));
+    (10..30).for_each(|number| drop(store.create(FileId::table(number), &table_hint(1)).unwrap()));
+    store.sync_names().unwrap_err();
+    drive.set_hook(None);
+    drop(store);
+    for _ in 0..2 {
+        let store = open(&drive, plain());
+        assert_eq!(store.list().unwrap().len(), 2);
+        (1..3).for_each(|number| assert_holds(&store, FileId::table(number), 3000));
+        let error = store.create(FileId::log(1), &log_hint()).map(drop).unwrap_err();
+        assert!(error.to_string().contains("zone 1"), "{error}");
+        let complaints = store.check().unwrap();
+        assert!(complaints[0].contains("zone 1") && complaints.len() == 2, "{complaints:?}");
+    }
+}
