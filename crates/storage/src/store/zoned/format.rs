@@ -328,6 +328,17 @@ impl MetadataHead {
         let Some(check) = bytes.get(8..16).and_then(|b| b.first_chunk()) else { return false };
         u64::from_le_bytes(*check) == self.salt().checksum(at, &bytes[16..])
     }
+
+    /// Whether `bytes`, of whole blocks, are a frame that ends in the last of them and gives a wrong length.
+    pub(super) fn verify_shorter(&self, at: u64, mut bytes: Vec<u8>, block: usize) -> bool {
+        // What pads a frame is zeros.
+        let data = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        (data.max(HEAD).max(bytes.len() - block + 1)..=bytes.len()).any(|length| {
+            // Less than what it gives, which is as long.
+            bytes[16..20].copy_from_slice(&((length - HEAD) as u32).to_le_bytes());
+            self.verify(at, &bytes[..length])
+        })
+    }
 }
 
 /// The head of a frame of a log file.

@@ -9,8 +9,9 @@
 //! the old one is emptied before a flush lets anything rest on the new one alone. Only if the old one could not be emptied, being
 //! read-only, that is not known, and the volume is taken for damaged.
 //!
-//! A frame says how much of its region was known to be durable when it was written. A reader that meets damage looks for such a word
-//! behind it: damage below is an error, damage above is the end that a crash left, and is cut.
+//! A power cut leaves in each zone a prefix of what was written there. So only the last frame can be cut, and only if it goes on behind
+//! the write pointer; whatever else is wrong is damage, an error. Where a zone is read-only nobody knows its pointer. There a frame behind
+//! the damage has to say that more was durable when it was written; else the damage is taken for the end and cut.
 
 use super::catalog::Catalog;
 use super::format::{HEAD, Kind, MetadataHead, VolumeId};
@@ -123,8 +124,9 @@ impl Span {
         end.filter(|(_, zone)| zone.state == ZoneState::Offline).map(|(number, _)| *number)
     }
 
-    fn starts(&self, state: ZoneState) -> bool {
-        self.zones.first().is_some_and(|(_, zone)| zone.state == state)
+    /// It cannot be emptied.
+    fn stays(&self) -> bool {
+        self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
     }
 
     /// The pieces of `length` bytes from `at` on: zone, offset in it, length.
@@ -151,26 +153,48 @@ impl Span {
         Ok(bytes)
     }
 
-    /// The frame at `at` if one is there, whole: head and payload.
-    fn frame(&self, device: &dyn ZonedDevice, region: u32, at: u64) -> Result<Option<(MetadataHead, Vec<u8>)>> {
+    fn read_only(&self) -> bool {
+        self.zones.iter().any(|(_, zone)| zone.state == ZoneState::ReadOnly)
+    }
+
+    /// What stands at `at`.
+    fn frame(&self, device: &dyn ZonedDevice, region: u32, at: u64) -> Result<Frame> {
         let (block, written) = (u64::from(device.geometry().block), self.written());
         if at + block > written {
-            return Ok(None);
+            return Ok(Frame::Nothing);
         }
+        let wrong = if self.read_only() { Frame::Cut } else { Frame::Damaged };
         let first = self.read(device, at, block as usize)?;
-        let Some(head) = MetadataHead::peek(&first).filter(|head| head.region == region) else { return Ok(None) };
+        let Some(head) = MetadataHead::peek(&first).filter(|head| head.region == region) else { return Ok(wrong) };
         let length = HEAD as u64 + u64::from(head.length);
-        if length.next_multiple_of(block) > written - at {
-            return Ok(None);
+        let whole = length.next_multiple_of(block);
+        if whole > self.capacity() - at {
+            return Ok(wrong);
         }
-        let mut bytes = self.read(device, at, length.next_multiple_of(block) as usize)?;
+        if whole > written - at {
+            // Or only its length is wrong, and it ends at the write pointer.
+            let bytes = self.read(device, at, (written - at) as usize)?;
+            return Ok(if head.verify_shorter(at, bytes, block as usize) { Frame::Damaged } else { Frame::Cut });
+        }
+        let mut bytes = self.read(device, at, whole as usize)?;
         bytes.truncate(length as usize);
         if !head.verify(at, &bytes) {
-            return Ok(None);
+            return Ok(wrong);
         }
         bytes.drain(..HEAD);
-        Ok(Some((head, bytes)))
+        Ok(Frame::Whole(head, bytes))
     }
+}
+
+/// What may stand at a place of a region.
+enum Frame {
+    /// A right one: head and payload.
+    Whole(MetadataHead, Vec<u8>),
+    /// The start of one, of which a power cut took the rest.
+    Cut,
+    /// What was written there reads otherwise.
+    Damaged,
+    Nothing,
 }
 
 /// What a region holds.
@@ -185,10 +209,12 @@ pub(super) struct Found {
 impl Journal {
     /// The region that counts; `None` if there is no volume on the drive. An error if there was one.
     pub(super) fn open(device: &Arc<dyn ZonedDevice>, layout: &Layout) -> Result<Option<Found>> {
-        let mut best: Option<(u32, MetadataHead, Vec<u8>)> = None;
+        let (mut best, mut rotten): (Option<(u32, MetadataHead, Vec<u8>)>, bool) = (None, false);
         let spans = [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?];
         for (region, span) in (0..).zip(&spans) {
-            let Some((head, payload)) = span.frame(&**device, region, 0)? else { continue };
+            let frame = span.frame(&**device, region, 0)?;
+            rotten |= matches!(frame, Frame::Damaged);
+            let Frame::Whole(head, payload) = frame else { continue };
             let starts = head.kind == Kind::Snapshot && head.generation == head.sequence;
             if starts && best.as_ref().is_none_or(|(_, other, _)| other.generation < head.generation) {
                 best = Some((region, head, payload));
@@ -204,9 +230,12 @@ impl Journal {
         };
         let [zero, one] = &spans;
         let (span, other) = if region == 0 { (zero, one) } else { (one, zero) };
-        let stale = span.starts(ZoneState::ReadOnly) && other.starts(ZoneState::Offline);
-        if let Some(zone) = span.lost().or(lost.filter(|_| stale)) {
+        let stale = span.stays();
+        if let Some(zone) = span.lost().or(other.lost().filter(|_| stale)) {
             return Err(corrupt(&format!("zone {zone}, which may have held the end of the metadata, is offline")));
+        }
+        if stale && rotten {
+            return Err(corrupt(&format!("metadata region {} is damaged at byte 0, and the other one may be older", 1 - region)));
         }
         Self::replay(device, layout, region, span, &head, &payload).map(Some)
     }
@@ -224,20 +253,24 @@ impl Journal {
         let mut catalog = Catalog::read(snapshot, device.geometry(), layout.zones).map_err(corrupt)?;
         let (mut end, mut sequence) = (step(snapshot.len()), first.sequence);
         let follows = |head: &MetadataHead| head.volume == first.volume && head.generation == first.generation && head.kind == Kind::Edits;
-        while let Some((head, payload)) = span.frame(&**device, region, end)? {
-            if !follows(&head) || head.sequence != sequence + 1 {
-                break;
+        let damaged = |at: u64| corrupt(&format!("metadata region {region} is damaged at byte {at}"));
+        loop {
+            match span.frame(&**device, region, end)? {
+                Frame::Whole(head, payload) if follows(&head) && head.sequence == sequence + 1 => {
+                    catalog.apply_all(&payload).map_err(corrupt)?;
+                    sequence = head.sequence;
+                    end += step(payload.len());
+                }
+                Frame::Whole(..) | Frame::Damaged => return Err(damaged(end)),
+                Frame::Cut | Frame::Nothing => break,
             }
-            catalog.apply_all(&payload).map_err(corrupt)?;
-            sequence = head.sequence;
-            end += step(payload.len());
         }
         for at in (end + block..span.written()).step_by(block as usize) {
-            if let Some((head, _)) = span.frame(&**device, region, at)?
+            if let Frame::Whole(head, _) = span.frame(&**device, region, at)?
                 && follows(&head)
-                && head.durable > end
+                && (head.durable > end || !span.read_only())
             {
-                return Err(corrupt(&format!("metadata region {region} is damaged at byte {end}, which was durable")));
+                return Err(damaged(end));
             }
         }
         let (mut left, mut torn) = (end, false);
@@ -339,6 +372,8 @@ impl Journal {
             return Err(StoreError::store("write metadata", io::Error::new(io::ErrorKind::StorageFull, why)));
         }
         self.empty(to)?;
+        // Before it is written: an older frame that came back behind what a power cut leaves of the snapshot would pass for damage.
+        self.device.flush().map_err(|e| failed("flush", e))?;
         let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
         let frame = head.frame(0, snapshot, block);
         self.write(&span, 0, &frame)?;

@@ -52,6 +52,25 @@ fn every_flipped_bit_of_a_frame_is_seen() {
     }
 }
 
+/// With its length alone damaged, a frame looks like one of which the end is missing.
+#[test]
+fn a_wrong_length_is_told_from_a_cut() {
+    for length in [5, 447, 448, 449, 1000] {
+        let head = MetadataHead { length, ..metadata().0 };
+        let payload: Vec<u8> = (0..length).map(|n| n as u8).collect();
+        let frame = head.frame(2048, &payload, 512);
+        for bit in 0..32 {
+            let wrong = MetadataHead { length: length ^ 1 << bit, ..head };
+            let mut bytes = frame.clone();
+            bytes[16..20].copy_from_slice(&wrong.length.to_le_bytes());
+            assert!(wrong.verify_shorter(2048, bytes, 512), "bit {bit} of {length}");
+        }
+        for blocks in 1..frame.len() / 512 {
+            assert!(!head.verify_shorter(2048, frame[..blocks * 512].to_vec(), 512), "{blocks} blocks of {length} bytes");
+        }
+    }
+}
+
 #[test]
 fn a_frame_of_a_log_is_as_described() {
     let salt = Salt::new(VOLUME, 3, 4);
