@@ -1,9 +1,10 @@
 //! Zones of the metadata that the drive has given up: one region is enough, and what is lost is never taken for what was not there.
 
 use crate::support::*;
+use parking_lot::Mutex;
 use sinter_storage::store::zoned::ZonedStore;
-use sinter_storage::store::{FileId, Store};
-use sinter_storage::zoned::{Call, Emulator, ZoneFault, ZoneState};
+use sinter_storage::store::{FileId, Hint, Store};
+use sinter_storage::zoned::{Call, Emulator, Geometry, ZoneFault, ZoneState, ZonedDevice};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,5 +159,38 @@ fn a_volume_that_cannot_be_written_can_be_read() {
         assert!(error.to_string().contains("zone 1"), "{error}");
         let complaints = store.check().unwrap();
         assert!(complaints[0].contains("zone 1") && complaints.len() == 2, "{complaints:?}");
+    }
+}
+
+/// A power cut takes the ends of several zones of a region, which then hold more places than the metadata has.
+#[test]
+fn cut_zones_of_the_metadata_give_back_their_places() {
+    let shape = Geometry { zones: 100, zone_size: 4 << 10, max_open: Some(3), max_active: Some(3), ..TINY };
+    let drive = drive(&shape, 7 << 9);
+    let store = format(&drive, plain());
+    put(&store, FileId::table(1), &table_hint(1), 1000);
+    store.sync_names().unwrap();
+    // One frame of edits over three zones.
+    let hint = Hint { key_range: Some((vec![b'a'; 16], vec![b'z'; 16])), ..table_hint(1) };
+    (100..210).for_each(|number| drop(store.create(FileId::table(number), &hint).unwrap()));
+    let images: Arc<Mutex<Vec<Arc<Emulator>>>> = Arc::default();
+    let (from, into) = (drive.clone(), images.clone());
+    drive.set_hook(Some(Arc::new(move |call: &Call| {
+        if call.operation == "flush" && into.lock().is_empty() {
+            into.lock().extend((0..32).map(|seed| Arc::new(from.crash_with(seed).unwrap())));
+        }
+        None
+    })));
+    store.sync_names().unwrap();
+    drive.set_hook(None);
+    let images = std::mem::take(&mut *images.lock());
+    let partly = |image: &Emulator| image.report(0, 7).unwrap().iter().filter(|zone| zone.state.is_active()).count();
+    assert!(images.iter().any(|image| partly(image) > 1), "no image has more than one");
+    for image in &images {
+        let store = open(image, plain());
+        assert_holds(&store, FileId::table(1), 1000);
+        put(&store, FileId::table(2), &table_hint(1), 1000);
+        store.sync_names().unwrap();
+        assert_sound(&store);
     }
 }

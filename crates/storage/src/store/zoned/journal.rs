@@ -19,6 +19,7 @@ use super::{corrupt, failed};
 use crate::store::{Result, StoreError};
 use crate::zoned::{Zone, ZoneState, ZonedDevice};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where the metadata lies.
@@ -47,7 +48,7 @@ impl Layout {
         self.first.saturating_add(self.zones.saturating_mul(2))
     }
 
-    fn region(&self, region: u32) -> std::ops::Range<u32> {
+    fn region(&self, region: u32) -> Range<u32> {
         let first = self.first + region * self.zones;
         first..first + self.zones
     }
@@ -127,6 +128,11 @@ impl Span {
     /// It cannot be emptied.
     fn stays(&self) -> bool {
         self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
+    }
+
+    /// How many zones the first `length` bytes lie in.
+    fn zones_below(&self, length: u64) -> u32 {
+        self.pieces(0, length).len() as u32
     }
 
     /// The pieces of `length` bytes from `at` on: zone, offset in it, length.
@@ -371,7 +377,10 @@ impl Journal {
             let why = format!("the metadata ({} bytes) does not fit a region of {} bytes", snapshot.len(), span.capacity());
             return Err(StoreError::store("write metadata", io::Error::new(io::ErrorKind::StorageFull, why)));
         }
-        self.empty(to)?;
+        self.empty(self.layout.region(to))?;
+        // Zones behind the end, if a power cut left several partly written, hold places that the snapshot needs.
+        let ended = Span::of(&*self.device, &self.layout, from)?.zones_below(self.end);
+        drop(self.empty(self.layout.region(from).start + ended..self.layout.region(from).end));
         // Before it is written: an older frame that came back behind what a power cut leaves of the snapshot would pass for damage.
         self.device.flush().map_err(|e| failed("flush", e))?;
         let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
@@ -383,15 +392,15 @@ impl Journal {
         self.figures.snapshots += 1;
         self.figures.padding += (frame.len() - HEAD - snapshot.len()) as u64;
         // The new region counts already; what cannot be emptied now is met again at the next change of regions.
-        drop(self.empty(from));
+        drop(self.empty(self.layout.region(from)));
         Ok(())
     }
 
-    fn empty(&mut self, region: u32) -> Result<()> {
-        let span = Span::of(&*self.device, &self.layout, region)?;
-        for (number, zone) in &span.zones {
+    fn empty(&mut self, zones: Range<u32>) -> Result<()> {
+        let found = self.device.report(zones.start, zones.len() as u32).map_err(|e| failed("report", e))?;
+        for (number, zone) in zones.zip(found) {
             if zone.state != ZoneState::Empty {
-                self.device.reset(*number).map_err(|e| failed("empty a region of the metadata", e))?;
+                self.device.reset(number).map_err(|e| failed("empty a region of the metadata", e))?;
                 self.figures.resets += 1;
                 self.figures.reset_bytes += zone.written;
             }
@@ -401,12 +410,12 @@ impl Journal {
 
     /// Empties the region that does not count, in case a crash undid that.
     pub(super) fn empty_other(&mut self) -> Result<()> {
-        self.empty(1 - self.region)
+        self.empty(self.layout.region(1 - self.region))
     }
 
     /// Empties both regions, durably: the first step of formatting.
     pub(super) fn erase(&mut self) -> Result<()> {
-        (0..2).try_for_each(|region| self.empty(region))?;
+        self.empty(self.layout.first..self.layout.data())?;
         self.device.flush().map_err(|e| failed("flush", e))
     }
 }
