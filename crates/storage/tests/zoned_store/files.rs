@@ -16,6 +16,10 @@ fn a_drive_without_a_volume_says_so() {
         let error = ZonedStore::format(device(&drive(&geometry, TINY_CAPACITY)), ID, plain()).unwrap_err();
         assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
     }
+    // Regions are measured in zones, and of these not much can be written.
+    let hollow = drive(&Geometry { zones: 256, zone_size: 4 << 20, block: 4096, ..TINY }, 4096);
+    let error = ZonedStore::format(device(&hollow), ID, plain()).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
     let drive = tiny();
     put(&format(&drive, plain()), FileId::table(1), &table_hint(1), 9000);
     let again = format(&drive, plain());

@@ -24,6 +24,9 @@ const WINDOW: usize = 1 << 20;
 /// A volume needs so many zones beside its metadata.
 const ZONES_LEAST: u32 = 3;
 
+/// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.
+const ROOM_LEAST: usize = 8;
+
 fn unfit(why: String) -> StoreError {
     StoreError::store("open", io::Error::new(io::ErrorKind::Unsupported, why))
 }
@@ -87,6 +90,12 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     let layout = layout(device.geometry())?;
     let mut journal = Journal::new(device, &layout, id);
+    let catalog = Catalog::new(device.geometry().zones);
+    let (empty, room) = (catalog.snapshot_bytes(), journal.snapshot_limit()?);
+    if empty.saturating_mul(ROOM_LEAST) > room {
+        let why = format!("the zones for metadata are too small: {room} bytes, of which an empty volume takes {empty}");
+        return Err(unfit(why));
+    }
     // First and durably: metadata never points to zones that are emptied below.
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
@@ -95,7 +104,6 @@ pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Optio
         }
     }
     device.flush().map_err(|e| failed("flush", e))?;
-    let catalog = Catalog::new(device.geometry().zones);
     journal.roll(&catalog.snapshot(device.geometry(), layout.zones))?;
     let state = State::new(catalog, slots(&**device, &layout)?);
     Ok(Arc::new(Volume::new(Arc::clone(device), id, layout, options, state, journal)?))
