@@ -1,9 +1,9 @@
 //! Full volumes, resets and the collector: space comes back, figures are those of the drive, and nobody waits for ever.
 
 use crate::support::*;
-use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, ZonedStore};
+use sinter_storage::store::zoned::{Allocation, Collection, Condition, Options, Reset, ZonedStore};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, Meter, Store, StoreError};
-use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned::{Call, Emulator, Geometry, ZoneErrorKind, ZoneFault, ZoneState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -272,4 +272,60 @@ fn lazily_reset_zones_are_filled_up_first() {
     };
     let (eager, sinter) = (measure(Reset::Eager), measure(Reset::Sinter));
     assert!(sinter < eager / 2.0, "{sinter} of the capacity is lost at resets, {eager} eagerly");
+}
+
+/// Of zones for files.
+fn refuse_resets(call: &Call) -> Option<ZoneFault> {
+    (call.operation == "reset" && call.zone.is_some_and(|zone| zone > 1)).then_some(ZoneFault::Refuse(ZoneErrorKind::Io))
+}
+
+fn condition(store: &ZonedStore, zone: u32) -> Condition {
+    store.map().unwrap().zones[zone as usize].condition
+}
+
+/// A zone that the drive did not reset this time is still there, holds its active place, and is reset later.
+#[test]
+fn a_failed_reset_is_tried_again() {
+    let drive = drive(&SMALL, SMALL.zone_size);
+    let store = format(&drive, stepped(Allocation::Sla, Reset::Eager));
+    for (number, length) in [(1, 3000), (2, 64 << 10)] {
+        put(&store, FileId::table(number), &table_hint(number as u8), length);
+        store.sync_names().unwrap();
+        let map = store.map().unwrap();
+        let zone = map.zones.iter().find(|zone| !zone.files.is_empty()).unwrap();
+        drive.set_hook(Some(Arc::new(refuse_resets)));
+        store.delete(FileId::table(number)).unwrap();
+        store.sync_names().unwrap();
+        store.tidy().unwrap();
+        assert_eq!(condition(&store, zone.zone), zone.condition, "what it was before");
+        drive.set_hook(None);
+        store.tidy().unwrap();
+        assert_eq!(condition(&store, zone.zone), Condition::Empty);
+        assert_sound(&store);
+    }
+    put(&store, FileId::table(3), &table_hint(1), 3000);
+    store.sync_names().unwrap();
+    let zone = store.map().unwrap().zones.iter().find(|zone| !zone.files.is_empty()).unwrap().zone;
+    drive.break_zone(zone, ZoneState::ReadOnly).unwrap();
+    store.delete(FileId::table(3)).unwrap();
+    store.sync_names().unwrap();
+    assert_eq!(condition(&store, zone), Condition::ReadOnly);
+}
+
+#[test]
+fn nobody_waits_for_resets_that_fail() {
+    for background in [false, true] {
+        let options = Options { background, ..stepped(Allocation::Sinter, Reset::Sinter) };
+        let drive = drive(&SMALL, SMALL.zone_size);
+        let store = format(&drive, options);
+        let files = fill(&store, 1);
+        drive.set_hook(Some(Arc::new(refuse_resets)));
+        files.iter().for_each(|id| store.delete(*id).unwrap());
+        store.sync_names().unwrap();
+        let refused = fill(&store, 10_000);
+        drive.set_hook(None);
+        store.tidy().unwrap();
+        let room = fill(&store, 100_000);
+        assert!(room.len() > refused.len() + files.len() / 2, "{} files, {} before, {} at first", room.len(), refused.len(), files.len());
+    }
 }

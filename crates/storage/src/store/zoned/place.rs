@@ -16,6 +16,7 @@ use super::format::{Edit, ZoneNote};
 use super::reset::{Dead, Space};
 use super::volume::{Condition, Slot, State, Volume};
 use crate::store::{Cause, FileId, Result, StoreError};
+use crate::zoned::ZoneState;
 use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
 use std::io;
@@ -97,7 +98,7 @@ impl State {
             active < places - kept
         });
         let empty = self.empty_zones().saturating_sub(left(want, reserve));
-        Room { token, empty: empty + self.count(Slot::is_dead), zones: self.file_zones() }
+        Room { token, empty: empty + self.count(|slot| slot.is_dead() && !slot.stuck), zones: self.file_zones() }
     }
 
     /// The empty zone to take: the least worn, or the first.
@@ -109,7 +110,8 @@ impl State {
 
     /// The dead zone to use again, of those that hold an active place if so wanted: the one of which least is unwritten.
     fn next_dead(&self, active: bool) -> Option<u32> {
-        let dead = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && (!active || slot.condition != Condition::Full));
+        let dead =
+            (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && !slot.stuck && (!active || slot.condition != Condition::Full));
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
     }
 
@@ -118,6 +120,7 @@ impl State {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else { return };
         let first = slot.condition == Condition::Empty || slot.valid == 0 && slot.writers == 0;
         slot.condition = Condition::Open;
+        slot.stuck &= !first;
         slot.writers += 1;
         self.due.retain(|due| *due != zone);
         if first {
@@ -353,21 +356,30 @@ impl Volume {
                 taken.push(zone);
             }
         }
-        let outcomes: Vec<(u32, bool)> = MutexGuard::unlocked(state, || {
+        let outcomes: Vec<(u32, Option<ZoneState>)> = MutexGuard::unlocked(state, || {
             let reset = |zone: u32| {
-                let done = self.device.reset(zone).is_ok();
-                if let Some(head) = self.heads.get(zone as usize).filter(|_| done) {
+                let state = match self.device.reset(zone) {
+                    Ok(()) => Some(ZoneState::Empty),
+                    // What is left of the zone, only the drive knows.
+                    Err(_) => self.device.report(zone, 1).ok().and_then(|found| found.first().map(|zone| zone.state)),
+                };
+                if let Some(head) = self.heads.get(zone as usize).filter(|_| state == Some(ZoneState::Empty)) {
                     *head.lock() = 0;
                 }
-                (zone, done)
+                (zone, state)
             };
             taken.into_iter().map(reset).collect()
         });
-        for (zone, done) in outcomes {
+        for (zone, found) in outcomes {
             let Some(slot) = state.zones.get_mut(zone as usize) else { continue };
             slot.busy = false;
-            if !done {
-                slot.condition = Condition::ReadOnly;
+            slot.stuck = found != Some(ZoneState::Empty);
+            if slot.stuck {
+                slot.condition = match found {
+                    Some(ZoneState::ReadOnly) => Condition::ReadOnly,
+                    Some(ZoneState::Offline) => Condition::Offline,
+                    _ => slot.condition,
+                };
                 continue;
             }
             let unwritten = if slot.condition == Condition::Full { 0 } else { slot.capacity - slot.written };
@@ -377,8 +389,9 @@ impl Volume {
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
             state.figures.log_resets += u64::from(note.lifetime == SHORT);
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
+            // Not for those that stay: who waits would be woken for nothing, again and again.
+            state.stir();
         }
-        state.stir();
         self.room.notify_all();
     }
 

@@ -64,7 +64,8 @@ pub(super) struct Slot {
     pub(super) writers: u32,
     /// Someone resets, finishes or empties it.
     pub(super) busy: bool,
-    /// Something in it cannot be read, so it cannot be emptied.
+    /// It could not be emptied: something in it cannot be read, or the drive did not reset it. Once it is dead, whoever resets what is due
+    /// tries again; nobody who needs room does.
     pub(super) stuck: bool,
     /// The clock at the last write.
     pub(super) touched: u64,
