@@ -396,7 +396,8 @@ impl ZonedDevice for LinuxDevice {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&self.path).map_err(fail)?;
         let zones = report(&self.file, self.call, self.geometry.zone_size, 0, self.geometry.zones).map_err(fail)?;
         for (known, raw) in self.zones.iter().zip(&zones) {
-            known.lock().zone = zone_of(raw).map_err(fail)?;
+            // A zone that still cannot be written says so again.
+            *known.lock() = Known { zone: zone_of(raw).map_err(fail)?, ended: false };
         }
         Ok(Box::new(LinuxLock { _file: file }))
     }
