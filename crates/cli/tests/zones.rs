@@ -221,6 +221,28 @@ fn damage_is_named() {
     refused(at, &["zones", "format", "zones.img"], 2, "or it is damaged");
 }
 
+/// Without its manifest a database does not open. What is known of the volume is said all the same.
+#[test]
+fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let dump = json(at, &["zones", "dump", "zones.img", "--json"]);
+    let mut manifests = dump["files"].as_array().unwrap().iter().filter(|file| file["file"].as_str().unwrap().contains("manifest"));
+    let manifest = manifests.next_back().unwrap();
+    let zone = manifest["extents"][0]["zone"].as_u64().unwrap() as u32;
+    let drive = sinter_storage::zoned::Emulator::open(at.join("zones.img")).unwrap();
+    drive.break_zone(zone, sinter_storage::zoned::ZoneState::Offline).unwrap();
+    drop(drive);
+    let output = sinter(at, &["zones", "check", "zones.img"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let hole = format!("damaged: {} is damaged from byte 0 to ", manifest["file"].as_str().unwrap());
+    assert!(text.contains(&hole) && text.contains("damaged: the database cannot be read: "), "{text}");
+    let report: Value = serde_json::from_slice(&sinter(at, &["zones", "check", "zones.img", "--json"]).stdout).unwrap();
+    assert!(report["clean"] == false && report["volume"].as_array().unwrap().len() > 1, "{report}");
+}
+
 #[test]
 fn a_backup_comes_back_on_another_drive() {
     let home = tempfile::tempdir().unwrap();

@@ -58,7 +58,12 @@ fn look(drive: &Path) -> Result<Found, Ended> {
     let view = View::of(drive, &store)?;
     let mut found = Found { volume: store.check().map_err(sinterdb::Error::from)?, files: view.files.len(), ..Found::default() };
     if view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
-        found.database = find_damage(store)?;
+        match find_damage(store) {
+            Ok(damages) => found.database = damages,
+            // It stands beside what is known of the volume, which may be the reason.
+            Err(Ended::Failed(error)) => found.volume.push(format!("the database cannot be read: {error:#}")),
+            Err(ended) => return Err(ended),
+        }
     } else {
         // Nothing says what their bytes should be; they are there, at least.
         found.volume.extend(view.files.iter().filter_map(|file| unreadable(&store, file.id)));
