@@ -169,8 +169,8 @@ struct Frame {
     at: u64,
 }
 
-/// So many bytes of a log were durable. If a zone of it is lost (`lost`), all that the frames cover: what was behind a gap that is there for
-/// this reason may have been, too.
+/// So many bytes of a log were durable. If a zone of it is lost (`lost`), all that the frames cover: what stands behind a gap may have
+/// been, too.
 fn durable(record: &Record, frames: &[Frame], lost: bool) -> u64 {
     let said = |frame: &Frame| if lost { frame.head.offset + u64::from(frame.head.length) } else { frame.head.synced };
     let sealed = if record.place.sealed { record.place.length } else { 0 };
