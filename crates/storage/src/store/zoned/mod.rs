@@ -185,7 +185,7 @@ impl Drop for Claim {
 
 impl ZonedStore {
     /// Makes an empty volume on a drive and opens it; everything on the drive is lost. `id` is to be random. `Unsupported` if the drive
-    /// has too few zones, or lets too few be active; locked if its volume is open.
+    /// has too few zones or too small ones, or lets too few be active; locked if its volume is open.
     pub fn format(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         Self::start(recover::format(&device, id, options)?, drive)
@@ -200,7 +200,8 @@ impl ZonedStore {
     }
 
     /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged, locked
-    /// ([`StoreError::is_locked`]) if it is open already.
+    /// ([`StoreError::is_locked`]) if it is open already. One whose metadata cannot be written opens for reading; what would change it
+    /// says why it cannot.
     pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         Self::start(recover::open(&device, options)?, drive)
