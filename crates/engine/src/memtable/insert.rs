@@ -8,7 +8,7 @@ use crate::key;
 use std::cmp;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
-/// Where an entry will go. Good until its tree divides a node, and for no other tree: who comes with another one is sent down from the root.
+/// Where an entry will go. Good until its tree divides a node, and for no other tree: with another one the way is looked for from the root.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     leaf: NodeRef,
