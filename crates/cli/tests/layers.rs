@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// Path of a file or folder below `crates` without its ending, and its rank: ten times the number in the architecture, to leave room.
 /// The longest entry that fits a file counts, so that files inherit the rank of their folder.
 const RANKS: &[(&str, u32)] = &[
+    ("storage/src/locked", 10),
     ("storage/src/random", 10),
     ("storage/src/store/mod", 10),
     ("storage/src/store/error", 10),
