@@ -33,7 +33,7 @@ impl Keyspace {
             Side::Left => edit.head.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?,
             Side::Right => edit.head.index(edit.head.count)?,
         };
-        self.turn.put(Room::Elements, layout::item_key(edit.head.id, index), value.to_vec());
+        self.turn.put(Room::Elements, layout::item_key(edit.head.id, index), value);
         edit.head.count += 1;
         if side == Side::Left {
             edit.head.first = index;

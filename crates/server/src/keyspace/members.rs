@@ -51,7 +51,7 @@ impl Keyspace {
     }
 
     pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], is_new: bool) {
-        self.turn.put(Room::Elements, layout::member_key(edit.head.id, self.seed, member), value.to_vec());
+        self.turn.put(Room::Elements, layout::member_key(edit.head.id, self.seed, member), value);
         edit.head.count += u64::from(is_new);
     }
 

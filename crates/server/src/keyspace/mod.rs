@@ -1,10 +1,11 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! `written` (what it holds meanwhile), `hot` (what of the engine's keys is in memory), `budget` (how much memory what may take), this file (keys, whatever they hold), `members`,
-//! `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes`
-//! (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how
-//! collections that are gone are removed), `image` (whole keyspaces and whole values).
+//! `written` (what it holds meanwhile), `hot` (what of the engine's keys is in memory), `budget` (how much memory what may take), this
+//! file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in
+//! their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a second log),
+//! `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and whole
+//! values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -291,8 +292,8 @@ impl Keyspace {
             return Err(Error::Format(0, FORMAT));
         }
         self.seed = random;
-        self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes().to_vec());
-        self.turn.put(Room::Keys, layout::setting_key(b"seed"), random.to_le_bytes().to_vec());
+        self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+        self.turn.put(Room::Keys, layout::setting_key(b"seed"), random.to_le_bytes());
         self.turn.commit(&WriteOptions::default())
     }
 

@@ -172,8 +172,8 @@ impl Written {
         if self.places.len() > KEPT_PLACES {
             self.places = vec![0; FIRST_PLACES];
         } else {
-            // Few turns fill the table, and what is emptied here is in the caches. A place before an entry's own is emptied only with all up
-            // to the next gap.
+            // Few turns fill the table, and what is emptied here is in the caches. A place before an entry's own is emptied only with all
+            // up to the next gap.
             for entry in &self.entries {
                 let mut place = self.home(entry.hash);
                 while std::mem::take(&mut self.places[place]) != 0 {
