@@ -147,7 +147,7 @@ impl Keyspace {
             self.entry = Head::string(None).encode(b"");
             self.string_at = self.entry.len();
         }
-        // What was read becomes what is written: a bit of a long string costs no further copy.
+        // What was read becomes what is written: a bit of a long string costs one copy.
         self.known.version = None;
         let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
         if change(&mut string) {

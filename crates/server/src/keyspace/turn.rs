@@ -214,6 +214,9 @@ impl Turn {
     pub fn forget(&mut self, room: Room, (from, to): &Bounds) {
         self.version += 1;
         self.side_mut(room).written.take_back(from, to);
+        if self.is_empty() {
+            self.bytes = 0;
+        }
     }
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.

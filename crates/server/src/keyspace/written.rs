@@ -45,6 +45,12 @@ struct Span {
 }
 
 impl Span {
+    /// Up to the end of what was written. Nothing lies nowhere: what is behind the rest may go.
+    fn since(at: usize, bytes: &[u8]) -> Span {
+        let len = bytes.len() - at;
+        Span { at: if len > 0 { at } else { 0 }, len }
+    }
+
     fn range(self) -> Range<usize> {
         self.at..self.at + self.len
     }
@@ -119,15 +125,15 @@ impl Written {
 
     /// Writes what `value` puts behind the bytes that it gets, and changes none of these. How many bytes that are, the key's included.
     pub fn put(&mut self, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) -> usize {
-        let number = self.entry(key);
-        let at = self.bytes.len();
-        value(&mut self.bytes);
-        let len = self.bytes.len() - at;
-        self.entries[number].value = Value::Put(Span { at, len });
         if self.garbage > GARBAGE.max(self.bytes.len() / 2) {
             self.compact();
         }
-        key.len() + len
+        let number = self.entry(key);
+        let at = self.bytes.len();
+        value(&mut self.bytes);
+        let span = Span::since(at, &self.bytes);
+        self.entries[number].value = Value::Put(span);
+        key.len() + span.len
     }
 
     pub fn delete(&mut self, key: &[u8]) {
@@ -141,15 +147,16 @@ impl Written {
             let key = &self.bytes[entry.key.range()];
             if from <= key && key < to {
                 self.garbage += entry.value.len();
-                self.len -= usize::from(!matches!(entry.value, Value::TakenBack));
+                self.len -= usize::from(!entry.value.is_taken_back());
                 entry.value = Value::TakenBack;
             }
         }
         if let Some(order) = self.order.get_mut() {
-            order.retain(|_, number| !matches!(self.entries[*number].value, Value::TakenBack));
+            order.retain(|_, number| !self.entries[*number].value.is_taken_back());
         }
-        if self.len == 0 {
-            self.clear();
+        // Who writes and takes back again and again must not leave more than he keeps.
+        if self.entries.len() > 2 * self.len {
+            self.compact();
         }
     }
 
@@ -162,7 +169,7 @@ impl Written {
     /// The keys in order.
     pub fn order<'k>(&'k self) -> &'k Order<'k> {
         self.order.get_or_init(|| {
-            let entries = self.entries.iter().enumerate().filter(|(_, entry)| !matches!(entry.value, Value::TakenBack));
+            let entries = self.entries.iter().enumerate().filter(|(_, entry)| !entry.value.is_taken_back());
             entries.map(|(number, entry)| (Key::new(self.bytes[entry.key.range()].to_vec()), number)).collect()
         })
     }
@@ -195,8 +202,9 @@ impl Written {
         let (place, found) = self.find(hash, key);
         let number = found.unwrap_or(self.entries.len());
         if found.is_none() {
-            let span = Span { at: self.bytes.len(), len: key.len() };
+            let at = self.bytes.len();
             self.bytes.extend_from_slice(key);
+            let span = Span::since(at, &self.bytes);
             self.entries.push(Entry { hash, key: span, value: Value::TakenBack });
             self.places[place] = number + 1;
             if self.entries.len() > self.places.len() / 2 {
@@ -204,8 +212,12 @@ impl Written {
             }
         }
         let old = std::mem::replace(&mut self.entries[number].value, Value::Deleted);
-        self.garbage += old.len();
-        if let Value::TakenBack = old {
+        match old {
+            // A long value that is changed again and again stays the only one.
+            Value::Put(span) if span.range().end == self.bytes.len() => self.bytes.truncate(span.at),
+            _ => self.garbage += old.len(),
+        }
+        if old.is_taken_back() {
             self.len += 1;
             if let Some(order) = self.order.get_mut() {
                 order.insert(Key::new(key.to_vec()), number);
@@ -242,6 +254,11 @@ impl Written {
 
     fn grow(&mut self) {
         self.places = vec![0; 2 * self.places.len()];
+        self.fill_places();
+    }
+
+    /// Enters all entries into the table, which is empty.
+    fn fill_places(&mut self) {
         for (number, entry) in self.entries.iter().enumerate() {
             let mut place = self.home(entry.hash);
             while self.places[place] != 0 {
@@ -251,22 +268,30 @@ impl Written {
         }
     }
 
-    /// Leaves out what was written over.
+    /// Leaves out what was written over, and taken back.
     fn compact(&mut self) {
-        let old = std::mem::take(&mut self.bytes);
-        self.bytes.reserve(old.len() - self.garbage);
+        let (old, mut entries, len) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.entries), self.len);
+        if entries.len() > len {
+            // The numbers of those that stay change.
+            entries.retain(|entry| !entry.value.is_taken_back());
+            self.order.take();
+            self.places = vec![0; (2 * len).next_power_of_two().max(FIRST_PLACES)];
+        }
         let bytes = &mut self.bytes;
         let mut copy = |span: &mut Span| {
             let at = bytes.len();
             bytes.extend_from_slice(&old[span.range()]);
-            span.at = at;
+            *span = Span::since(at, bytes);
         };
-        for entry in &mut self.entries {
+        for entry in &mut entries {
             copy(&mut entry.key);
             if let Value::Put(span) = &mut entry.value {
                 copy(span);
             }
         }
+        self.places.fill(0);
+        self.entries = entries;
+        self.fill_places();
         self.garbage = 0;
     }
 }
@@ -274,6 +299,10 @@ impl Written {
 impl Value {
     fn len(self) -> usize {
         if let Value::Put(span) = self { span.len } else { 0 }
+    }
+
+    fn is_taken_back(self) -> bool {
+        matches!(self, Value::TakenBack)
     }
 }
 
@@ -348,6 +377,21 @@ mod tests {
             assert!(written.bytes.capacity() < 4 << 20, "{}", written.bytes.capacity());
         }
         assert_eq!(written.get(b"a"), Some(Some(&[999u32 as u8; 100_000][..])));
+        (0..100).for_each(|_| _ = written.put(b"c", |out| out.resize(out.len() + (10 << 20), 1)));
+        assert!(written.bytes.capacity() < 40 << 20, "{}", written.bytes.capacity());
+    }
+
+    /// Values that turn out to be wrong when half of them is written.
+    #[test]
+    fn what_is_taken_back_takes_no_memory() {
+        let mut written = Written::new();
+        written.put(b"stays", |out| out.push(b'!'));
+        for round in 0..100u8 {
+            (0..10_000u32).for_each(|n| _ = written.put(&[&[round][..], &n.to_be_bytes()].concat(), |out| out.push(1)));
+            written.take_back(&[round], &[round + 1]);
+            assert!(written.entries.len() == 1 && written.bytes.len() == 6 && written.places.len() == FIRST_PLACES);
+        }
+        assert_eq!((written.get(b"stays"), written.get(&[0, 0, 0, 0, 0])), (Some(Some(&b"!"[..])), None));
     }
 
     #[test]
