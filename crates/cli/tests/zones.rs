@@ -72,6 +72,10 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks");
     refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE,ZONESxSIZE");
     assert!(!at.join("small.img").exists() && !at.join("odd.img").exists(), "a refused request leaves nothing behind");
+    for too_small in ["zones.img,2x4MiB", "zones.img,32x1MiB,active=2"] {
+        refused(at, &["zones", "format", "--force", "--emulate", too_small], 2, "zones");
+        assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"), "the old drive is still there");
+    }
     refused(at, &["zones", "mpa", "zones.img"], 2, "mpa");
 }
 
@@ -241,6 +245,25 @@ fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     assert!(text.contains(&hole) && text.contains("damaged: the database cannot be read: "), "{text}");
     let report: Value = serde_json::from_slice(&sinter(at, &["zones", "check", "zones.img", "--json"]).stdout).unwrap();
     assert!(report["clean"] == false && report["volume"].as_array().unwrap().len() > 1, "{report}");
+}
+
+/// States that are damaged, wherever, are replaced with the drive, if that may be lost; what is no drive never is.
+#[test]
+fn a_damaged_image_can_be_replaced() {
+    use std::os::unix::fs::FileExt;
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"]);
+    for damaged in [0, 9, 512, 4096] {
+        let states = std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap();
+        states.write_all_at(&[0xff; 8], damaged).unwrap();
+        refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "the drive exists");
+        prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
+        assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"));
+    }
+    std::fs::write(at.join("file"), "mine").unwrap();
+    std::fs::write(at.join("file.zones"), [0; 8192]).unwrap();
+    refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 2, "is no emulated drive");
 }
 
 #[test]

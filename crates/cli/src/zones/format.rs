@@ -4,8 +4,9 @@ use super::view::{View, human};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use clap::Args;
+use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{StoreError, ZonedPlace};
-use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned::{Emulator, Geometry, ZonedDevice};
 use sinterdb::settings::parse_bytes;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -96,8 +97,9 @@ impl Emulated {
             if !force {
                 return Err(wrong("the drive exists; name it without --emulate to format it as it is, or --force to make another"));
             }
-            // Whether the other one can be made is known before this one is gone.
-            Emulator::memory(geometry.clone(), capacity).map_err(failed)?;
+            // Whether the other one can be made, and be given a volume, is known before this one is gone.
+            let drive = Emulator::memory(geometry.clone(), capacity).map_err(failed)?;
+            ZonedStore::check_shape(drive.geometry()).map_err(failed)?;
             Emulator::remove(&file).map_err(failed)?;
         }
         drop(Emulator::create(&file, geometry, capacity).map_err(failed)?);

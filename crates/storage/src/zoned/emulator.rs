@@ -188,19 +188,17 @@ impl Emulator {
         image::is_image(path.as_ref())
     }
 
-    /// Removes the drive in the file `path`, which must be one, and not in use.
+    /// Removes the drive in the file `path`, which must be one ([`Emulator::is_image`]), damaged or not, and not in use.
     pub fn remove(path: impl AsRef<Path>) -> store::Result<()> {
-        let drive = Emulator::open(&path)?;
-        image::remove(path.as_ref()).map_err(|e| explain("remove emulated drive", path.as_ref(), e))?;
-        drop(drive);
+        let path = path.as_ref();
+        let held = image::hold(path).map_err(|e| unopened(path, e))?;
+        image::remove(path).map_err(|e| explain("remove emulated drive", path, e))?;
+        drop(held);
         Ok(())
     }
 
     fn open_at(path: &Path, boot: &Boot) -> store::Result<Self> {
-        let (image, geometry, zones) = Image::open(path, boot).map_err(|e| {
-            let operation = if e.kind() == io::ErrorKind::WouldBlock { "lock" } else { "open emulated drive" };
-            explain(operation, path, e)
-        })?;
+        let (image, geometry, zones) = Image::open(path, boot).map_err(|e| unopened(path, e))?;
         let (records, durable): (Vec<_>, Vec<_>) = zones.into_iter().unzip();
         let rules = Rules::restore(&geometry, records);
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
@@ -434,6 +432,11 @@ impl Emulator {
 
 fn injected(operation: &'static str, zone: Option<u32>) -> ZoneError {
     ZoneError::io(operation, zone, io::Error::from_raw_os_error(EIO))
+}
+
+fn unopened(path: &Path, e: io::Error) -> StoreError {
+    let operation = if e.kind() == io::ErrorKind::WouldBlock { "lock" } else { "open emulated drive" };
+    explain(operation, path, e)
 }
 
 fn explain(operation: &'static str, path: &Path, e: io::Error) -> StoreError {

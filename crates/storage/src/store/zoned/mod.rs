@@ -191,6 +191,11 @@ impl ZonedStore {
         Self::start(recover::format(&device, id, options)?, drive)
     }
 
+    /// Whether a volume can live on drives of a shape: `Unsupported` if not.
+    pub fn check_shape(geometry: &Geometry) -> Result<()> {
+        recover::layout(geometry).map(drop)
+    }
+
     /// [`ZonedStore::format`] of a drive on which nothing is lost by that: an empty one, or one with a volume without files. Any other is
     /// left as it is: `AlreadyExists`, with what is on it.
     pub fn format_unused(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {

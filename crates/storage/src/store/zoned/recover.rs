@@ -32,7 +32,7 @@ fn unfit(why: String) -> StoreError {
 }
 
 /// Whether a volume can live on such a drive.
-fn layout(geometry: &Geometry) -> Result<Layout> {
+pub(super) fn layout(geometry: &Geometry) -> Result<Layout> {
     let layout = Layout::new(geometry);
     if layout.data().saturating_add(ZONES_LEAST) > geometry.zones {
         let why = format!("{} zones are too few: {} are for metadata, and files need {ZONES_LEAST}", geometry.zones, layout.data());

@@ -64,11 +64,31 @@ fn states_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether the states of an emulated drive lie beside `path`.
+/// Whether the states of an emulated drive lie beside `path`: by its first word, or if that is damaged by its boot.
 pub(super) fn is_image(path: &Path) -> bool {
+    let Ok(states) = File::open(states_path(path)) else { return false };
     let mut magic = [0; MAGIC.len()];
-    let read = File::open(states_path(path)).and_then(|states| states.read_exact_at(&mut magic, 0));
-    read.is_ok() && magic == *MAGIC
+    let is_named = states.read_exact_at(&mut magic, 0).is_ok() && magic == *MAGIC;
+    is_named || boot_in(&states).is_ok()
+}
+
+/// Keeps everybody else from the drive, whatever its states are.
+pub(super) fn hold(path: &Path) -> io::Result<Locked> {
+    if !is_image(path) {
+        return Err(invalid("not an emulated drive"));
+    }
+    Locked::take(OpenOptions::new().read(true).write(true).open(states_path(path))?)
+}
+
+/// The boot at which the drive was opened last.
+fn boot_in(states: &File) -> io::Result<Boot> {
+    let mut bytes = [0; 24];
+    states.read_exact_at(&mut bytes, BOOT_AT)?;
+    let boot: Boot = std::array::from_fn(|i| bytes[i]);
+    if u64_at(&bytes, 16) != xxh3_64(&boot) {
+        return Err(invalid("the boot at which the drive was opened last is damaged"));
+    }
+    Ok(boot)
 }
 
 /// Removes both files of a drive, the states last: without its bytes it is a drive that does not open, not a file of somebody's.
@@ -127,7 +147,7 @@ impl Image {
         if image.bytes.metadata()?.len() < geometry.bytes() {
             return Err(invalid("the file with the bytes is too short"));
         }
-        let power_cut = image.read_boot()? != *boot;
+        let power_cut = boot_in(&image.states)? != *boot;
         let mut zones = Vec::new();
         for zone in 0..geometry.zones {
             let mut bytes = [0; RECORD];
@@ -151,16 +171,6 @@ impl Image {
 
     fn write_boot(&self, boot: &Boot) -> io::Result<()> {
         self.states.write_all_at(&[&boot[..], &xxh3_64(boot).to_le_bytes()].concat(), BOOT_AT)
-    }
-
-    fn read_boot(&self) -> io::Result<Boot> {
-        let mut bytes = [0; 24];
-        self.states.read_exact_at(&mut bytes, BOOT_AT)?;
-        let boot: Boot = std::array::from_fn(|i| bytes[i]);
-        if u64_at(&bytes, 16) != xxh3_64(&boot) {
-            return Err(invalid("the boot at which the drive was opened last is damaged"));
-        }
-        Ok(boot)
     }
 
     pub(super) fn sync_states(&self) -> io::Result<()> {
