@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well: one line on stderr and an exit code.
 
+use sinter_storage::store::StoreError;
 use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
@@ -43,6 +44,13 @@ impl From<sinterdb::Error> for Ended {
             sinterdb::Error::Invalid(what) => Ended::Usage(what),
             other => Ended::Failed(other.into()),
         }
+    }
+}
+
+impl From<StoreError> for Ended {
+    /// In its own words, which have those of its source in them: a chain would say these twice.
+    fn from(error: StoreError) -> Self {
+        Ended::Failed(anyhow::Error::msg(error.to_string()))
     }
 }
 

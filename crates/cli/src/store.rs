@@ -70,7 +70,7 @@ pub fn drive_error(drive: &Path, error: StoreError) -> Ended {
     }
     match error.source.kind() {
         ErrorKind::NotFound | ErrorKind::InvalidInput | ErrorKind::Unsupported => Ended::Usage(error.source.to_string()),
-        _ => Ended::Failed(error.into()),
+        _ => error.into(),
     }
 }
 

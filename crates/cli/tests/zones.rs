@@ -319,9 +319,16 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     filled(at);
     std::fs::write(at.join("file"), "mine").unwrap();
     refused(at, &["zones", "backup", "zones.img", "file"], 2, "file");
+    std::fs::create_dir(at.join("bad")).unwrap();
+    std::fs::write(at.join("bad/BACKUP"), "mine").unwrap();
+    let said = sinter(at, &["zones", "restore", "bad", "zones.img", "--force"]).stderr;
+    assert_eq!(String::from_utf8_lossy(&said).matches("bad/BACKUP").count(), 1, "a path is said once");
     prints(at, &["zones", "backup", "zones.img", "out"]);
     prints(at, &["zones", "format", "--emulate", "small.img,24x64KiB,block=512"]);
-    refused(at, &["zones", "restore", "out", "small.img"], 1, "small.img: the backup has ");
+    prints(at, &["bench", "--store=zoned:small.img", "--num=100", "--benchmarks=fillseq"]);
+    refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "small.img: the backup has ");
+    assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"), "what does not fit costs nothing");
+    prints(at, &["zones", "format", "small.img", "--force"]);
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
     // All but the end of it, as if the machine had gone down.
     prints(at, &["zones", "format", "--emulate", "other.img,64x1MiB"]);

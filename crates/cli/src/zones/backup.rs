@@ -35,7 +35,7 @@ pub struct RestoreFlags {
 fn wrong(error: StoreError) -> Ended {
     match error.source.kind() {
         ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => Ended::Usage(error.source.to_string()),
-        _ => Ended::Failed(error.into()),
+        _ => error.into(),
     }
 }
 
@@ -57,14 +57,17 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
-    let room = super::format::format(&flags.drive, flags.force)?.free;
+    let place = ZonedPlace::new(&flags.drive).quiet();
+    let failed = |error: StoreError| drive_error(&flags.drive, error);
+    let room = place.room().map_err(failed)?;
     if room < backup.bytes() {
         let (drive, bytes, room) = (flags.drive.display(), human(backup.bytes()), human(room));
-        return Err(Ended::Failed(anyhow!("{drive}: the backup has {bytes}, and the drive can take {room}; it holds an empty volume now")));
+        return Err(Ended::Failed(anyhow!("{drive}: the backup has {bytes}, and the drive can take {room}; it was left as it is")));
     }
-    let store = ZonedPlace::new(&flags.drive).quiet().open().map_err(|error| drive_error(&flags.drive, error))?;
-    backup.restore(&store).map_err(|error| Ended::Failed(error.into()))?;
-    let complaints = store.check().map_err(|error| Ended::Failed(error.into()))?;
+    super::format::format(&flags.drive, flags.force)?;
+    let store = place.open().map_err(failed)?;
+    backup.restore(&store).map_err(Ended::from)?;
+    let complaints = store.check().map_err(Ended::from)?;
     if let Some(first) = complaints.first() {
         return Err(Ended::Failed(anyhow!("{}: {first}", flags.drive.display())));
     }

@@ -123,6 +123,12 @@ impl ZonedPlace {
         made.map_err(|e| self.explain(e))
     }
 
+    /// Bytes of files that an empty volume on the drive would have room for. Nothing is changed.
+    pub fn room(&self) -> Result<u64> {
+        let device = find(&self.drive, None)?;
+        ZonedStore::room_on(&*device, self.options).map_err(|e| self.explain(e))
+    }
+
     fn explain(&self, error: StoreError) -> StoreError {
         let StoreError { operation, file, source } = error;
         StoreError { operation, file, source: io::Error::new(source.kind(), format!("{}: {source}", self.drive.display())) }
@@ -214,7 +220,10 @@ mod tests {
         let store = place.format(false).unwrap();
         assert!(place.open().unwrap_err().is_locked() && place.format(true).unwrap_err().is_locked());
         drop(store);
-        drop(place.format(false).unwrap());
+        let empty = place.format(false).unwrap();
+        let free = empty.free_bytes().unwrap();
+        drop(empty);
+        assert_eq!(Some(place.room().unwrap()), free);
         let store = Place::Zoned(place.clone()).open(false).unwrap();
         let id = crate::store::FileId::table(1);
         let file = store.create(id, &crate::store::Hint::new(crate::store::Cause::Flush)).unwrap();

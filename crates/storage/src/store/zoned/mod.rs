@@ -196,6 +196,11 @@ impl ZonedStore {
         recover::layout(geometry).map(drop)
     }
 
+    /// Bytes of files that an empty volume on the drive would have room for; the drive is only asked.
+    pub fn room_on(device: &dyn ZonedDevice, options: Options) -> Result<u64> {
+        recover::room_on(device, options)
+    }
+
     /// [`ZonedStore::format`] of a drive on which nothing is lost by that: an empty one, or one with a volume without files. Any other is
     /// left as it is: `AlreadyExists`, with what is on it.
     pub fn format_unused(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {

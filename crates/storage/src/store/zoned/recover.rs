@@ -67,6 +67,16 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
     Ok((0u32..).zip(found).map(slot).collect())
 }
 
+/// Bytes of files that an empty volume on the drive would have room for.
+pub(super) fn room_on(device: &dyn ZonedDevice, options: Options) -> Result<u64> {
+    let layout = layout(device.geometry())?;
+    let is_reserved = |slot: &Slot| slot.condition == Condition::Reserved;
+    let files: Vec<Slot> = slots(device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
+    let reserve = options.reserve.min(files.len() as u32 / 8);
+    let usable = || files.iter().filter(|slot| !matches!(slot.condition, Condition::ReadOnly | Condition::Offline)).map(|s| s.capacity);
+    Ok(usable().sum::<u64>().saturating_sub(u64::from(reserve) * usable().max().unwrap_or(0)))
+}
+
 /// `AlreadyExists` if the drive holds anything but a volume without files.
 pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
     let layout = layout(device.geometry())?;
