@@ -10,8 +10,8 @@ const ELEMENTS: usize = 16;
 /// Longest key that is seen ahead: whoever prepares for keys copies them.
 const KEY: usize = 1024;
 
-/// The requests that lie complete at the start of some bytes, up to the first that is anything but an array of two to [`ELEMENTS`] bulk
-/// strings, or has a key of more than [`KEY`] bytes: for each, its second element, which nearly always is a key, and where the request
+/// The requests that lie complete at the start of some bytes, up to the first that is anything but an array of two to 16 bulk
+/// strings, or has a key of more than 1 KiB: for each, its second element, which nearly always is a key, and where the request
 /// ends. No more than a guess: the parser decides what a request is.
 #[derive(Debug)]
 pub struct Coming<'a> {
