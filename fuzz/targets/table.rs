@@ -56,7 +56,7 @@ fn read(store: &MemoryStore, info: TableInfo) {
     let keys = [info.range.smallest.clone(), info.range.largest.clone(), b"key0007".to_vec(), Vec::new(), vec![0xff; 9]];
     let Ok(table) = Table::open(store, DB, Arc::new(info), &cache) else { return };
     for key in &keys {
-        table.prefetch(key, Table::hash(key));
+        table.prefetch(Table::hash(key));
         let _ = table.get(key, Table::hash(key), MAX_SEQ, ReadOptions::default(), |_, _, _| ControlFlow::Continue(()));
         table.prefetch_block(key, Table::hash(key));
         let _ = table.approximate_offset(key);
