@@ -263,12 +263,6 @@ impl Connection {
         Handled::All
     }
 
-    /// The key for which the next request asks, if it is the only one.
-    pub fn only_key(&self) -> Option<&[u8]> {
-        let waiting = self.input.get(self.taken..).unwrap_or_default();
-        Coming::of(waiting).next().filter(|(_, end)| *end == waiting.len()).map(|(key, _)| key)
-    }
-
     /// Tells the keyspace for which keys the next requests ask, if there is more than one.
     fn expect(&mut self, keyspace: &mut Keyspace) {
         let waiting = self.input.get(self.taken..).unwrap_or_default();

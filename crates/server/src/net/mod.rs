@@ -34,7 +34,7 @@ pub use crate::system::unix_ms;
 
 use crate::command::configuration::Listening;
 use crate::command::{Client, Fsync, Server, Session, tell_expired};
-use crate::keyspace::{self, EXPECTED_MAX, Keyspace};
+use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use connection::{Connection, Handled};
 use listeners::Listeners;
@@ -343,11 +343,8 @@ impl Net {
         self.end_pause(now);
         self.handshakes = HANDSHAKES;
         let strangers: Vec<u64> = self.strangers.drain(..self.strangers.len().min(HANDSHAKES)).collect();
-        let all: Vec<u64> = strangers.into_iter().chain(std::mem::take(&mut self.active)).collect();
-        for some in all.chunks(EXPECTED_MAX) {
-            let received: Vec<u64> = some.iter().copied().filter(|id| self.receive(*id, now)).collect();
-            self.expect(&received);
-            received.into_iter().for_each(|id| self.serve(id));
+        for id in strangers.into_iter().chain(std::mem::take(&mut self.active)) {
+            self.serve(id, now);
         }
         self.tick(now);
         self.end_waits();
@@ -369,18 +366,17 @@ impl Net {
         }
     }
 
-    /// Reads from a client. False: it does not take part in this turn.
-    fn receive(&mut self, id: u64, now: u64) -> bool {
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
+    /// Reads from a client and runs what it asks for.
+    fn serve(&mut self, id: u64, now: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let can_read = connection.can_read();
         let shakes_hands = can_read && connection.stream.is_handshaking();
         if shakes_hands && self.handshakes == 0 {
-            self.strangers.push_back(id);
-            return false;
+            return self.strangers.push_back(id);
         }
         connection.is_active = false;
         self.touch(id);
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         if can_read && connection.read(&mut self.buffer, &mut self.server, now) && shakes_hands {
             self.handshakes -= 1;
         }
@@ -388,19 +384,6 @@ impl Net {
         if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
         }
-        true
-    }
-
-    /// Tells the keyspace what clients that ask for one thing each ask for; who asks for more is looked at by itself.
-    fn expect(&mut self, ids: &[u64]) {
-        let clients = || ids.iter().filter_map(|id| self.connections.get(id));
-        let Some(db) = clients().next().map(|client| client.session.db).filter(|_| ids.len() > 1) else { return };
-        let keys = clients().filter(|client| client.session.db == db).filter_map(Connection::only_key);
-        self.keyspace.expect(db, keys);
-    }
-
-    /// Runs what a client asks for.
-    fn serve(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id) {
             let handled = connection.handle(&mut self.keyspace, &mut self.server);
             self.cause = connection.needs;
