@@ -108,7 +108,7 @@ mod tests {
             let sum = engine + beside(engine);
             assert!(sum <= budget && sum + 1 >= budget, "{budget}");
         }
-        assert_eq!((engine_memory(0), beside(0)), (None, beside(0).clamp(WITHOUT_BUDGET, MOST)));
+        assert!(engine_memory(0).is_none() && (WITHOUT_BUDGET..=MOST).contains(&beside(0)));
     }
 
     /// What it takes at any time is the budget and, on top of it, the memtables that are being flushed: no more than memtables may have.
@@ -148,7 +148,7 @@ mod tests {
         assert!(held.used() <= MEMORY_MIN, "{held:?}");
         assert!(keyspace.set_memory(1).is_err());
         keyspace.set_memory(0).unwrap();
-        assert!(keyspace.turn.hot().capacity() >= WITHOUT_BUDGET);
+        assert_eq!(keyspace.turn.hot().capacity(), open(0).turn.hot().capacity());
         keyspace.close().unwrap();
     }
 }

@@ -26,7 +26,10 @@
 //! An entry: mark of its place in the index (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives and was
 //! read (1), a byte for alignment; key, value.
 
+mod shard;
+
 use super::layout;
+use shard::{Place, Shard, mark_of, place, unit_of};
 use sinterdb::prefetch;
 
 /// Bytes of a segment.
@@ -88,21 +91,6 @@ impl Entry {
     }
 }
 
-/// What the index has: the mark of an entry and where it lies, in units from 1 on; 0: nothing.
-type Place = u64;
-
-fn place(mark: u32, unit: u32) -> Place {
-    u64::from(mark) << 32 | (u64::from(unit) + 1)
-}
-
-fn mark_of(place: Place) -> u32 {
-    (place >> 32) as u32
-}
-
-fn unit_of(place: Place) -> u32 {
-    (place as u32).wrapping_sub(1)
-}
-
 /// How often entries were asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotCounts {
@@ -114,61 +102,6 @@ pub struct HotCounts {
 
 /// Where the index has an entry: shard, and place in it.
 type Spot = (usize, usize);
-
-/// A part of the index. Open addressing: an entry lies at the place that its mark says, or behind it without a gap.
-#[derive(Debug, Default)]
-struct Shard {
-    places: Vec<Place>,
-    len: usize,
-}
-
-impl Shard {
-    /// The place that a mark says; `bits` of it have chosen the shard.
-    fn home(&self, mark: u32, bits: u32) -> usize {
-        let rest = mark.checked_shl(bits).unwrap_or(0);
-        ((u64::from(rest) * self.places.len() as u64) >> 32) as usize
-    }
-
-    fn behind(&self, at: usize) -> usize {
-        if at + 1 == self.places.len() { 0 } else { at + 1 }
-    }
-
-    fn is_full(&self) -> bool {
-        self.len + 1 > self.places.len() / 8 * 7
-    }
-
-    fn add(&mut self, place: Place, bits: u32) {
-        let mut free = self.home(mark_of(place), bits);
-        while self.places[free] != 0 {
-            free = self.behind(free);
-        }
-        self.places[free] = place;
-        self.len += 1;
-    }
-
-    /// Gets so many places.
-    fn grow(&mut self, places: usize, bits: u32) {
-        let old = std::mem::replace(&mut self.places, vec![0; places]);
-        self.len = 0;
-        old.into_iter().filter(|place| *place != 0).for_each(|place| self.add(place, bits));
-    }
-
-    /// Empties a place; what lies behind it moves up where it may.
-    fn unlink(&mut self, place: usize, bits: u32) {
-        let (mut hole, mut at) = (place, self.behind(place));
-        let count = self.places.len();
-        while let Some(other) = self.places.get(at).copied().filter(|other| *other != 0) {
-            let from = |start: usize| (at + count - start) % count;
-            if from(self.home(mark_of(other), bits)) >= from(hole) {
-                self.places[hole] = other;
-                hole = at;
-            }
-            at = self.behind(at);
-        }
-        self.places[hole] = 0;
-        self.len -= 1;
-    }
-}
 
 /// A bounded number of bytes of entries, by the keys of [`layout::entry_key`].
 #[derive(Debug, Default)]
