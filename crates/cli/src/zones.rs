@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use view::View;
 
-/// What to do with which drive: a zoned block device, such as /dev/nvme0n1, or the file of an emulated one.
+/// What to do with which drive: a zoned block device, such as /dev/nvme0n1, or the file or the device of an emulated one.
 #[derive(Debug, Args)]
 pub struct ZonesFlags {
     #[command(subcommand)]

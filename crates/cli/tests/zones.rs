@@ -70,7 +70,7 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     refused(at, &["zones", "format", "zones.img", "--emulate", "a,8x1MiB"], 2, "cannot be used with");
     refused(at, &["zones", "format", "--emulate", "small.img,4x1MiB"], 2, "zones are too few");
     refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks");
-    refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE,ZONESxSIZE");
+    refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE|DEVICE,ZONESxSIZE");
     assert!(!at.join("small.img").exists() && !at.join("odd.img").exists(), "a refused request leaves nothing behind");
     for too_small in ["zones.img,2x4MiB", "zones.img,32x1MiB,active=2"] {
         refused(at, &["zones", "format", "--force", "--emulate", too_small], 2, "zones");
@@ -375,4 +375,52 @@ fn a_server_keeps_its_data_on_zones() {
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
     refused(at, &["serve", "--dir=zoned:zones.img,speed=1", "--port=0"], 2, "there is no option");
     assert!(std::fs::read(at.join("dump.rdb")).unwrap().starts_with(b"REDIS"), "a drive has no directory for it");
+}
+
+/// A loop device, gone when this is dropped.
+struct Loop(String);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+/// A block device without zones under every verb.
+#[test]
+fn a_drive_may_lie_on_a_block_device() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::File::create(at.join("bytes")).unwrap().set_len(65 << 20).unwrap();
+    let device = match Command::new("losetup").args(["--find", "--show"]).arg(at.join("bytes")).output() {
+        Ok(output) if output.status.success() => Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()),
+        outcome => return println!("SKIPPED: no loop device: {outcome:?}"),
+    };
+    let shape = |zones: &str| format!("{},{zones}", device.0);
+    refused(at, &["zones", "check", &device.0], 2, "the device has no zones");
+    refused(at, &["zones", "format", "--force", "--emulate", &shape("65x1MiB")], 2, "of which 1048576 are for states");
+    std::fs::write(&device.0, "a file system").unwrap();
+    refused(
+        at,
+        &["zones", "format", "--emulate", &shape("64x1MiB")],
+        2,
+        "there is something on the device: its byte 0 is not zero; --force",
+    );
+    let made = prints(at, &["zones", "format", "--force", "--emulate", &shape("64x1MiB")]);
+    assert!(made.contains("64 zones of 1.0 MiB"), "{made}");
+    refused(at, &["zones", "format", "--emulate", &shape("64x1MiB")], 2, "there is an emulated drive on the device; --force");
+    let place = format!("--store=zoned:{}", device.0);
+    let bench = ["bench", &place, "--num=10000", "--value_size=400", "--write_buffer_size=1MiB", "--target_file_size_base=1MiB"];
+    prints(at, &[&bench[..], &["--benchmarks=fillrandom,overwrite,flush,waitforcompaction"]].concat());
+    assert!(prints(at, &["zones", "check", &device.0]).contains("clean"));
+    assert!(prints(at, &["zones", "map", &device.0]).contains("tables of level"));
+    let df = prints(at, &["zones", "df", &device.0]);
+    assert!(df.contains("for files") && !df.contains("write streams"), "a loop device has none: {df}");
+    for verb in ["df", "dump"] {
+        let streams = &json(at, &["zones", verb, &device.0, "--json"])["write_streams"];
+        assert_eq!((streams["count"].as_u64(), streams["used"].as_bool()), (Some(0), Some(false)));
+    }
+    prints(at, &["check", &format!("zoned:{}", device.0)]);
+    prints(at, &["zones", "format", "--force", &device.0]);
+    assert!(prints(at, &["zones", "check", &device.0]).contains("clean, 0 files"));
 }

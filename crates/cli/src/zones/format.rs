@@ -9,6 +9,7 @@ use sinter_storage::store::{StoreError, ZonedPlace};
 use sinter_storage::zoned::{Emulator, Geometry, ZonedDevice};
 use sinterdb::settings::parse_bytes;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,15 +20,16 @@ const PLACES: u32 = 14;
 const ZONES_MOST: u32 = 1 << 20;
 
 /// What `--emulate` takes.
-const FORM: &str = "FILE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
+const FORM: &str = "FILE|DEVICE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
 
 /// Where to make a volume.
 #[derive(Debug, Args)]
 pub struct FormatFlags {
-    /// A zoned block device, such as /dev/nvme0n1, or the file of an emulated drive.
+    /// A zoned block device, such as /dev/nvme0n1, or an emulated drive: its file or its device.
     #[arg(required_unless_present = "emulate", conflicts_with = "emulate")]
     drive: Option<PathBuf>,
-    /// Make an emulated drive first, in a new sparse file, as in zones.img,256x128MB; 14 zones open and active, blocks of 4 KiB.
+    /// Make an emulated drive first, in a new sparse file, as in zones.img,256x128MB, or on a block device without zones; 14 zones open
+    /// and active, blocks of 4 KiB.
     #[arg(long, value_name = FORM)]
     emulate: Option<String>,
     /// Also if the drive holds anything: all of it is lost.
@@ -85,11 +87,18 @@ impl Emulated {
         Ok(Emulated { file, geometry, capacity })
     }
 
-    /// Makes the drive. One that is there already is replaced only with `force`; any other file never.
+    /// Makes the drive. One that is there already is replaced only with `force`, as is anything on a device; any other file never.
     fn make(self, force: bool) -> Result<PathBuf, Ended> {
         let Emulated { file, geometry, capacity } = self;
         let failed = |error: StoreError| drive_error(&file, error);
-        if file.exists() {
+        let about = std::fs::metadata(&file);
+        if about.as_ref().is_ok_and(|about| about.file_type().is_block_device()) {
+            check_shape(&geometry, capacity).map_err(failed)?;
+            let made = Emulator::create_on(&file, geometry, capacity, force);
+            drop(made.map_err(|error| kept_unless_forced(&file, error))?);
+            return Ok(file);
+        }
+        if about.is_ok() {
             let wrong = |what: &str| Ended::Usage(format!("{}: {what}", file.display()));
             if !Emulator::is_image(&file) {
                 return Err(wrong("the file exists and is no emulated drive"));
@@ -97,13 +106,25 @@ impl Emulated {
             if !force {
                 return Err(wrong("the drive exists; name it without --emulate to format it as it is, or --force to make another"));
             }
-            // Whether the other one can be made, and be given a volume, is known before this one is gone.
-            let drive = Emulator::memory(geometry.clone(), capacity).map_err(failed)?;
-            ZonedStore::check_shape(drive.geometry()).map_err(failed)?;
+            check_shape(&geometry, capacity).map_err(failed)?;
             Emulator::remove(&file).map_err(failed)?;
         }
         drop(Emulator::create(&file, geometry, capacity).map_err(failed)?);
         Ok(file)
+    }
+}
+
+/// Whether a drive can be made, and be given a volume: to be known before what it replaces is gone.
+fn check_shape(geometry: &Geometry, capacity: u64) -> Result<(), StoreError> {
+    let drive = Emulator::memory(geometry.clone(), capacity)?;
+    ZonedStore::check_shape(drive.geometry())
+}
+
+/// What to tell of a drive that could not be made.
+fn kept_unless_forced(drive: &Path, error: StoreError) -> Ended {
+    match error.source.kind() {
+        ErrorKind::AlreadyExists => Ended::Usage(format!("{}; --force formats it all the same, and what is on it is lost", error.source)),
+        _ => drive_error(drive, error),
     }
 }
 
@@ -130,10 +151,7 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
 /// Makes a volume on a drive and looks at it.
 pub(super) fn format(drive: &Path, force: bool) -> Result<View, Ended> {
     let made = ZonedPlace::new(drive).quiet().format(force);
-    let store = made.map_err(|error| match error.source.kind() {
-        ErrorKind::AlreadyExists => Ended::Usage(format!("{}; --force formats it all the same, and what is on it is lost", error.source)),
-        _ => drive_error(drive, error),
-    })?;
+    let store = made.map_err(|error| kept_unless_forced(drive, error))?;
     View::of(drive, &store)
 }
 

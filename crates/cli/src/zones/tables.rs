@@ -58,6 +58,9 @@ pub fn df(view: &View) -> String {
     let _ =
         writeln!(out, "free:  {}, dead bytes among them; {} zones more are in reserve for the collector", human(view.free), view.reserve);
     let _ = writeln!(out, "wear:  {}", view.wear());
+    if let Some(streams) = view.streams() {
+        let _ = writeln!(out, "drive: {streams}");
+    }
     out
 }
 
@@ -75,7 +78,12 @@ pub fn df_json(view: &View) -> Value {
     json!({
         "drive": view.drive, "volume": view.id.to_string(), "classes": classes, "conditions": conditions, "free": view.free,
         "reserve_zones": view.reserve, "wear": { "least": now.wear_least, "most": now.wear_most, "all": now.wear_total },
+        "write_streams": streams_json(view),
     })
+}
+
+fn streams_json(view: &View) -> Value {
+    json!({ "count": view.streams.count, "used": view.streams.used })
 }
 
 /// All metadata.
@@ -149,6 +157,7 @@ pub fn dump_json(view: &View) -> Value {
             "block": block, "zones": zones, "zone_size": zone_size, "max_open": max_open, "max_active": max_active,
             "conventional": conventional,
         },
+        "write_streams": streams_json(view),
         "metadata_zones": [view.map.metadata.start, view.map.metadata.end],
         "clock": view.map.clock,
         "zones": view.zones.iter().map(zone_json).collect::<Vec<_>>(),

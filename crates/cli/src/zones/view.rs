@@ -3,7 +3,7 @@
 use crate::ended::Ended;
 use sinter_storage::store::zoned::{Condition, FileEntry, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
 use sinter_storage::store::{Beneath, Store};
-use sinter_storage::zoned::Geometry;
+use sinter_storage::zoned::{Geometry, Streams};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -149,6 +149,7 @@ pub struct View {
     pub free: u64,
     /// Zones that only the collector may take.
     pub reserve: u32,
+    pub streams: Streams,
     /// What opening it did.
     pub beneath: Beneath,
 }
@@ -185,6 +186,7 @@ impl View {
             files,
             free: store.free_bytes().map_err(sinterdb::Error::from)?.unwrap_or(0),
             reserve: store.options().reserve,
+            streams: store.streams(),
             beneath,
             map,
         })
@@ -210,6 +212,18 @@ impl View {
     pub fn headline(&self) -> String {
         let Geometry { block, zones, zone_size, .. } = self.geometry;
         format!("{}: {zones} zones of {}, blocks of {}, volume {}", self.drive, human(zone_size), human(u64::from(block)), self.id)
+    }
+
+    /// What the drive's write streams are used for, in a line, if it has any.
+    pub fn streams(&self) -> Option<String> {
+        let Streams { count, used } = self.streams;
+        let use_of = match (count, used) {
+            (0, _) => return None,
+            (_, true) => "writes go to them by lifetime",
+            (1, false) => "not used: one keeps nothing apart",
+            (_, false) => "not used: io_uring refuses",
+        };
+        Some(format!("{count} write streams, {use_of}"))
     }
 
     /// Resets of zones for files, in one line.

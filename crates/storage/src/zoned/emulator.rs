@@ -1,22 +1,23 @@
-//! A zoned drive that is none: states, limits and errors as the command set has them, in memory or in a sparse file.
+//! A zoned drive that is none: states, limits and errors as the command set has them, in memory, in a sparse file or on a block device.
 //!
 //! 1. `rules` decides what a call does to states and pointers; it knows no bytes.
 //! 2. Each zone has a lane, which is locked for a call from beginning to end; calls on one zone are served one after the other, calls on
 //!    different zones meet only in the rules. A lane is locked before the rules, never after.
 //! 3. In memory, each lane keeps what happened since the last flush, so that every state that a power cut may leave can be made
-//!    (`crash`). In a file, states and pointers are kept beside the bytes (`image`).
+//!    (`crash`). In a file or on a device, states and pointers are kept beside the bytes (`image`; `medium` is what it lies on).
 //! 4. Time passes in a sleep that is passed in, by published figures (`latency`); without one nothing waits.
 
 mod content;
 mod crash;
 mod image;
 mod latency;
+mod medium;
 mod rules;
 
 pub use crash::{Unflushed, ZoneFate};
 pub use latency::Latency;
 
-use super::{Geometry, Result, Zone, ZoneError, ZoneErrorKind, ZoneState, ZonedDevice};
+use super::{Geometry, Result, Streams, Zone, ZoneError, ZoneErrorKind, ZoneState, ZonedDevice};
 use crate::store::{self, CrashMode, EIO, Sleep, StoreError, StoreLock};
 use content::Content;
 use crash::History;
@@ -157,6 +158,18 @@ impl Emulator {
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
     }
 
+    /// An empty drive on the block device `path`, which has no zones of its own. Unless `over`, nothing may be on the device
+    /// (`AlreadyExists`); it must be large enough for the zones and what is kept of them (`InvalidInput`), and nobody else may have it
+    /// ([`StoreError::is_locked`]).
+    pub fn create_on(path: impl AsRef<Path>, geometry: Geometry, capacity: u64, over: bool) -> store::Result<Self> {
+        let path = path.as_ref();
+        check_shape(&geometry, capacity).map_err(|e| StoreError::store("make emulated drive", e))?;
+        let rules = Rules::new(&geometry, capacity);
+        let image = Image::create_on(path, &geometry, rules.records(), over).map_err(|e| unopened("make emulated drive", path, e))?;
+        let durable = vec![Durable::default(); geometry.zones as usize];
+        Ok(Emulator::new(geometry, rules, durable, Some(image)))
+    }
+
     /// The same drive, which leaves it to the system when its files are written: all of it is there when this process dies, and any of it
     /// may be gone when the machine does. For measurements, whose drives nobody opens again.
     #[must_use]
@@ -167,8 +180,8 @@ impl Emulator {
         self
     }
 
-    /// The drive in the file `path`, switched on: no zone is open. What was not flushed is lost if the machine went down since. One
-    /// process has it at a time; [`StoreError::is_locked`] if that is another.
+    /// The drive in the file or on the device `path`, switched on: no zone is open. What was not flushed is lost if the machine went down
+    /// since. One process has it at a time; [`StoreError::is_locked`] if that is another.
     pub fn open(path: impl AsRef<Path>) -> store::Result<Self> {
         let boot = image::this_boot().map_err(|e| StoreError::store("read boot", e))?;
         Emulator::open_at(path.as_ref(), &boot)
@@ -183,22 +196,21 @@ impl Emulator {
         Emulator::open(path)
     }
 
-    /// Whether the file `path` is such a drive, by the header of the one beside it.
+    /// Whether `path` is such a drive: a file by the header of the one beside it, a device by its own.
     pub fn is_image(path: impl AsRef<Path>) -> bool {
         image::is_image(path.as_ref())
     }
 
-    /// Removes the drive in the file `path`, which must be one ([`Emulator::is_image`]), damaged or not, and not in use.
+    /// Removes the drive in the file `path`, which must be one ([`Emulator::is_image`]), damaged or not, and not in use; a device is
+    /// none any more.
     pub fn remove(path: impl AsRef<Path>) -> store::Result<()> {
         let path = path.as_ref();
-        let held = image::hold(path).map_err(|e| unopened(path, e))?;
-        image::remove(path).map_err(|e| explain("remove emulated drive", path, e))?;
-        drop(held);
-        Ok(())
+        let held = image::hold(path).map_err(|e| unopened("open emulated drive", path, e))?;
+        image::remove(path, &held).map_err(|e| explain("remove emulated drive", path, e))
     }
 
     fn open_at(path: &Path, boot: &Boot) -> store::Result<Self> {
-        let (image, geometry, zones) = Image::open(path, boot).map_err(|e| unopened(path, e))?;
+        let (image, geometry, zones) = Image::open(path, boot).map_err(|e| unopened("open emulated drive", path, e))?;
         let (records, durable): (Vec<_>, Vec<_>) = zones.into_iter().unzip();
         let rules = Rules::restore(&geometry, records);
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
@@ -418,7 +430,8 @@ impl Emulator {
         let mut states = self.states.lock();
         let States { rules, durable } = &mut *states;
         for (zone, ((seen, record), durable)) in (0..).zip(seen.iter().zip(rules.records()).zip(durable)) {
-            let known = Durable { data: seen.data, full: seen.state == ZoneState::Full };
+            // Another flush may have begun later and ended before.
+            let known = durable.or_more(Durable { data: seen.data, full: seen.state == ZoneState::Full });
             // Emptied in the meantime: what was seen is gone.
             if seen.resets == record.resets && known != *durable {
                 *durable = known;
@@ -434,8 +447,8 @@ fn injected(operation: &'static str, zone: Option<u32>) -> ZoneError {
     ZoneError::io(operation, zone, io::Error::from_raw_os_error(EIO))
 }
 
-fn unopened(path: &Path, e: io::Error) -> StoreError {
-    let operation = if e.kind() == io::ErrorKind::WouldBlock { "lock" } else { "open emulated drive" };
+fn unopened(operation: &'static str, path: &Path, e: io::Error) -> StoreError {
+    let operation = if e.kind() == io::ErrorKind::WouldBlock { "lock" } else { operation };
     explain(operation, path, e)
 }
 
@@ -539,6 +552,16 @@ impl ZonedDevice for Emulator {
             pace.pass(pace.latency.flush);
         }
         if cut.is_some() { Err(injected("flush", None)) } else { Ok(()) }
+    }
+
+    fn destine(&self, zone: u32, lifetime: u8) {
+        if let Some(image) = &self.image {
+            image.destine(zone, lifetime);
+        }
+    }
+
+    fn streams(&self) -> Streams {
+        self.image.as_ref().map(Image::streams).unwrap_or_default()
     }
 
     fn lock(&self) -> store::Result<Box<dyn StoreLock>> {

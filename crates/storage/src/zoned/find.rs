@@ -7,19 +7,21 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the drive at `path`: a zoned block device, or the file of an emulated drive, which then may be given the time that a real one
-/// takes. Fails with `InvalidInput` if it is neither.
+/// Opens the drive at `path`: a zoned block device, or an emulated drive in a file or on a block device without zones, which then may be
+/// given the time that a real one takes. Fails with `InvalidInput` if it is neither.
 pub fn find(path: &Path, latency: Option<Latency>) -> store::Result<Arc<dyn ZonedDevice>> {
     let wrong =
         |kind: io::ErrorKind, what: &str| StoreError::store("open drive", io::Error::new(kind, format!("{}: {what}", path.display())));
     let about = std::fs::metadata(path).map_err(|e| wrong(e.kind(), &e.to_string()))?;
-    if about.file_type().is_block_device() {
+    let is_device = about.file_type().is_block_device();
+    let is_emulated = (is_device || about.is_file()) && Emulator::is_image(path);
+    if is_device && !is_emulated {
         if latency.is_some() {
             return Err(wrong(io::ErrorKind::InvalidInput, "only an emulated drive takes a modelled time"));
         }
         return Ok(Arc::new(LinuxDevice::open(path)?));
     }
-    if !about.is_file() || !Emulator::is_image(path) {
+    if !is_emulated {
         return Err(wrong(io::ErrorKind::InvalidInput, "neither a zoned block device nor the file of an emulated drive"));
     }
     let drive = Emulator::open(path)?;

@@ -9,7 +9,8 @@
 //!    a larger one on their way to the drive.
 //! 4. Each zone has a lock, so that calls on it come one after the other; that also makes an append of a write.
 
-use super::memory::{Pool, is_aligned};
+use super::direct::{Direct, PIECE};
+use super::queue::Queue;
 use super::sys::{self, Management, RawZone, ReportCall};
 use super::{Geometry, Result, Zone, ZoneError, ZoneErrorKind, ZoneState, ZonedDevice};
 use crate::store::{self, StoreError, StoreLock};
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The kernel's sector, whatever the drive's block is.
@@ -25,9 +26,6 @@ const SECTOR: u64 = 512;
 
 /// Zones asked for in one report.
 const REPORTED: u32 = 1024;
-
-/// The largest piece of a read or write.
-const PIECE: usize = 1 << 20;
 
 /// What is known of a zone.
 #[derive(Debug, Clone, Copy)]
@@ -40,48 +38,11 @@ struct Known {
 /// A zoned block device, such as `/dev/nvme0n1`.
 pub struct LinuxDevice {
     path: PathBuf,
-    file: File,
+    /// Writes go out in pieces that the kernel passes on as they are.
+    direct: Direct,
     call: ReportCall,
     geometry: Geometry,
     zones: Vec<Mutex<Known>>,
-    /// Bytes of the largest write that the kernel passes on in one piece.
-    piece: usize,
-    buffers: Pool,
-}
-
-/// The files in `/sys` that describe one block device.
-struct Queue {
-    folder: PathBuf,
-}
-
-impl Queue {
-    fn of(file: &File) -> io::Result<Self> {
-        let about = file.metadata()?;
-        if !about.file_type().is_block_device() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device"));
-        }
-        let (major, minor) = (libc::major(about.rdev()), libc::minor(about.rdev()));
-        Ok(Queue { folder: PathBuf::from(format!("/sys/dev/block/{major}:{minor}/queue")) })
-    }
-
-    fn text(&self, name: &str) -> io::Result<String> {
-        let path = self.folder.join(name);
-        let text = std::fs::read_to_string(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
-        Ok(text.trim().to_owned())
-    }
-
-    fn number(&self, name: &str) -> io::Result<u64> {
-        let text = self.text(name)?;
-        text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("queue/{name} is {text:?}, not a number")))
-    }
-
-    /// 0 and a missing file mean no limit.
-    fn limit(&self, name: &str) -> io::Result<Option<u32>> {
-        match self.number(name) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            limit => Ok(u32::try_from(limit?).ok().filter(|limit| *limit > 0)),
-        }
-    }
 }
 
 fn invalid(what: &'static str) -> io::Error {
@@ -132,15 +93,15 @@ impl LinuxDevice {
 
     /// The same device, asked for its zones by this call from now on. Fails if the kernel does not have it.
     pub fn with_report(mut self, call: ReportCall) -> store::Result<Self> {
-        sys::report(&self.file, call, 0, 1).map_err(|e| StoreError::store("report zones", e))?;
+        sys::report(&self.direct.file, call, 0, 1).map_err(|e| StoreError::store("report zones", e))?;
         self.call = call;
         Ok(self)
     }
 
     fn try_open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)?;
+        let file = Direct::open(path)?;
         let queue = Queue::of(&file)?;
-        if queue.text("zoned")? == "none" {
+        if !queue.is_zoned() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the device has no zones"));
         }
         let zone_size = bytes_of(queue.number("chunk_sectors")?)?;
@@ -175,7 +136,7 @@ impl LinuxDevice {
         let piece = (largest / u64::from(block)).max(1) * u64::from(block);
         let zones = raw.iter().map(known).collect::<io::Result<_>>()?;
         let piece = usize::try_from(piece).map_err(|_| invalid("a block that memory does not hold"))?;
-        Ok(LinuxDevice { path: path.to_owned(), file, call, geometry, zones, piece, buffers: Pool::new(piece) })
+        Ok(LinuxDevice { path: path.to_owned(), direct: Direct::new(file, piece), call, geometry, zones })
     }
 
     fn sector(&self, zone: u32) -> u64 {
@@ -184,7 +145,7 @@ impl LinuxDevice {
 
     /// Asks the drive for one zone.
     fn ask(&self, zone: u32) -> io::Result<Zone> {
-        let zones = sys::report(&self.file, self.call, self.sector(zone), 1)?;
+        let zones = sys::report(&self.direct.file, self.call, self.sector(zone), 1)?;
         zone_of(zones.first().ok_or_else(|| invalid("the drive reports no zone"))?)
     }
 
@@ -223,47 +184,13 @@ impl LinuxDevice {
         Err(ZoneError::refused(kind, operation, zone))
     }
 
-    /// Writes whole blocks, piece by piece, at an offset of the device.
-    fn write_pieces(&self, mut at: u64, bytes: &[u8]) -> io::Result<()> {
-        for piece in bytes.chunks(self.piece) {
-            if is_aligned(piece) {
-                self.file.write_all_at(piece, at)?;
-            } else {
-                self.buffers.with(|buffer| {
-                    let copy = &mut buffer[..piece.len()];
-                    copy.copy_from_slice(piece);
-                    self.file.write_all_at(copy, at)
-                })?;
-            }
-            at += piece.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn read_pieces(&self, mut at: u64, bytes: &mut [u8]) -> io::Result<()> {
-        for piece in bytes.chunks_mut(self.piece) {
-            if is_aligned(piece) {
-                self.file.read_exact_at(piece, at)?;
-            } else {
-                self.buffers.with(|buffer| {
-                    let copy = &mut buffer[..piece.len()];
-                    self.file.read_exact_at(copy, at)?;
-                    piece.copy_from_slice(copy);
-                    io::Result::Ok(())
-                })?;
-            }
-            at += piece.len() as u64;
-        }
-        Ok(())
-    }
-
     fn put(&self, operation: &'static str, zone: u32, at: Option<u64>, bytes: &[u8]) -> Result<u64> {
         self.geometry.check_blocks(operation, zone, at.unwrap_or(0), bytes.len())?;
         let mut known = self.zones[zone as usize].lock();
         let length = bytes.len() as u64;
         LinuxDevice::check_write(operation, zone, &known, at, length)?;
         let at = known.zone.written;
-        let Err(e) = self.write_pieces(u64::from(zone) * self.geometry.zone_size + at, bytes) else {
+        let Err(e) = self.direct.write(u64::from(zone) * self.geometry.zone_size + at, bytes) else {
             known.zone.written += length;
             known.zone.state = if known.zone.written == known.zone.capacity { ZoneState::Full } else { ZoneState::ImplicitlyOpen };
             return Ok(at);
@@ -272,7 +199,9 @@ impl LinuxDevice {
         // Where the drive does not answer, the zone stays ended and its last known pointer is as good as any.
         if let Ok(now) = self.ask(zone) {
             known.zone = now;
-            if now.state == ZoneState::Empty && sys::manage(&self.file, Management::Reset, self.sector(zone), self.zone_sectors()).is_ok() {
+            if now.state == ZoneState::Empty
+                && sys::manage(&self.direct.file, Management::Reset, self.sector(zone), self.zone_sectors()).is_ok()
+            {
                 known.ended = false;
             }
         }
@@ -286,7 +215,7 @@ impl LinuxDevice {
     fn manage(&self, operation: &'static str, what: Management, zone: u32) -> Result<()> {
         self.geometry.check_zones(operation, zone, 1)?;
         let mut known = self.zones[zone as usize].lock();
-        let result = sys::manage(&self.file, what, self.sector(zone), self.zone_sectors());
+        let result = sys::manage(&self.direct.file, what, self.sector(zone), self.zone_sectors());
         // Whatever came of it: the drive knows.
         let now = self.ask(zone).map_err(|e| ZoneError::io(operation, Some(zone), e));
         match (result, now) {
@@ -333,7 +262,7 @@ impl ZonedDevice for LinuxDevice {
 
     fn report(&self, first: u32, count: u32) -> Result<Vec<Zone>> {
         self.geometry.check_zones("report", first, count)?;
-        let raw = report(&self.file, self.call, self.geometry.zone_size, first, count);
+        let raw = report(&self.direct.file, self.call, self.geometry.zone_size, first, count);
         let zones = raw.and_then(|raw| raw.iter().map(zone_of).collect());
         zones.map_err(|e| ZoneError::io("report", Some(first), e))
     }
@@ -360,7 +289,7 @@ impl ZonedDevice for LinuxDevice {
         let known = if state == ZoneState::ReadOnly { length } else { written.saturating_sub(at).min(length) };
         let (below, above) = buffer.split_at_mut(known as usize);
         above.fill(0);
-        let result = self.read_pieces(u64::from(zone) * self.geometry.zone_size + at, below);
+        let result = self.direct.read(u64::from(zone) * self.geometry.zone_size + at, below);
         result.map_err(|e| {
             let state = self.ask(zone).ok().map(|now| now.state);
             LinuxDevice::failed("read", zone, state, e)
@@ -384,7 +313,7 @@ impl ZonedDevice for LinuxDevice {
     }
 
     fn flush(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| ZoneError::io("flush", None, e))
+        self.direct.file.sync_data().map_err(|e| ZoneError::io("flush", None, e))
     }
 
     /// Takes the device as mounting would. What is known of its zones is read again, since others may have written until now.
@@ -394,7 +323,7 @@ impl ZonedDevice for LinuxDevice {
             StoreError::store("lock", if busy { io::ErrorKind::WouldBlock.into() } else { e })
         };
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&self.path).map_err(fail)?;
-        let zones = report(&self.file, self.call, self.geometry.zone_size, 0, self.geometry.zones).map_err(fail)?;
+        let zones = report(&self.direct.file, self.call, self.geometry.zone_size, 0, self.geometry.zones).map_err(fail)?;
         for (known, raw) in self.zones.iter().zip(&zones) {
             // A zone that still cannot be written says so again.
             *known.lock() = Known { zone: zone_of(raw).map_err(fail)?, ended: false };
@@ -406,7 +335,7 @@ impl ZonedDevice for LinuxDevice {
 impl fmt::Debug for LinuxDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_struct("LinuxDevice");
-        list.field("path", &self.path).field("geometry", &self.geometry).field("report", &self.call).field("piece", &self.piece);
+        list.field("path", &self.path).field("geometry", &self.geometry).field("report", &self.call).field("piece", &self.direct.piece());
         list.finish_non_exhaustive()
     }
 }

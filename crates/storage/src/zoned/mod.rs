@@ -23,17 +23,20 @@
 //! that becomes open a place among [`Geometry::max_open`]. If no place is left to be open in, the drive closes the zone that was
 //! implicitly opened longest ago; if there is none, the call fails. Nothing makes room for an active zone.
 
+mod direct;
 mod emulator;
 mod find;
 mod linux;
 mod memory;
 mod nvme;
+mod queue;
+mod streams;
 mod sys;
 
 pub use emulator::{Activity, Call, Emulator, Latency, Unflushed, ZoneFate, ZoneFault, ZoneHook};
 pub use find::find;
 pub use linux::LinuxDevice;
-pub use nvme::NvmeDevice;
+pub use nvme::{NvmeDevice, ReclaimUnit};
 pub use sys::ReportCall;
 
 use crate::store::StoreLock;
@@ -253,6 +256,15 @@ impl ZoneError {
 /// The result of an operation on a drive.
 pub type Result<T> = std::result::Result<T, ZoneError>;
 
+/// The write streams of a drive, where it can be told which writes die together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// How many the kernel says there are, 255 at most; 0 for none.
+    pub count: u8,
+    /// Writes go to them: there are two at least, and nothing between us and the drive has refused.
+    pub used: bool,
+}
+
 /// A drive of zones. Offsets (`at`) are bytes from the start of the zone; buffers may lie anywhere in memory.
 pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// The drive's shape, which does not change.
@@ -284,6 +296,15 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
 
     /// Makes everything that returned before this call durable.
     fn flush(&self) -> Result<()>;
+
+    /// Says how long what is written to `zone` from now on will live: the kernel's number (`F_SET_RW_HINT`) from 2, short, to 5, extreme;
+    /// anything else for nothing known. For drives that can keep such data apart; calls nobody, so that it may be said under any lock.
+    fn destine(&self, _zone: u32, _lifetime: u8) {}
+
+    /// What becomes of that.
+    fn streams(&self) -> Streams {
+        Streams::default()
+    }
 
     /// Takes the drive for one process, as [`crate::store::Store::lock`] does; [`crate::store::StoreError::is_locked`] if someone else has
     /// it.

@@ -22,10 +22,15 @@ const REPORT_ZONE: usize = 64;
 /// Zones asked for in one report.
 const REPORTED: u32 = 512;
 
+/// Bytes of a list of reclaim units before them, and of one of them.
+const UNITS_HEAD: usize = 16;
+const UNIT: usize = 32;
+
 /// Opcodes.
 const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
+const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
 const MANAGEMENT_SEND: u8 = 0x79;
 const MANAGEMENT_RECEIVE: u8 = 0x7a;
 const APPEND: u8 = 0x7d;
@@ -201,8 +206,67 @@ impl ZonedDevice for NvmeDevice {
     }
 }
 
+/// Where a namespace with flexible data placement writes for one of its placement handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReclaimUnit {
+    /// The number by which writes name the handle.
+    pub placement: u16,
+    /// Blocks that can be written before the drive goes on to another unit.
+    pub room: u64,
+}
+
+impl ReclaimUnit {
+    /// Those of the namespace at `path`, in the order of the kernel's write streams. Fails without flexible data placement, or the right to
+    /// give commands to the drive.
+    pub fn of(path: impl AsRef<Path>) -> store::Result<Vec<ReclaimUnit>> {
+        let list = || {
+            let file = File::options().read(true).write(true).open(path)?;
+            let namespace = sys::nvme_namespace(&file)?;
+            let ask = |length: usize| {
+                let mut buffer = Aligned::new(length);
+                let command = NvmeCommand { opcode: IO_MANAGEMENT_RECEIVE, namespace, words: [1, (length / 4 - 1) as u32, 0, 0] };
+                let refused = |status| io::Error::other(format!("NVMe status {status:03x}h"));
+                sys::nvme(&file, &command, buffer.bytes())?.map_err(refused)?;
+                io::Result::Ok(buffer)
+            };
+            // Not more than there is: QEMU refuses a buffer of which some would be left.
+            let count = ReclaimUnit::count(ask(UNITS_HEAD)?.bytes());
+            Ok(ReclaimUnit::parse(ask(UNITS_HEAD + count * UNIT)?.bytes()))
+        };
+        list().map_err(|e| StoreError::store("list reclaim units", e))
+    }
+
+    fn count(bytes: &[u8]) -> usize {
+        usize::from(u16::from_le_bytes([bytes[14], bytes[15]]))
+    }
+
+    fn parse(bytes: &[u8]) -> Vec<ReclaimUnit> {
+        let unit = |unit: &[u8]| ReclaimUnit {
+            placement: u16::from_le_bytes([unit[0], unit[1]]),
+            room: u64::from_le_bytes(std::array::from_fn(|i| unit[8 + i])),
+        };
+        bytes[UNITS_HEAD..].chunks_exact(UNIT).take(ReclaimUnit::count(bytes)).map(unit).collect()
+    }
+}
+
 impl fmt::Debug for NvmeDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NvmeDevice").field("namespace", &self.namespace).field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reclaim_units_are_read() {
+        let mut bytes = [0; UNITS_HEAD + 2 * UNIT];
+        bytes[14] = 2;
+        (bytes[16 + 32], bytes[16 + 32 + 8], bytes[16 + 32 + 9]) = (5, 1, 1);
+        let units = [ReclaimUnit { placement: 0, room: 0 }, ReclaimUnit { placement: 5, room: 257 }];
+        assert_eq!(ReclaimUnit::parse(&bytes), units);
+        bytes[15] = 255;
+        assert_eq!(ReclaimUnit::parse(&bytes), units, "no more than there are");
     }
 }

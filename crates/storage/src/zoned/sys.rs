@@ -1,6 +1,7 @@
-//! The system calls of zoned drives, each as a safe function: `linux/blkzoned.h`, `linux/nvme_ioctl.h` and a hole in a file. The only
-//! unsafe code of this module.
+//! The system calls of zoned drives, each as a safe function: `linux/blkzoned.h`, `linux/nvme_ioctl.h`, and of those without zones:
+//! `linux/fs.h`, io_uring and a hole in a file. The only unsafe code of this module.
 
+use io_uring::{IoUring, opcode, types};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -167,6 +168,46 @@ pub(super) fn punch_hole(file: &File, offset: u64, length: u64) {
     unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, length) };
 }
 
+/// Tells a block device that the bytes of a range are of no use. A favour: where it cannot be done, nothing happens.
+pub(super) fn discard(device: &File, offset: u64, length: u64) {
+    let range = [offset, length];
+    // SAFETY: the kernel reads two u64 behind the pointer, which points to a live local of that layout.
+    unsafe { libc::ioctl(device.as_raw_fd(), request(0, BLOCK, 119, 0) as _, range.as_ptr()) };
+}
+
+/// Bytes of a block device's logical block.
+pub(super) fn logical_block(device: &File) -> io::Result<u32> {
+    let mut block: libc::c_int = 0;
+    // SAFETY: the kernel writes an int behind the pointer, which points to a live local that is not otherwise used during the call.
+    if unsafe { libc::ioctl(device.as_raw_fd(), request(0, BLOCK, 104, 0) as _, &raw mut block) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    u32::try_from(block).ok().filter(|block| *block > 0).ok_or_else(|| io::Error::other("the device has blocks of no size"))
+}
+
+/// Writes to a write stream by a ring that has nothing else to do, and waits until it is done. The ring comes back with how many bytes
+/// arrived, or why none did; if it could not be asked, nothing is written and it is gone.
+pub(super) fn write_by_ring(mut ring: IoUring, file: &File, stream: u8, bytes: &[u8], at: u64) -> io::Result<(IoUring, io::Result<usize>)> {
+    let length = u32::try_from(bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let entry = opcode::Write::new(types::Fd(file.as_raw_fd()), bytes.as_ptr(), length).offset(at).write_stream(stream).build();
+    // SAFETY: the kernel uses the descriptor and reads `bytes` until it says that the write has ended, and both are borrowed for as long:
+    // once it has taken the entry, this function does not return before that. If it does not take it, the ring is dropped with it.
+    unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
+    loop {
+        let asked = ring.submit_and_wait(1);
+        let done = ring.completion().next();
+        if let Some(done) = done {
+            let written = usize::try_from(done.result()).map_err(|_| io::Error::from_raw_os_error(-done.result()));
+            return Ok((ring, written));
+        }
+        match asked {
+            // A signal ends the waiting, not the write.
+            Err(e) if e.kind() != io::ErrorKind::Interrupted && !ring.submission().is_empty() => return Err(e),
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +220,8 @@ mod tests {
         assert_eq!(request(WRITE, BLOCK, Management::Finish as u8, 16), 0x4010_1288, "BLKFINISHZONE");
         assert_eq!(request(READ_WRITE, b'N', 0x48, size_of::<Passthrough>()), 0xc050_4e48, "NVME_IOCTL_IO64_CMD");
         assert_eq!(request(0, b'N', 0x40, 0), 0x4e40, "NVME_IOCTL_ID");
+        assert_eq!(request(0, BLOCK, 119, 0), 0x1277, "BLKDISCARD");
+        assert_eq!(request(0, BLOCK, 104, 0), 0x1268, "BLKSSZGET");
     }
 
     /// A report as a kernel of x86-64 writes it, with room for two zones and one in it.

@@ -32,7 +32,7 @@ pub use reset::{Dead, Reset, Space};
 pub use volume::Condition;
 
 use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
-use crate::zoned::{Geometry, ZoneError, ZonedDevice};
+use crate::zoned::{Geometry, Streams, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
 use file::{Cell, Content, Reader};
 use format::KEY_PREFIX;
@@ -247,6 +247,11 @@ impl ZonedStore {
     /// The shape of its drive.
     pub fn geometry(&self) -> &Geometry {
         self.volume.device.geometry()
+    }
+
+    /// The write streams of its drive.
+    pub fn streams(&self) -> Streams {
+        self.volume.device.streams()
     }
 
     /// All files, by name.

@@ -115,9 +115,11 @@ impl State {
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
     }
 
-    /// One more file is written into the zone.
-    fn settle(&mut self, zone: u32, want: &Want<'_>) {
-        let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else { return };
+    /// One more file is written into the zone. True if it is the first: then the zone is for what is like it.
+    fn settle(&mut self, zone: u32, want: &Want<'_>) -> bool {
+        let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
+            return false;
+        };
         let first = slot.condition == Condition::Empty || slot.valid == 0 && slot.writers == 0;
         slot.condition = Condition::Open;
         slot.stuck &= !first;
@@ -127,6 +129,7 @@ impl State {
             (slot.death, slot.life) = (want.death as f64, want.life as f64);
             self.log(&Edit::Zone { zone, note: ZoneNote { lifetime: want.lifetime, level: want.level, ..note } });
         }
+        first
     }
 }
 
@@ -235,7 +238,9 @@ impl Volume {
     }
 
     fn settle(&self, state: &mut State, zone: u32, want: &Want<'_>) -> u32 {
-        state.settle(zone, want);
+        if state.settle(zone, want) {
+            self.device.destine(zone, want.lifetime);
+        }
         self.work.notify_one();
         zone
     }

@@ -294,6 +294,9 @@ impl Volume {
         let options = Options { reserve, ..options };
         let heads = state.zones.iter().map(|slot| Mutex::new(slot.written)).collect();
         let block = u64::from(device.geometry().block);
+        for (zone, note) in (0..).zip(&state.catalog.zones) {
+            device.destine(zone, note.lifetime);
+        }
         Ok(Volume {
             device,
             id,

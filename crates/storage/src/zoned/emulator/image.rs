@@ -1,7 +1,7 @@
 //! An emulated drive in two files: a sparse one with the bytes of all zones, zone after zone, and beside it (`.zones` added to the name)
-//! one with their states.
+//! one with their states. On a block device the states lie at its beginning and the zones behind them, from the next whole MiB on.
 //!
-//! The second file, numbers little-endian, every checksum XXH3 with 64 bits:
+//! The states, numbers little-endian, every checksum XXH3 with 64 bits:
 //!
 //! * at 0, the header, 48 bytes: `SINTZONE`; version 1, block, zones, conventional zones (u32 each); size of a zone (u64); limits of open
 //!   and of active zones (u32 each, all ones for none); checksum of these 40 bytes (u64);
@@ -10,18 +10,21 @@
 //!   bytes written, bytes that are durable, the count at which it was opened, 16 zero bytes (u64 each), checksum with z as its seed.
 //!
 //! 1. A record is written in place whenever its zone changes. It lies within one sector, so that it is the old one or the new one.
-//! 2. When a process dies, the kernel has all that was written: both files are right. When the machine dies, bytes that were not flushed
-//!    may be gone although a record counts them; the boot differs then, and the drive opens with what is durable. A drive may lose that.
+//! 2. When a process dies, the kernel has all that was written: bytes and states are right. When the machine dies, bytes that were not
+//!    flushed may be gone although a record counts them; the boot differs then, and the drive opens with what is durable. A drive may lose
+//!    that.
 //! 3. A flush syncs the bytes, then raises the durable counts, then syncs those.
 //! 4. A reset syncs its record before the bytes go, since a record must never count bytes that are gone.
 
+use super::check_shape;
+use super::medium::{self, Bytes, Held, states_path};
 use super::rules::Record;
 use crate::locked::Locked;
-use crate::zoned::{Geometry, ZoneState, sys};
+use crate::zoned::{Geometry, Streams, ZoneState};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: &[u8; 8] = b"SINTZONE";
@@ -41,43 +44,46 @@ pub(super) struct Durable {
     pub(super) full: bool,
 }
 
-/// Both files of a drive, held for one process.
-#[derive(Debug)]
+impl Durable {
+    /// What both together are sure of, of one zone between two resets: it only grows.
+    pub(super) fn or_more(self, other: Durable) -> Durable {
+        Durable { data: self.data.max(other.data), full: self.full || other.full }
+    }
+}
+
+/// A drive, held for one process.
 pub(super) struct Image {
-    bytes: File,
-    states: Locked,
+    bytes: Bytes,
+    states: Held,
     zone_size: u64,
     /// What is synced is synced: the drive is to outlive the machine's power.
     pub(super) synced: bool,
 }
 
-/// A drive as it was found: its files, its shape and its zones.
+/// A drive as it was found: its bytes and states, its shape and its zones.
 pub(super) type Opened = (Image, Geometry, Vec<(Record, Durable)>);
 
 fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-fn states_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".zones");
-    PathBuf::from(name)
+/// Whether the states of an emulated drive lie beside `path`, or on it: by their first word, or if that is damaged by their boot.
+pub(super) fn is_image(path: &Path) -> bool {
+    File::open(states_path(path)).is_ok_and(|states| !medium::has_zones(&states) && are_states(&states))
 }
 
-/// Whether the states of an emulated drive lie beside `path`: by its first word, or if that is damaged by its boot.
-pub(super) fn is_image(path: &Path) -> bool {
-    let Ok(states) = File::open(states_path(path)) else { return false };
+fn are_states(states: &File) -> bool {
     let mut magic = [0; MAGIC.len()];
     let is_named = states.read_exact_at(&mut magic, 0).is_ok() && magic == *MAGIC;
-    is_named || boot_in(&states).is_ok()
+    is_named || boot_in(states).is_ok()
 }
 
 /// Keeps everybody else from the drive, whatever its states are.
-pub(super) fn hold(path: &Path) -> io::Result<Locked> {
+pub(super) fn hold(path: &Path) -> io::Result<Held> {
     if !is_image(path) {
         return Err(invalid("not an emulated drive"));
     }
-    Locked::take(OpenOptions::new().read(true).write(true).open(states_path(path))?)
+    Held::take(path)
 }
 
 /// The boot at which the drive was opened last.
@@ -91,8 +97,16 @@ fn boot_in(states: &File) -> io::Result<Boot> {
     Ok(boot)
 }
 
-/// Removes both files of a drive, the states last: without its bytes it is a drive that does not open, not a file of somebody's.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+/// Removes a drive that is held: its files, the states last, since without its bytes it is a drive that does not open, not a file of
+/// somebody's; or what makes one of a device, as far as one looks for it.
+pub(super) fn remove(path: &Path, held: &Held) -> io::Result<()> {
+    match held {
+        Held::File(_) => remove_files(path),
+        Held::Device(device) => medium::blank(device, medium::ALIGN),
+    }
+}
+
+fn remove_files(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)?;
     std::fs::remove_file(states_path(path))
 }
@@ -109,44 +123,53 @@ pub(super) fn this_boot() -> io::Result<Boot> {
 }
 
 impl Image {
-    /// Makes both files, which must not exist. The header comes last: without it there is no drive.
+    /// Makes both files, which must not exist.
     pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
-        let states = Locked::take(states).inspect_err(|_| drop(remove(path)))?;
-        let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
+        let states = Locked::take(states).inspect_err(|_| drop(remove_files(path)))?;
+        let make = || {
+            bytes.set_len(geometry.bytes())?;
+            fill(&states, geometry, records)?;
+            bytes.sync_all()?;
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            File::open(parent)?.sync_all()
+        };
         // Half a drive would be in the way of a whole one.
-        image.fill(path, geometry, records).inspect_err(|_| drop(remove(path)))?;
-        Ok(image)
+        make().inspect_err(|_| drop(remove_files(path)))?;
+        Ok(Image { bytes: Bytes::File(bytes), states: Held::File(states), zone_size: geometry.zone_size, synced: true })
     }
 
-    /// Gives new files their sizes and their content.
-    fn fill(&self, path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<()> {
-        self.bytes.set_len(geometry.bytes())?;
-        for (zone, record) in (0..).zip(records) {
-            self.write_record(zone, record, Durable::default())?;
+    /// Makes a drive of the device `path`. Unless `over`, there must be nothing on it: [`io::ErrorKind::AlreadyExists`].
+    pub(super) fn create_on(path: &Path, geometry: &Geometry, records: &[Record], over: bool) -> io::Result<Self> {
+        let states = match Held::take(path)? {
+            Held::File(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device")),
+            device => device,
+        };
+        let states_end = record_at(geometry.zones);
+        let bytes = Bytes::open(path, geometry, states_end)?;
+        if !over {
+            if are_states(&states) {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is an emulated drive on the device"));
+            }
+            medium::check_blank(&states)?;
         }
-        self.write_boot(&this_boot()?)?;
-        self.states.sync_all()?;
-        self.states.write_all_at(&header(geometry), 0)?;
-        self.states.sync_all()?;
-        self.bytes.sync_all()?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent)?.sync_all()
+        // First the marks of what was there: a file system in which records are written would be taken for one that is damaged.
+        medium::blank(&states, medium::first_zone(states_end))?;
+        bytes.discard(0, geometry.bytes());
+        fill(&states, geometry, records)?;
+        Ok(Image { bytes, states, zone_size: geometry.zone_size, synced: true })
     }
 
     /// Opens a drive. If the machine was started since (`boot` is another), it is left with what was durable.
     pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
-        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-        let states = Locked::take(open(&states_path(path))?)?;
+        let states = Held::take(path)?;
         let mut bytes = [0; HEADER];
         states.read_exact_at(&mut bytes, 0)?;
         let geometry = parse_header(&bytes)?;
-        let image = Image { bytes: open(path)?, states, zone_size: geometry.zone_size, synced: true };
-        if image.bytes.metadata()?.len() < geometry.bytes() {
-            return Err(invalid("the file with the bytes is too short"));
-        }
+        let bytes = Bytes::open(path, &geometry, record_at(geometry.zones))?;
+        let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
         let power_cut = boot_in(&image.states)? != *boot;
         let mut zones = Vec::new();
         for zone in 0..geometry.zones {
@@ -160,17 +183,13 @@ impl Image {
         }
         // Only now: what the records said before must not be taken for something that this boot wrote.
         image.states.sync_data()?;
-        image.write_boot(boot)?;
+        write_boot(&image.states, boot)?;
         image.states.sync_data()?;
         Ok((image, geometry, zones))
     }
 
     pub(super) fn write_record(&self, zone: u32, record: &Record, durable: Durable) -> io::Result<()> {
-        self.states.write_all_at(&record_bytes(zone, record, durable), record_at(zone))
-    }
-
-    fn write_boot(&self, boot: &Boot) -> io::Result<()> {
-        self.states.write_all_at(&[&boot[..], &xxh3_64(boot).to_le_bytes()].concat(), BOOT_AT)
+        write_record(&self.states, zone, record, durable)
     }
 
     pub(super) fn sync_states(&self) -> io::Result<()> {
@@ -178,21 +197,52 @@ impl Image {
     }
 
     pub(super) fn sync_bytes(&self) -> io::Result<()> {
-        if self.synced { self.bytes.sync_data() } else { Ok(()) }
+        if self.synced { self.bytes.sync() } else { Ok(()) }
     }
 
     pub(super) fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.bytes.write_all_at(bytes, u64::from(zone) * self.zone_size + at)
+        self.bytes.write(zone, self.start(zone) + at, bytes)
     }
 
     pub(super) fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.bytes.read_exact_at(buffer, u64::from(zone) * self.zone_size + at)
+        self.bytes.read(self.start(zone) + at, buffer)
     }
 
-    /// Gives the zone's room back to the file system. Where that cannot be done the old bytes stay, behind the write pointer.
+    /// Gives the zone's room back. Where that cannot be done the old bytes stay, behind the write pointer.
     pub(super) fn discard(&self, zone: u32) {
-        sys::punch_hole(&self.bytes, u64::from(zone) * self.zone_size, self.zone_size);
+        self.bytes.discard(self.start(zone), self.zone_size);
     }
+
+    pub(super) fn destine(&self, zone: u32, lifetime: u8) {
+        self.bytes.destine(zone, lifetime);
+    }
+
+    pub(super) fn streams(&self) -> Streams {
+        self.bytes.streams()
+    }
+
+    fn start(&self, zone: u32) -> u64 {
+        u64::from(zone) * self.zone_size
+    }
+}
+
+/// Writes the states of a new drive. The header comes last: without it there is no drive.
+fn fill(states: &File, geometry: &Geometry, records: &[Record]) -> io::Result<()> {
+    for (zone, record) in (0..).zip(records) {
+        write_record(states, zone, record, Durable::default())?;
+    }
+    write_boot(states, &this_boot()?)?;
+    states.sync_all()?;
+    states.write_all_at(&header(geometry), 0)?;
+    states.sync_all()
+}
+
+fn write_record(states: &File, zone: u32, record: &Record, durable: Durable) -> io::Result<()> {
+    states.write_all_at(&record_bytes(zone, record, durable), record_at(zone))
+}
+
+fn write_boot(states: &File, boot: &Boot) -> io::Result<()> {
+    states.write_all_at(&[&boot[..], &xxh3_64(boot).to_le_bytes()].concat(), BOOT_AT)
 }
 
 fn after_power_cut(record: Record, durable: Durable) -> Record {
@@ -232,14 +282,16 @@ fn parse_header(bytes: &[u8; HEADER]) -> io::Result<Geometry> {
         return Err(invalid(format!("version {} is not known", u32_at(bytes, 8))));
     }
     let limit = |at| Some(u32_at(bytes, at)).filter(|limit| *limit != u32::MAX);
-    Ok(Geometry {
+    let geometry = Geometry {
         block: u32_at(bytes, 12),
         zones: u32_at(bytes, 16),
         conventional: u32_at(bytes, 20),
         zone_size: u64_at(bytes, 24),
         max_open: limit(32),
         max_active: limit(36),
-    })
+    };
+    check_shape(&geometry, geometry.zone_size).map_err(|e| invalid(format!("the header is of no drive: {e}")))?;
+    Ok(geometry)
 }
 
 fn record_at(zone: u32) -> u64 {
@@ -282,4 +334,15 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Durable;
+
+    #[test]
+    fn a_flush_that_was_overtaken_takes_nothing_back() {
+        let (early, late) = (Durable { data: 4096, full: false }, Durable { data: 8192, full: true });
+        assert_eq!([early.or_more(late), late.or_more(early), late.or_more(Durable::default())], [late; 3]);
+    }
 }
