@@ -180,16 +180,24 @@ impl Db {
     /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are
     /// unspecified.
     pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.write_with_notice(batch, options, &mut || {})
+    }
+
+    /// [`Db::write`] that calls `logged` once, as soon as the batch is as durable as was asked, when reads may not see it yet: who waits
+    /// for no more than that need not wait for the memtables. After that call the write fails only if the handle has ended.
+    pub fn write_with_notice(&self, batch: &mut WriteBatch, options: &WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         batch.check(self.inner.handle)?;
         self.inner.check_writable()?;
         if batch.is_empty() && options.durability != Durability::Sync {
+            logged();
             return Ok(());
         }
         if self.inner.queue.try_lead() {
-            self.inner.lead(|state| self.inner.commit(state, batch, *options))?;
+            self.inner.lead(|state| self.inner.commit(state, batch, *options, logged))?;
         } else {
             let mut taken = self.inner.write_shared(std::mem::take(batch), *options)?;
             std::mem::swap(batch, &mut taken);
+            logged();
         }
         batch.clear();
         Ok(())
@@ -216,7 +224,7 @@ impl Inner {
                 let mut batch = std::mem::take(&mut state.scratch);
                 batch.clear();
                 batch.push_value(family.id(), kind, key, time, value);
-                let result = batch.check(self.handle).and_then(|()| self.commit(state, &batch, options));
+                let result = batch.check(self.handle).and_then(|()| self.commit(state, &batch, options, &mut || {}));
                 state.scratch = batch;
                 result
             });
@@ -234,7 +242,7 @@ impl Inner {
                 self.statistics.add(Ticker::WriteDoneByOther, 1);
                 result.map(|()| WriteBatch::new())
             }
-            Joined::Leader(batch) => self.lead(|state| self.commit(state, &batch, options)).map(|()| batch),
+            Joined::Leader(batch) => self.lead(|state| self.commit(state, &batch, options, &mut || {})).map(|()| batch),
         }
     }
 
@@ -266,24 +274,30 @@ impl Inner {
         let mut guests = std::mem::take(&mut state.guests);
         self.queue.take(&mut guests, GROUP_BYTES);
         // Each guest is told its own result.
-        let _ = self.commit_group(state, None, &mut guests);
+        let _ = self.commit_group(state, None, &mut guests, &mut || {});
         state.guests = guests;
     }
 
-    /// Commits `batch` with what others have left so far. The result is that of `batch`.
-    fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+    /// Commits `batch` with what others have left so far. The result is that of `batch`, and `logged` is for it.
+    fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         let mut guests = std::mem::take(&mut state.guests);
         // A large batch goes alone, so that a group has at most one of them.
         let room = GROUP_BYTES.saturating_sub(batch.bytes());
         if room > 0 {
             self.queue.take(&mut guests, room);
         }
-        let result = self.commit_group(state, Some((batch, options)), &mut guests);
+        let result = self.commit_group(state, Some((batch, options)), &mut guests, logged);
         state.guests = guests;
         result
     }
 
-    fn commit_group(&self, state: &mut WriteState, own: Option<(&WriteBatch, WriteOptions)>, guests: &mut Vec<Guest>) -> Result<()> {
+    fn commit_group(
+        &self,
+        state: &mut WriteState,
+        own: Option<(&WriteBatch, WriteOptions)>,
+        guests: &mut Vec<Guest>,
+        logged: &mut dyn FnMut(),
+    ) -> Result<()> {
         // A batch that names an unknown family fails alone; it must not take its neighbours with it.
         guests.retain(|guest| match self.check_families(state, &guest.batch) {
             Ok(()) => true,
@@ -295,15 +309,20 @@ impl Inner {
         let own_check = own.map_or(Ok(()), |(batch, _)| self.check_families(state, batch));
         let own_good = own.filter(|_| own_check.is_ok());
         let group = || own_good.into_iter().chain(guests.iter().map(|g| (&g.batch, g.options)));
-        let result = if own_good.is_none() && guests.is_empty() { Ok(()) } else { self.commit_batches(state, group) };
+        let notice = || {
+            if own_good.is_some() {
+                logged()
+            }
+        };
+        let result = if own_good.is_none() && guests.is_empty() { Ok(()) } else { self.commit_batches(state, group, notice) };
         for guest in guests.drain(..) {
             guest.waiter.finish(result.clone());
         }
         own_check.and(result)
     }
 
-    /// Logs, syncs, inserts and publishes a group.
-    fn commit_batches<'a, I>(&self, state: &mut WriteState, group: impl Fn() -> I) -> Result<()>
+    /// Logs, syncs, inserts and publishes a group, and calls `durable` before it inserts.
+    fn commit_batches<'a, I>(&self, state: &mut WriteState, group: impl Fn() -> I, durable: impl FnOnce()) -> Result<()>
     where
         I: Iterator<Item = (&'a WriteBatch, WriteOptions)>,
     {
@@ -344,6 +363,7 @@ impl Inner {
         if logged_count < count {
             self.unlogged.store(true, Ordering::Release);
         }
+        durable();
         let mut seq = first;
         for (batch, options) in group().filter(|(_, o)| logged(o)).chain(group().filter(|(_, o)| !logged(o))) {
             seq = insert(state, batch, seq, logged(&options))?;

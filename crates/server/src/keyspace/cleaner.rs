@@ -16,11 +16,14 @@ pub(super) const ROOM: Room = Room::Elements;
 
 #[derive(Default)]
 struct Held {
+    /// Being deleted: what is synced now does not cover it yet.
+    coming: HashSet<u64>,
     /// Deleted since the last sync began.
     fresh: HashSet<u64>,
     /// Deleted before a sync began that has not ended.
     syncing: HashSet<u64>,
     /// As above, for a deletion of everything.
+    all_coming: bool,
     all_fresh: bool,
     all_syncing: bool,
     /// The collection asked about last is gone. It stays so; ids are not used again.
@@ -29,7 +32,8 @@ struct Held {
 
 impl Held {
     fn holds(&self, id: u64) -> bool {
-        self.all_fresh || self.all_syncing || self.fresh.contains(&id) || self.syncing.contains(&id)
+        let all = self.all_coming || self.all_fresh || self.all_syncing;
+        all || [&self.coming, &self.fresh, &self.syncing].into_iter().any(|held| held.contains(&id))
     }
 }
 
@@ -39,6 +43,8 @@ pub(super) struct Cleaner {
     /// Where to look; `None` before the database is open and when it is being closed: then everything is kept.
     db: RwLock<Option<(Db, Family)>>,
     held: Mutex<Held>,
+    /// Whose sync it is: what one covers must not be taken for what another one does.
+    pub syncs: Mutex<()>,
 }
 
 impl Cleaner {
@@ -54,12 +60,20 @@ impl Cleaner {
 
     /// These collections are about to be deleted.
     pub fn hold(&self, ids: &[u64]) {
-        self.held.lock().fresh.extend(ids);
+        self.held.lock().coming.extend(ids);
     }
 
     /// Everything is about to be deleted.
     pub fn hold_all(&self) {
-        self.held.lock().all_fresh = true;
+        self.held.lock().all_coming = true;
+    }
+
+    /// What was about to be deleted is, or will not be: a sync that begins now covers it.
+    pub fn committed(&self) {
+        let mut held = self.held.lock();
+        let coming = std::mem::take(&mut held.coming);
+        held.fresh.extend(coming);
+        held.all_fresh |= std::mem::take(&mut held.all_coming);
     }
 
     /// A sync begins: it covers what was deleted before.

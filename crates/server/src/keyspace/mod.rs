@@ -1,11 +1,11 @@
 //! Keys and what they hold, on the engine and nothing else.
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! `written` (what it holds meanwhile), `hot` (what of the engine's keys is in memory), `budget` (how much memory what may take), this
-//! file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in
-//! their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a second log),
-//! `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and whole
-//! values).
+//! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
+//! `budget` (how much memory what may take), this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups`
+//! (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace`
+//! (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed),
+//! `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -17,6 +17,7 @@
 mod budget;
 mod changes;
 mod cleaner;
+mod committer;
 mod counting;
 mod entry;
 mod entry_id;
@@ -346,6 +347,8 @@ impl Keyspace {
         self.deleted.clear();
         self.all_deleted = false;
         let result = self.turn.commit(options);
+        // Not before: a sync may have begun while the batch waited for its turn.
+        self.cleaner.committed();
         self.unsynced.restart();
         if result.is_ok() {
             self.committed = self.counters.clone();

@@ -3,15 +3,23 @@
 //! A turn is what the server does between two looks at the network: many commands, of many clients. Their writes share one record of the
 //! log. Two writes of the same key become one. Until [`Turn::commit`] nothing is in the engine, so a turn that cannot be finished is
 //! dropped as a whole.
+//!
+//! A large batch is given to the engine by a thread of its own (`committer`). It is committed when it is in the log; whoever reads the
+//! engine next waits until it is found there.
 
+use super::committer::Committer;
 use super::error::Result;
 use super::hot::Hot;
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
 use std::collections::btree_map;
 use std::ops::ControlFlow;
+
+/// Bytes from which on a batch is worth waking a thread for: inserting it takes ten times as long as that. Tests have both sorts.
+const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
 
 /// A range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
@@ -68,10 +76,15 @@ impl Side {
 }
 
 pub(super) struct Turn {
-    db: Db,
+    /// Read by way of [`Turn::db`].
+    engine: Db,
     keys: Side,
     elements: Side,
     batch: WriteBatch,
+    /// For large batches, from the first one on, if there is a processor for it.
+    committer: OnceCell<Option<Committer>>,
+    /// Reads may not find yet what it was given last.
+    is_behind: Cell<bool>,
     /// Bytes of keys, values and ranges that were written.
     bytes: usize,
     /// Counted up whenever anything is written or dropped.
@@ -83,22 +96,33 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub fn new(db: Db, keys: Family, elements: Family) -> Self {
+    pub fn new(engine: Db, keys: Family, elements: Family) -> Self {
         let (keys, elements) = (Side::new(keys), Side::new(elements));
         let (batch, read, hot) = (WriteBatch::new(), ReadOptions::default(), Hot::default());
-        Turn { db, keys, elements, batch, bytes: 0, version: 0, read, hot }
+        Turn { engine, keys, elements, batch, committer: OnceCell::new(), is_behind: Cell::new(false), bytes: 0, version: 0, read, hot }
     }
 
     /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
     /// others need.
     pub fn at(&self, snapshot: Snapshot) -> Turn {
-        let mut turn = Turn::new(self.db.clone(), self.keys.family.clone(), self.elements.family.clone());
+        let mut turn = Turn::new(self.engine.clone(), self.keys.family.clone(), self.elements.family.clone());
         turn.read = ReadOptions { snapshot: Some(snapshot), fill_cache: false, ..ReadOptions::default() };
         turn
     }
 
+    /// The engine, which has all that was committed.
     pub fn db(&self) -> &Db {
-        &self.db
+        self.catch_up();
+        &self.engine
+    }
+
+    /// Waits until reads find all that was committed.
+    fn catch_up(&self) {
+        if self.is_behind.take()
+            && let Some(Some(committer)) = self.committer.get()
+        {
+            committer.end();
+        }
     }
 
     fn side(&self, room: Room) -> &Side {
@@ -145,7 +169,7 @@ impl Turn {
     pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         match self.side(room).changed(key, out) {
             Some(found) => Ok(found),
-            None => Ok(self.db.get_into(&self.side(room).family, key, &self.read, out)?),
+            None => Ok(self.db().get_into(&self.side(room).family, key, &self.read, out)?),
         }
     }
 
@@ -161,7 +185,8 @@ impl Turn {
             }
         }
         if absent > 0 {
-            self.db.expect(&self.keys.family, &keys[..absent]);
+            // A hint, for which nobody waits.
+            self.engine.expect(&self.keys.family, &keys[..absent]);
         }
     }
 
@@ -173,7 +198,7 @@ impl Turn {
         if self.hot.get(key, out) {
             return Ok(true);
         }
-        let found = self.db.get_into(&self.keys.family, key, &self.read, out)?;
+        let found = self.db().get_into(&self.keys.family, key, &self.read, out)?;
         if found {
             self.hot.missed(key, out);
         }
@@ -269,7 +294,7 @@ impl Turn {
             return Ok(None);
         }
         let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };
-        let mut stored = self.db.iter_with(&side.family, options)?;
+        let mut stored = self.db().iter_with(&side.family, options)?;
         match direction {
             Direction::Forward => stored.seek_first()?,
             Direction::Backward => stored.seek_last()?,
@@ -294,14 +319,28 @@ impl Turn {
                 }
             }
         }
-        let result = self.db.write(&mut self.batch, options);
+        let is_large = self.batch.bytes() >= LARGE;
+        let committer = is_large.then(|| self.committer.get_or_init(|| Committer::beside(&self.engine)).as_ref()).flatten();
+        if let Some(committer) = committer {
+            committer.begin(&mut self.batch, *options);
+            self.is_behind.set(true);
+        }
         // Ranges of keys are removed only with a whole database.
-        if result.is_err() || !self.keys.cleared.is_empty() {
+        if !self.keys.cleared.is_empty() {
             self.hot.clear();
         }
-        // What was not committed must not be found among the hot keys.
-        let committed = self.keys.written.iter().filter(|_| result.is_ok());
-        self.hot.wrote_all(committed);
+        self.hot.wrote_all(self.keys.written.iter());
+        let result = match committer {
+            Some(committer) => committer.logged(),
+            None => {
+                self.catch_up();
+                self.engine.write(&mut self.batch, options)
+            }
+        };
+        if result.is_err() {
+            // What was not committed must not be found among the hot keys.
+            self.hot.clear();
+        }
         self.keys.reset();
         self.elements.reset();
         Ok(result?)

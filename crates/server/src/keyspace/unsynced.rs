@@ -143,6 +143,7 @@ impl Syncer {
     }
 
     fn sync_all(&self) -> Result<()> {
+        let _turn = self.cleaner.syncs.lock();
         let upto = self.marks.committed.load(Ordering::Acquire);
         self.cleaner.sync_begins();
         self.db.sync()?;

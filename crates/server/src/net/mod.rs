@@ -1,10 +1,10 @@
-//! The network: one thread, which runs the commands and the engine itself.
+//! The network: one thread, which runs the commands, and the engine itself but for large batches (`keyspace/committer.rs`).
 //!
 //! A turn, again and again:
 //!
 //! 1. Wait until there is something to do.
-//! 2. Read once from each client that has sent something, and run its requests. Replies are kept back. After each request, before the
-//!    next one, its messages are delivered and those are served who waited for what it has changed (`others`).
+//! 2. Read once from each client that has sent something, from some of them together, and run their requests. Replies are kept back. After
+//!    each request, before the next one, its messages are delivered and those are served who waited for what it has changed (`others`).
 //! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies. What is
 //!    committed goes to the log in Redis's format, if one is kept, in one write (`appending`).
 //! 4. Send all replies, but those that have to wait for a sync.
@@ -58,6 +58,8 @@ const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
 /// Bytes that are read at once: one client's share of a turn.
 const READ: usize = 64 << 10;
+/// Clients that are read from before the first of them is served: what they send lies in memory meanwhile.
+const TOGETHER: usize = 64;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
 /// Steps of handshakes in a turn, of which a client's first one costs most.
@@ -343,8 +345,11 @@ impl Net {
         self.end_pause(now);
         self.handshakes = HANDSHAKES;
         let strangers: Vec<u64> = self.strangers.drain(..self.strangers.len().min(HANDSHAKES)).collect();
-        for id in strangers.into_iter().chain(std::mem::take(&mut self.active)) {
-            self.serve(id, now);
+        let present: Vec<u64> = strangers.into_iter().chain(std::mem::take(&mut self.active)).collect();
+        // The engine goes on with the turn before while the first of them are read from.
+        for some in present.chunks(TOGETHER) {
+            let ready: Vec<u64> = some.iter().copied().filter(|id| self.receive(*id, now)).collect();
+            ready.into_iter().for_each(|id| self.serve(id));
         }
         self.tick(now);
         self.end_waits();
@@ -366,20 +371,27 @@ impl Net {
         }
     }
 
-    /// Reads from a client and runs what it asks for.
-    fn serve(&mut self, id: u64, now: u64) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    /// Reads from a client. False: it is not its turn.
+    fn receive(&mut self, id: u64, now: u64) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
         let can_read = connection.can_read();
         let shakes_hands = can_read && connection.stream.is_handshaking();
         if shakes_hands && self.handshakes == 0 {
-            return self.strangers.push_back(id);
+            self.strangers.push_back(id);
+            return false;
         }
         connection.is_active = false;
         self.touch(id);
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
         if can_read && connection.read(&mut self.buffer, &mut self.server, now) && shakes_hands {
             self.handshakes -= 1;
         }
+        true
+    }
+
+    /// Runs what a client has asked for.
+    fn serve(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.check_shut();
         if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
@@ -419,7 +431,7 @@ impl Net {
         }
     }
 
-    /// The turn's writes are in the engine, and are to be synced if a reply waits for that.
+    /// The turn's writes are in the engine's log, and are to be synced if a reply waits for that.
     fn settle(&mut self) {
         let is_always = self.server.configuration.fsync == Fsync::Always;
         let committed = self.keyspace.committed();

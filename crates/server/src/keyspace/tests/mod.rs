@@ -102,28 +102,54 @@ fn strings_are_changed_in_place() {
     assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.find(0, b"a").unwrap().unwrap().deadline), (Some(&b"\0"[..]), None));
 }
 
+/// One after the other, so that each is read while the one before may still be on its way, and with small ones between.
+#[test]
+fn large_batches_are_found_when_they_are_committed() {
+    let mut keyspace = fresh();
+    for round in 0..300u32 {
+        let keys = if round % 3 == 2 { 1 } else { 200 };
+        for n in 0..keys {
+            keyspace.set_string(0, &(round * 7 + n).to_be_bytes(), &[round as u8; 40], None).unwrap();
+        }
+        commit(&mut keyspace);
+        match round % 5 {
+            // Besides keys there are format, seed and counters.
+            0 => assert_eq!(stored(&keyspace, Room::Keys) as u64, keyspace.size(0) + 3),
+            1 => assert_eq!(keyspace.image().keyspace().size(0), keyspace.size(0)),
+            _ => {}
+        }
+        for n in [0, keys / 2, keys - 1] {
+            let mut entry = Vec::new();
+            let place = layout::entry_key(keyspace.seed, keyspace.counters.places.of(0), &(round * 7 + n).to_be_bytes());
+            assert!(keyspace.turn.get(Room::Keys, &place, &mut entry).unwrap() && entry.ends_with(&[round as u8; 40]), "{round}, {n}");
+        }
+    }
+}
+
 /// Hot keys take what is written; what the log did not take must not be read from there.
 #[test]
 fn what_is_not_committed_is_not_found() {
-    let memory = Arc::new(MemoryStore::new());
-    let faulty = Arc::new(FaultStore::new(memory.clone()));
-    let mut keyspace = Keyspace::open(faulty.clone(), &small_settings(), 42).unwrap();
-    for key in [b"a", b"b"] {
-        keyspace.set_string(0, key, b"old", None).unwrap();
+    for length in [1, 1000] {
+        let memory = Arc::new(MemoryStore::new());
+        let faulty = Arc::new(FaultStore::new(memory.clone()));
+        let mut keyspace = Keyspace::open(faulty.clone(), &small_settings(), 42).unwrap();
+        for key in [b"a", b"b"] {
+            keyspace.set_string(0, key, b"old", None).unwrap();
+        }
+        commit(&mut keyspace);
+        assert_eq!(keyspace.memory().hot_entries, 2);
+        faulty.inject(Fault::from(Calls::Only(Operation::Append), 0, EIO));
+        keyspace.set_string(0, b"a", &vec![b'n'; length], None).unwrap();
+        keyspace.set_string(0, b"c", b"new", None).unwrap();
+        assert!(keyspace.remove(0, b"b").unwrap());
+        keyspace.commit(&WriteOptions::default()).unwrap_err();
+        let found = |keyspace: &mut Keyspace| [b"a", b"b", b"c"].map(|key| get(keyspace, key));
+        let old = || Some(b"old".to_vec());
+        assert_eq!(found(&mut keyspace), [old(), old(), None]);
+        drop(keyspace);
+        faulty.clear();
+        assert_eq!(found(&mut open(&memory, 42)), [old(), old(), None]);
     }
-    commit(&mut keyspace);
-    assert_eq!(keyspace.memory().hot_entries, 2);
-    faulty.inject(Fault::from(Calls::Only(Operation::Append), 0, EIO));
-    keyspace.set_string(0, b"a", b"new", None).unwrap();
-    keyspace.set_string(0, b"c", b"new", None).unwrap();
-    assert!(keyspace.remove(0, b"b").unwrap());
-    keyspace.commit(&WriteOptions::default()).unwrap_err();
-    let found = |keyspace: &mut Keyspace| [b"a", b"b", b"c"].map(|key| get(keyspace, key));
-    let old = || Some(b"old".to_vec());
-    assert_eq!(found(&mut keyspace), [old(), old(), None]);
-    drop(keyspace);
-    faulty.clear();
-    assert_eq!(found(&mut open(&memory, 42)), [old(), old(), None]);
 }
 
 #[test]
@@ -281,8 +307,13 @@ fn elements_of_deleted_collections_go_with_the_next_compaction() {
 #[test]
 fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
     let mut keyspace = fresh();
+    // A filter is asked about what is in tables, so what it looks for has been found by reads before.
+    let found = |keyspace: &mut Keyspace| {
+        commit(keyspace);
+        keyspace.db();
+    };
     add_set(&mut keyspace, b"s", 1);
-    commit(&mut keyspace);
+    found(&mut keyspace);
     let head = keyspace.find(0, b"s").unwrap().unwrap();
     let element = layout::member_key(head.id, keyspace.seed, &0u32.to_le_bytes());
     let cleaner = keyspace.cleaner.clone();
@@ -291,9 +322,14 @@ fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
     cleaner.sync_begins();
     keyspace.remove(0, b"s").unwrap();
     assert_eq!(fate(), Decision::Keep, "nothing is deleted before it is committed");
-    commit(&mut keyspace);
+    found(&mut keyspace);
     cleaner.sync_ended();
     assert_eq!(fate(), Decision::Keep, "the sync began before the deletion");
+    cleaner.hold(&[head.id]);
+    cleaner.sync_begins();
+    cleaner.sync_ended();
+    cleaner.committed();
+    assert_eq!(fate(), Decision::Keep, "the sync ended before the deletion was in the log");
     cleaner.sync_begins();
     assert_eq!(fate(), Decision::Keep);
     cleaner.sync_ended();
