@@ -7,7 +7,8 @@
 use crate::check::{self, Found};
 use crate::machine::{Front, Hook, Machine, with_tiers};
 use crate::model::{Model, Progress};
-use crate::runner::{Runner, builder, settings};
+use crate::runner::{Runner, builder, builder_at, settings};
+use crate::times::Moments;
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
 use sinter_storage::store::{Calls, Cause, CrashMode, ENOSPC, Fault, FaultStore, FileId, MemoryStore, Operation, Store};
@@ -15,7 +16,7 @@ use sinterdb::db::{Builder, Durability, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// States that each workload contributes at least; 28 of them make more than 39,000.
 const STATES: u64 = 1_400;
@@ -31,12 +32,15 @@ struct Ring {
     workload: Arc<Workload>,
     model: Arc<Model>,
     progress: Arc<Mutex<Progress>>,
+    moments: Arc<Moments>,
     seeds: u64,
     /// Only this call and seed.
     only: Option<(u64, u64)>,
     states: AtomicU64,
     /// Most tables that one recovery wrote for the default family.
     pieces: AtomicU64,
+    /// Most samples of the time that were left.
+    samples: AtomicUsize,
     failure: Mutex<Option<String>>,
 }
 
@@ -123,16 +127,18 @@ fn ring(workload: Workload) {
         workload: workload.clone(),
         model: model.clone(),
         progress: Arc::default(),
+        moments: Arc::default(),
         seeds,
         states: AtomicU64::new(0),
         pieces: AtomicU64::new(0),
+        samples: AtomicUsize::new(0),
         failure: Mutex::default(),
     });
     let machine = Arc::new(Machine::new(workload.tiers));
     let (judge, crashing) = (ring.clone(), machine.clone());
     let hook: Hook = Arc::new(move |call, _| judge.power_cut(&crashing, call));
     let (mut runner, _) = runner(&workload, &model, &machine, Some(&hook));
-    runner.progress = ring.progress.clone();
+    (runner.progress, runner.moments) = (ring.progress.clone(), ring.moments.clone());
     let hook = ring.clone();
     runner.on_checkpoint = Some(Arc::new(move |memory, progress| hook.target(memory, progress)));
     runner.run().expect("nothing fails");
@@ -143,6 +149,9 @@ fn ring(workload: Workload) {
     assert!(ring.only.is_some() || wanted.is_some() || states >= STATES, "only {states} crash states");
     let pieces = ring.pieces.load(Ordering::Relaxed);
     assert!(ring.only.is_some() || workload.recovery_memory.is_none() || pieces > 3, "recoveries wrote {pieces} tables at most");
+    let samples = ring.samples.load(Ordering::Relaxed);
+    let has_ages = workload.name.starts_with("aging") || workload.name == "tier_moves";
+    assert!(ring.only.is_some() || !has_ages || samples > 5, "{samples} samples of the time at most");
 }
 
 impl Ring {
@@ -179,9 +188,10 @@ impl Ring {
 
     /// How images are opened.
     fn builder(&self) -> Builder {
-        let Some(memory) = self.workload.recovery_memory else { return builder(1) };
+        let builder = builder_at(1, self.moments.clock.clone());
+        let Some(memory) = self.workload.recovery_memory else { return builder };
         let family = FamilySettings { write_buffer_size: memory, ..self.workload.settings.clone() };
-        builder(1).settings(DbSettings { db_write_buffer_size: 2 * memory, ..settings() }).family("default", family)
+        builder.settings(DbSettings { db_write_buffer_size: 2 * memory, ..settings() }).family("default", family)
     }
 
     /// Opens an image and finds the moment that it shows.
@@ -196,6 +206,7 @@ impl Ring {
         if !damage.is_empty() {
             return Err(format!("has damage after recovery: {damage:?}"));
         }
+        self.samples.fetch_max(self.moments.check(image, &db)?, Ordering::Relaxed);
         Ok(found)
     }
 

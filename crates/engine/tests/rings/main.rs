@@ -14,5 +14,6 @@ mod model;
 mod random;
 mod runner;
 mod tiers;
+mod times;
 mod workloads;
 mod zones;

@@ -4,6 +4,7 @@
 use crate::check::{self, Problem};
 use crate::machine::with_tiers;
 use crate::model::{Batch, Change, Model, Progress, Step, mark};
+use crate::times::Moments;
 use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
@@ -48,7 +49,7 @@ pub fn builder(identity: u8) -> Builder {
     builder_at(identity, Arc::default())
 }
 
-fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
+pub fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
     Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
@@ -67,7 +68,8 @@ pub struct Runner {
     /// Stores of tiers, and how many of them are attached.
     pub tiers: Vec<Arc<dyn Store>>,
     attached: usize,
-    clock: Arc<ManualClock>,
+    /// With the clock of the run.
+    pub moments: Arc<Moments>,
     store: Arc<dyn Store>,
     db: Option<Db>,
     families: BTreeMap<&'static str, Family>,
@@ -85,7 +87,7 @@ impl Runner {
             identity: 1,
             tiers: Vec::new(),
             attached: workload.attached,
-            clock: Arc::default(),
+            moments: Arc::default(),
             store,
             db: None,
             families: BTreeMap::new(),
@@ -94,7 +96,7 @@ impl Runner {
     }
 
     pub fn open(&mut self) -> Result<()> {
-        let builder = builder(self.identity).clock(self.clock.clone()).family("default", self.workload.settings.clone());
+        let builder = builder(self.identity).clock(self.moments.clock.clone()).family("default", self.workload.settings.clone());
         let db = with_tiers(builder, self.tiers.iter().take(self.attached).cloned()).open_store(self.store.clone())?;
         self.families = db.families().into_iter().filter_map(|f| Some((self.known(f.name())?, f))).collect();
         self.db = Some(db);
@@ -119,6 +121,9 @@ impl Runner {
         let workload = self.workload.clone();
         let Some(step) = workload.steps.get(self.next) else { return Ok(false) };
         self.perform(step)?;
+        if let Some(db) = &self.db {
+            self.moments.note(db);
+        }
         self.next += 1;
         Ok(true)
     }
@@ -196,12 +201,12 @@ impl Runner {
             }
             Step::Release => self.release(),
             Step::Pass(seconds) => {
-                self.clock.advance_seconds(*seconds);
+                self.moments.clock.advance_seconds(*seconds);
                 Ok(())
             }
             Step::Preclude(name, preclude) => self.change(name, |settings| settings.preclude_last_level_data_seconds = *preclude),
             Step::Age(seconds) => {
-                self.clock.advance_seconds(*seconds);
+                self.moments.clock.advance_seconds(*seconds);
                 self.db().wait_for_compactions()
             }
             Step::Attach => {
