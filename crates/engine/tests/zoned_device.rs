@@ -1,13 +1,13 @@
-//! The whole engine on a real zoned block device whose machine is reset in the middle of writing: nothing that was acknowledged as synced
-//! is lost, and what is there is a moment of the history.
+//! The whole engine on a real zoned block device, or an emulated drive on a plain one, whose machine is reset in the middle of writing:
+//! nothing that was acknowledged as synced is lost, and what is there is a moment of the history.
 //!
 //! The device is named by `ZONED_DEVICE` and loses its data; what is to be known after the reset is kept in the folder `ZONED_OUT`.
-//! `scripts/zoned-engine` runs these tests in a guest: the first one until the guest is reset under it, then the second one, and both
-//! again.
+//! `scripts/zoned-engine` and `scripts/write-streams` run these tests in guests: the first one until the guest is reset under it, then the
+//! second one, and both again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
-use sinter_storage::zoned::LinuxDevice;
+use sinter_storage::zoned::{ZonedDevice, find};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::db::{Db, Durability, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
@@ -48,8 +48,8 @@ impl Acknowledged {
     }
 }
 
-fn device() -> Arc<LinuxDevice> {
-    Arc::new(LinuxDevice::open(std::env::var("ZONED_DEVICE").expect("ZONED_DEVICE names a zoned device")).unwrap())
+fn device() -> Arc<dyn ZonedDevice> {
+    find(std::env::var("ZONED_DEVICE").expect("ZONED_DEVICE names a device").as_ref(), None).unwrap()
 }
 
 /// So small that memtables, tables and logs come and go all the time, in zones of less than a megabyte.

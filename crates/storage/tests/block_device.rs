@@ -210,7 +210,9 @@ fn each_lifetime_goes_to_a_stream() {
         drive.write(zone, 0, &block(7).repeat(blocks)).unwrap();
     }
     let after = rooms(&path);
-    let written: Vec<u64> = before.iter().zip(&after).map(|(before, after)| before - after).collect();
+    // The last unit is that of a stream that no lifetime goes to; one that has become full was followed by another.
+    let full = *before.last().unwrap();
+    let written: Vec<u64> = before.iter().zip(&after).map(|(before, after)| (before + full - after) % full).collect();
     let block = written.iter().sum::<u64>() / 31;
     let due: &[u64] = if streams > 1 { &[1 + 16, 2, 4, 8] } else { &[31] };
     let due: Vec<u64> = due.iter().map(|blocks| blocks * block).chain(std::iter::repeat(0)).take(written.len()).collect();
