@@ -28,7 +28,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Loop {
     path: PathBuf,
     _alone: MutexGuard<'static, ()>,
-    _file: tempfile::NamedTempFile,
+    file: tempfile::NamedTempFile,
 }
 
 impl Loop {
@@ -37,12 +37,14 @@ impl Loop {
         let alone = ALONE.lock();
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(length).unwrap();
+        let path = Loop::attach(file.path(), sector)?;
+        Some(Loop { path, _alone: alone, file })
+    }
+
+    fn attach(file: &Path, sector: u32) -> Option<PathBuf> {
         let sector = sector.to_string();
-        match Command::new("losetup").args(["--find", "--show", "--sector-size", &sector]).arg(file.path()).output() {
-            Ok(output) if output.status.success() => {
-                let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-                Some(Loop { path, _alone: alone, _file: file })
-            }
+        match Command::new("losetup").args(["--find", "--show", "--sector-size", &sector]).arg(file).output() {
+            Ok(output) if output.status.success() => Some(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())),
             Ok(output) => {
                 println!("SKIPPED: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
                 None
@@ -53,12 +55,21 @@ impl Loop {
             }
         }
     }
+
+    fn detach(&self) -> bool {
+        Command::new("losetup").arg("--detach").arg(&self.path).status().is_ok_and(|status| status.success())
+    }
+
+    /// The disk is taken out, and comes back.
+    fn replug(&mut self, sector: u32) {
+        assert!(self.detach());
+        self.path = Loop::attach(self.file.path(), sector).unwrap();
+    }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let detached = Command::new("losetup").arg("--detach").arg(&self.path).status();
-        assert!(std::thread::panicking() || detached.is_ok_and(|status| status.success()), "{}", self.path.display());
+        assert!(self.detach() || std::thread::panicking(), "{}", self.path.display());
     }
 }
 
@@ -112,6 +123,23 @@ fn a_drive_on_a_device_keeps_what_one_in_a_file_keeps() {
     let drive = Emulator::open_after_power_cut(&device.path).unwrap();
     assert_eq!((about(&drive, 1), about(&drive, 7)), ((8192, ZoneState::Closed), (0, ZoneState::Empty)));
     assert_eq!([4096, 8192].map(|at| read(&drive, 1, at)[17]), [4, 0], "what was not flushed is not read again");
+}
+
+/// Its cache had no power meanwhile.
+#[test]
+fn a_device_that_was_taken_out_has_what_was_flushed() {
+    let Some(mut device) = Loop::new(FIRST + 8 * ZONE, 512) else { return };
+    let drive = Emulator::create_on(&device.path, geometry(8), ZONE, false).unwrap();
+    drive.write(3, 0, &block(1)).unwrap();
+    drive.flush().unwrap();
+    drive.write(3, 4096, &block(2)).unwrap();
+    drop(drive);
+    let drive = Emulator::open(&device.path).unwrap();
+    assert_eq!(about(&drive, 3), (8192, ZoneState::Closed), "it was there all the time");
+    drop(drive);
+    device.replug(512);
+    let drive = Emulator::open(&device.path).unwrap();
+    assert_eq!((about(&drive, 3), read(&drive, 3, 4096)), ((4096, ZoneState::Closed), block(0)));
 }
 
 #[test]

@@ -183,13 +183,13 @@ impl Emulator {
     /// The drive in the file or on the device `path`, switched on: no zone is open. What was not flushed is lost if the machine went down
     /// since. One process has it at a time; [`StoreError::is_locked`] if that is another.
     pub fn open(path: impl AsRef<Path>) -> store::Result<Self> {
-        let boot = image::this_boot().map_err(|e| StoreError::store("read boot", e))?;
+        let boot = image::this_boot(path.as_ref()).map_err(|e| unopened("open emulated drive", path.as_ref(), e))?;
         Emulator::open_at(path.as_ref(), &boot)
     }
 
     /// [`Emulator::open`] as if the machine had gone down since: with what was flushed, and resets, and nothing else.
     pub fn open_after_power_cut(path: impl AsRef<Path>) -> store::Result<Self> {
-        let mut boot = image::this_boot().map_err(|e| StoreError::store("read boot", e))?;
+        let mut boot = image::this_boot(path.as_ref()).map_err(|e| unopened("open emulated drive", path.as_ref(), e))?;
         // Another boot to the drive, which then is opened once more with the true one.
         boot[0] = !boot[0];
         drop(Emulator::open_at(path.as_ref(), &boot)?);

@@ -101,7 +101,7 @@ impl LinuxDevice {
     fn try_open(path: &Path) -> io::Result<Self> {
         let file = Direct::open(path)?;
         let queue = Queue::of(&file)?;
-        if !queue.is_zoned() {
+        if !sys::is_zoned(&file) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the device has no zones"));
         }
         let zone_size = bytes_of(queue.number("chunk_sectors")?)?;

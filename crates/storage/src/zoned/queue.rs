@@ -38,9 +38,4 @@ impl Queue {
             limit => Ok(u32::try_from(limit?).ok().filter(|limit| *limit > 0)),
         }
     }
-
-    /// Written in zones, as far as the kernel says.
-    pub(super) fn is_zoned(&self) -> bool {
-        self.text("zoned").is_ok_and(|zoned| zoned != "none")
-    }
 }

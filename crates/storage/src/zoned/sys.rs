@@ -12,6 +12,7 @@ const fn request(direction: u64, group: u8, number: u8, size: usize) -> u64 {
 }
 
 const WRITE: u64 = 1;
+const READ: u64 = 2;
 const READ_WRITE: u64 = 3;
 const BLOCK: u8 = 0x12;
 
@@ -173,6 +174,24 @@ pub(super) fn discard(device: &File, offset: u64, length: u64) {
     let range = [offset, length];
     // SAFETY: the kernel reads two u64 behind the pointer, which points to a live local of that layout.
     unsafe { libc::ioctl(device.as_raw_fd(), request(0, BLOCK, 119, 0) as _, range.as_ptr()) };
+}
+
+/// A block device that is written in zones; a kernel that cannot be asked has none.
+pub(super) fn is_zoned(device: &File) -> bool {
+    let mut sectors: u32 = 0;
+    // BLKGETZONESZ.
+    // SAFETY: the kernel writes a u32 behind the pointer, which points to a live local that is not otherwise used during the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), request(READ, BLOCK, 132, size_of::<u32>()) as _, &raw mut sectors) };
+    result >= 0 && sectors > 0
+}
+
+/// The number that the kernel gave a disk when it came, and gives to no other until the machine is started again; 0 before Linux 5.15.
+pub(super) fn disk_sequence(device: &File) -> u64 {
+    let mut number: u64 = 0;
+    // BLKGETDISKSEQ.
+    // SAFETY: the kernel writes a u64 behind the pointer, which points to a live local that is not otherwise used during the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), request(READ, BLOCK, 128, size_of::<u64>()) as _, &raw mut number) };
+    if result < 0 { 0 } else { number }
 }
 
 /// Bytes of a block device's logical block.

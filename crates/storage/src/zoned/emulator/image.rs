@@ -5,7 +5,8 @@
 //!
 //! * at 0, the header, 48 bytes: `SINTZONE`; version 1, block, zones, conventional zones (u32 each); size of a zone (u64); limits of open
 //!   and of active zones (u32 each, all ones for none); checksum of these 40 bytes (u64);
-//! * at 512, 24 bytes: the boot of the machine at which the drive was opened last (16 bytes), checksum;
+//! * at 512, 24 bytes: the boot of the machine at which the drive was opened last (16 bytes; on a device the last eight of them are
+//!   combined, by exclusive or, with the number that the kernel gave the disk in that boot), checksum;
 //! * at 4096 + 64 z, zone z: its state, whether it is known to be full after a power cut (u8 each), two zero bytes, resets (u32); capacity,
 //!   bytes written, bytes that are durable, the count at which it was opened, 16 zero bytes (u64 each), checksum with z as its seed.
 //!
@@ -20,7 +21,7 @@ use super::check_shape;
 use super::medium::{self, Bytes, Held, states_path};
 use super::rules::Record;
 use crate::locked::Locked;
-use crate::zoned::{Geometry, Streams, ZoneState};
+use crate::zoned::{Geometry, Streams, ZoneState, sys};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -34,7 +35,7 @@ const BOOT_AT: u64 = 512;
 const RECORDS_AT: u64 = 4096;
 const RECORD: usize = 64;
 
-/// Identifies a boot of the machine.
+/// Identifies a boot of the machine, and in it the stay of a disk: one that was taken out has lost what it had not flushed as well.
 pub(super) type Boot = [u8; 16];
 
 /// What the drive can be sure to find of a zone after the machine lost its power.
@@ -69,7 +70,7 @@ fn invalid(what: impl Into<String>) -> io::Error {
 
 /// Whether the states of an emulated drive lie beside `path`, or on it: by their first word, or if that is damaged by their boot.
 pub(super) fn is_image(path: &Path) -> bool {
-    File::open(states_path(path)).is_ok_and(|states| !medium::has_zones(&states) && are_states(&states))
+    File::open(states_path(path)).is_ok_and(|states| !sys::is_zoned(&states) && are_states(&states))
 }
 
 fn are_states(states: &File) -> bool {
@@ -111,13 +112,17 @@ fn remove_files(path: &Path) -> io::Result<()> {
     std::fs::remove_file(states_path(path))
 }
 
-/// This boot, as Linux tells it.
-pub(super) fn this_boot() -> io::Result<Boot> {
+/// This boot, as Linux tells it, for the drive at `path`.
+pub(super) fn this_boot(path: &Path) -> io::Result<Boot> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: Vec<u8> = text.bytes().filter_map(|byte| char::from(byte).to_digit(16)).map(|digit| digit as u8).collect();
     let mut boot = Boot::default();
     for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = pair[0] << 4 | pair[1];
+    }
+    if medium::is_device(path) {
+        let disk = sys::disk_sequence(&File::open(path)?).to_le_bytes();
+        boot[8..].iter_mut().zip(disk).for_each(|(byte, of_disk)| *byte ^= of_disk);
     }
     Ok(boot)
 }
@@ -131,7 +136,7 @@ impl Image {
         let states = Locked::take(states).inspect_err(|_| drop(remove_files(path)))?;
         let make = || {
             bytes.set_len(geometry.bytes())?;
-            fill(&states, geometry, records)?;
+            fill(&states, geometry, records, &this_boot(path)?)?;
             bytes.sync_all()?;
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             File::open(parent)?.sync_all()
@@ -158,7 +163,7 @@ impl Image {
         // First the marks of what was there: a file system in which records are written would be taken for one that is damaged.
         medium::blank(&states, medium::first_zone(states_end))?;
         bytes.discard(0, geometry.bytes());
-        fill(&states, geometry, records)?;
+        fill(&states, geometry, records, &this_boot(path)?)?;
         Ok(Image { bytes, states, zone_size: geometry.zone_size, synced: true })
     }
 
@@ -227,11 +232,11 @@ impl Image {
 }
 
 /// Writes the states of a new drive. The header comes last: without it there is no drive.
-fn fill(states: &File, geometry: &Geometry, records: &[Record]) -> io::Result<()> {
+fn fill(states: &File, geometry: &Geometry, records: &[Record], boot: &Boot) -> io::Result<()> {
     for (zone, record) in (0..).zip(records) {
         write_record(states, zone, record, Durable::default())?;
     }
-    write_boot(states, &this_boot()?)?;
+    write_boot(states, boot)?;
     states.sync_all()?;
     states.write_all_at(&header(geometry), 0)?;
     states.sync_all()
@@ -324,7 +329,9 @@ fn parse_record(bytes: &[u8; RECORD], zone: u32, geometry: &Geometry) -> Option<
         opened: u64_at(bytes, 32),
     };
     let durable = Durable { data: u64_at(bytes, 24), full: bytes[1] != 0 };
-    let possible = record.capacity <= geometry.zone_size && record.data <= record.capacity && durable.data <= record.capacity;
+    let whole = [record.capacity, record.data, durable.data].iter().all(|bytes| bytes.is_multiple_of(u64::from(geometry.block)));
+    let within = record.data <= record.capacity && durable.data <= record.capacity;
+    let possible = whole && within && (1..=geometry.zone_size).contains(&record.capacity);
     possible.then_some((record, durable))
 }
 
@@ -338,7 +345,40 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Durable;
+    use super::*;
+
+    /// The bytes of docs/format.md: drives outlive the program that made them.
+    #[test]
+    fn states_have_these_bytes() {
+        let geometry = Geometry { block: 4096, zones: 7, zone_size: 0x1_0000, max_open: Some(3), max_active: None, conventional: 2 };
+        let record = Record { state: ZoneState::Closed, resets: 9, capacity: 0xf000, data: 0x3000, opened: 5 };
+        let durable = Durable { data: 0x2000, full: true };
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let (header, record_bytes) = (header(&geometry), record_bytes(6, &record, durable));
+        assert_eq!(hex(&header), "53494e545a4f4e4501000000001000000700000002000000000001000000000003000000ffffffff648e638371e1b4ce");
+        let due = concat!(
+            "030100000900000000f000000000000000300000000000000020000000000000",
+            "050000000000000000000000000000000000000000000000e628dd07b3f76edc"
+        );
+        assert_eq!(hex(&record_bytes), due);
+        assert_eq!(parse_header(&header).unwrap(), geometry);
+        assert_eq!(parse_record(&record_bytes, 6, &geometry), Some((record, durable)));
+        assert_eq!(parse_record(&record_bytes, 5, &geometry), None, "another zone's");
+    }
+
+    /// Under a checksum that is right.
+    #[test]
+    fn records_of_no_zone_are_refused() {
+        let geometry = Geometry { block: 4096, zones: 1, zone_size: 0x1_0000, max_open: None, max_active: None, conventional: 0 };
+        let sound = Record { state: ZoneState::Closed, resets: 0, capacity: 0xf000, data: 0x3000, opened: 0 };
+        let parsed = |record: Record, data| parse_record(&record_bytes(0, &record, Durable { data, full: false }), 0, &geometry).is_some();
+        assert!(parsed(sound, 0xf000));
+        for capacity in [0, 0x3800, 0x1_1000] {
+            assert!(!parsed(Record { capacity, data: 0, ..sound }, 0), "{capacity}");
+        }
+        assert!(!parsed(Record { data: 0x1_0000, ..sound }, 0) && !parsed(Record { data: 1, ..sound }, 0));
+        assert!(!parsed(sound, 0x1_0000) && !parsed(sound, 4095));
+    }
 
     #[test]
     fn a_flush_that_was_overtaken_takes_nothing_back() {

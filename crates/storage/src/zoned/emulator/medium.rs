@@ -33,11 +33,6 @@ pub(super) fn states_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A block device that is written in zones already.
-pub(super) fn has_zones(file: &File) -> bool {
-    Queue::of(file).is_ok_and(|queue| queue.is_zoned())
-}
-
 /// The states, which one process has at a time. On a device they go through the page cache as in a file, so that a record costs a copy
 /// and survives the process; the zones, which pass the cache, lie in other pages of it.
 #[derive(Debug)]
@@ -59,7 +54,7 @@ impl Held {
             let busy = e.raw_os_error() == Some(libc::EBUSY);
             if busy { io::ErrorKind::WouldBlock.into() } else { e }
         })?;
-        if has_zones(&device) {
+        if sys::is_zoned(&device) {
             return Err(invalid("the device has zones of its own"));
         }
         Ok(Held::Device(device))
