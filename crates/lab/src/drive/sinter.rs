@@ -47,7 +47,7 @@ const IN_MEMORY: u64 = 256 << 20;
 /// An empty volume on a new emulated drive. With `background` a thread resets and collects: where the engine has none, nothing is done
 /// beside it, and runs repeat exactly.
 fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc<ZonedStore>> {
-    let ZonesSpec { zones, zone_bytes, max_active, allocation, reset, fallback, tells } = spec;
+    let ZonesSpec { zones, zone_bytes, zone_capacity, max_active, allocation, reset, fallback, tells } = spec;
     let named = |what: &str, name: &str| format!("engine.zones.{what}: there is no {name:?}");
     let allocation = Allocation::from_name(allocation).ok_or_else(|| named("allocation", allocation))?;
     let reset = Reset::from_name(reset).ok_or_else(|| named("reset", reset))?;
@@ -55,10 +55,11 @@ fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc
     let block = u32::try_from(ZONE_BLOCK)?;
     let (max_open, max_active) = (*max_active, *max_active);
     let geometry = Geometry { block, zones: *zones, zone_size: *zone_bytes, max_open, max_active, conventional: 0 };
-    let drive = if u64::from(*zones).saturating_mul(*zone_bytes) <= IN_MEMORY {
-        Emulator::memory(geometry, *zone_bytes)?
+    let capacity = zone_capacity.unwrap_or(*zone_bytes);
+    let drive = if u64::from(*zones).saturating_mul(capacity) <= IN_MEMORY {
+        Emulator::memory(geometry, capacity)?
     } else {
-        Emulator::create(directory.join("drive"), geometry, *zone_bytes)?.unsynced()
+        Emulator::create(directory.join("drive"), geometry, capacity)?.unsynced()
     };
     // The only volume on a drive that nobody else sees: any identity will do.
     Ok(Arc::new(ZonedStore::format(Arc::new(drive), VolumeId(*b"emulated for lab"), options)?))
@@ -166,7 +167,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let zones = |allocation: &str| ZonesSpec {
             zones: 32,
-            zone_bytes: 1 << 20,
+            zone_bytes: 2 << 20,
+            zone_capacity: Some(1 << 20),
             max_active: Some(14),
             allocation: allocation.into(),
             reset: "sinter".into(),

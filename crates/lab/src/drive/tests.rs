@@ -359,8 +359,16 @@ fn a_medium_can_be_full() {
     assert!(record.failure.is_some() && !record.out_of_room, "{:?}", record.failure);
     // A megabyte, and a log that nothing makes shorter.
     let (allocation, reset) = ("sinter".into(), "sinter".into());
-    let zones = ZonesSpec { zones: 16, zone_bytes: 64 << 10, max_active: None, allocation, reset, fallback: true, tells: true };
-    full.engine.zones = Some(zones);
+    full.engine.zones = Some(ZonesSpec {
+        zones: 16,
+        zone_bytes: 64 << 10,
+        zone_capacity: None,
+        max_active: None,
+        allocation,
+        reset,
+        fallback: true,
+        tells: true,
+    });
     let record = execute(&SinterEngine, &full, &AtomicBool::new(false));
     let failure = record.failure.unwrap();
     assert!(record.out_of_room && failure.starts_with("phase run: no space: "), "{failure}");

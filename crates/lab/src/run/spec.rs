@@ -76,8 +76,11 @@ pub struct EngineSpec {
 pub struct ZonesSpec {
     /// Zones, those for metadata among them.
     pub zones: u32,
-    /// Bytes of each, all of which can be written.
+    /// Bytes from the start of one to that of the next.
     pub zone_bytes: u64,
+    /// Bytes of each that can be written; all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone_capacity: Option<u64>,
     /// Zones that can be active, and open, at a time; no limit if `None`.
     pub max_active: Option<u32>,
     /// Which zone a file is written into.

@@ -128,6 +128,7 @@ fn zones_make_sense() {
     let zones = |zone_bytes, zones, max_active, allocation: &str, reset: &str| ZonesSpec {
         zones,
         zone_bytes,
+        zone_capacity: None,
         max_active,
         allocation: allocation.into(),
         reset: reset.into(),
@@ -138,9 +139,12 @@ fn zones_make_sense() {
     assert_eq!(spec.validate(), [""; 0]);
     let text = serde_json::to_string(&spec).unwrap();
     assert_eq!(serde_json::from_str::<RunSpec>(&text).unwrap(), spec);
-    spec.engine.zones = Some(zones(1000, 2, Some(1), "best", "never"));
+    spec.engine.zones.as_mut().unwrap().zone_capacity = Some(512);
+    assert_eq!(spec.validate(), [""; 0]);
+    spec.engine.zones = Some(ZonesSpec { zone_capacity: Some(1024), ..zones(1000, 2, Some(1), "best", "never") });
     let complaints = spec.validate();
-    let fields = ["zone_bytes", "zones", "max_active", "allocation", "reset"].map(|field| format!("engine.zones.{field}: "));
+    let fields =
+        ["zone_bytes", "zone_capacity", "zones", "max_active", "allocation", "reset"].map(|field| format!("engine.zones.{field}: "));
     assert_eq!(complaints.len(), fields.len(), "{complaints:?}");
     assert!(complaints.iter().zip(&fields).all(|(complaint, field)| complaint.starts_with(field)), "{complaints:?}");
 }

@@ -103,9 +103,11 @@ impl Check {
     }
 
     fn zones(&mut self, zones: &ZonesSpec) {
-        let ZonesSpec { zone_bytes, max_active, allocation, reset, .. } = zones;
+        let ZonesSpec { zone_bytes, zone_capacity, max_active, allocation, reset, .. } = zones;
         let whole = zone_bytes.is_multiple_of(ZONE_BLOCK) && (ZONE_BLOCK..=MAX_ZONE).contains(zone_bytes);
         self.that(whole, "engine.zones.zone_bytes", format_args!("must be a multiple of {ZONE_BLOCK}, at most {MAX_ZONE}"));
+        let usable = zone_capacity.is_none_or(|bytes| bytes.is_multiple_of(ZONE_BLOCK) && (ZONE_BLOCK..=*zone_bytes).contains(&bytes));
+        self.that(usable, "engine.zones.zone_capacity", format_args!("must be a multiple of {ZONE_BLOCK}, at most zone_bytes"));
         self.that((8..=MAX_ZONES).contains(&zones.zones), "engine.zones.zones", format_args!("must be 8 to {MAX_ZONES}"));
         self.that(max_active.is_none_or(|active| active >= 3), "engine.zones.max_active", "must be at least 3");
         let names = |all: &[&str]| all.join(", ");

@@ -9,6 +9,7 @@ mod tests;
 
 use super::metric::Metric;
 use super::plan::{Comparison, Hypothesis, Request, Scale, Study};
+use crate::run::ZONE_BLOCK;
 use sinterdb::settings::format_bytes;
 use std::collections::BTreeSet;
 
@@ -59,11 +60,30 @@ const LIMITS: [Option<u32>; 2] = [Some(14), None];
 /// Which keys are put, by name.
 const LAWS: [&str; 3] = ["uniform", "zipf 0.9", "mixed"];
 
+/// Zones before they are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Zone {
+    /// From the start of one to that of the next.
+    bytes: u64,
+    /// What can be written of it.
+    capacity: u64,
+}
+
+impl Zone {
+    const fn whole(bytes: u64) -> Zone {
+        Zone { bytes, capacity: bytes }
+    }
+}
+
 /// The original's drive.
 const ZONES: u32 = 256;
-const ZONE: u64 = 128 << 20;
+const ZONE: Zone = Zone::whole(128 << 20);
 /// Tables, and memtables, in a zone of it.
 const PER_ZONE: f64 = 2.0;
+/// Zones of a real drive (Ultrastar DC ZN540).
+const REAL: Zone = Zone { bytes: 2048 << 20, capacity: 1077 << 20 };
+/// Tables in one of those: about as large as the original's.
+const REAL_PER_ZONE: f64 = 16.0;
 /// Target of level 1, and by how much each level is larger than the one above.
 const BASE: u64 = 256 << 20;
 const FAN_OUT: f64 = 2.0;
@@ -109,8 +129,8 @@ struct Sizes {
     divisor: u64,
     /// Bytes of a value. Larger ones make as many bytes with fewer puts.
     value: usize,
-    /// Sizes of zones in experiment D, before they are divided; each with as many zones as make up the drive.
-    zones: &'static [u64],
+    /// Zones of experiment D; of each as many as make up the drive.
+    zones: &'static [Zone],
     /// Tables in a zone there.
     tables: &'static [f64],
     /// Puts of skewed loads, for each of the uniform one.
@@ -121,14 +141,15 @@ struct Sizes {
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
-        const SHAPES: ([u64; 3], [f64; 3]) = ([64 << 20, ZONE, 512 << 20], [0.5, PER_ZONE, 8.0]);
+        const SHAPES: ([Zone; 4], [f64; 3]) = ([Zone::whole(64 << 20), ZONE, Zone::whole(512 << 20), REAL], [0.5, PER_ZONE, 8.0]);
         let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, extent: Extent::Core, repeats: 1 };
         match scale {
             Scale::Ci => {
                 let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
                 Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, extent: Extent::Claimed, repeats: 2 }
             }
-            Scale::Small => Sizes { divisor: 64, extent: Extent::Whole, repeats: 3, ..paper },
+            // A fourth of the original's pairs, four times as large: as many puts as at 1/64, in as many bytes as at 1/16.
+            Scale::Small => Sizes { divisor: 16, value: 4 * (KEY + VALUE) - KEY, extent: Extent::Whole, repeats: 3, ..paper },
             Scale::Paper => paper,
         }
     }
@@ -138,10 +159,12 @@ impl Sizes {
         tenths * 100_000_000 / (KEY + self.value) as u64 / self.divisor
     }
 
-    /// Bytes of a zone, and how many of them, for so many of the original's size.
-    fn drive(&self, zones: u32, zone: u64) -> (u32, u64) {
-        let all = u64::from(zones) * ZONE;
-        (u32::try_from(all / zone).unwrap_or(u32::MAX), zone / self.divisor)
+    /// Zones of this scale, and how many of them can hold as much as so many of the original's.
+    fn drive(&self, zones: u32, zone: Zone) -> (u32, Zone) {
+        let all = u64::from(zones) * ZONE.capacity;
+        let divided = |bytes: u64| (bytes / self.divisor).next_multiple_of(ZONE_BLOCK);
+        let zones = u32::try_from(all.div_ceil(zone.capacity)).unwrap_or(u32::MAX);
+        (zones, Zone { bytes: divided(zone.bytes), capacity: divided(zone.capacity) })
     }
 }
 
@@ -197,13 +220,14 @@ fn about(comparison: &Comparison) -> impl Iterator<Item = &str> {
 
 fn questions(sizes: &Sizes) -> Vec<String> {
     let (zones, zone) = sizes.drive(ZONES, ZONE);
+    let (real_zones, real) = sizes.drive(ZONES, REAL);
     let gigabytes = |tenths: u64| format!("{} puts, for {:.1} GB", sizes.puts(tenths), tenths as f64 / 10.0);
     vec![
         format!(
             "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
              zone, pairs of {KEY} + {} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
              takes no time.",
-            format_bytes(zone),
+            format_bytes(zone.capacity),
             sizes.value,
         ),
         format!(
@@ -216,11 +240,15 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         format!(
             "C with a limit of 14 active zones and without one, with keys drawn uniformly, by Zipf's law (0.9) and mixed: three of four \
              puts go to an eighth of the keys, which lie together. D: the same by size of zones and tables per zone. E: the same data on \
-             drives of {} and {} zones, of which then about {} and {} live.",
+             drives of {} and {} zones, of which then about {} and {} live. F: C with the zones of a real drive, {} of {} each, {} of \
+             which can be written, and {REAL_PER_ZONE} tables in each.",
             tight(TIGHT[0].1),
             tight(TIGHT[1].1),
             TIGHT[0].0,
             TIGHT[1].0,
+            real_zones,
+            format_bytes(real.bytes),
+            format_bytes(real.capacity),
         ),
         "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are what \
          lives, in full zones. ZenFS fails where it finds no zone, as the original does; all others then take another one or wait for the \

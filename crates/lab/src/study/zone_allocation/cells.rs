@@ -1,10 +1,10 @@
 //! What is run: drives, policies, workloads.
 
 use super::{
-    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, SINTER, SLA, Sizes, TIGHT, USED, ZONE, ZONES,
-    tight,
+    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, REAL, REAL_PER_ZONE, SINTER, SLA, Sizes,
+    TIGHT, USED, ZONE, ZONES, Zone, tight,
 };
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZONE_BLOCK, ZonesSpec};
+use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZonesSpec};
 use crate::study::plan::Cell;
 use crate::study::settings::{Shape, database, family, puts, putter};
 use std::collections::BTreeMap;
@@ -14,11 +14,11 @@ pub const RUN: &str = "run";
 /// Equal parts of the load of experiment A.
 const PARTS: u64 = 27;
 
-/// Zones of experiment D: bytes before they are divided, tables in each.
-pub fn shapes(sizes: &Sizes) -> Vec<(u64, f64)> {
-    let of = |zone: u64| sizes.tables.iter().map(move |per_zone| (zone, *per_zone));
+/// Zones of experiment D, and tables in each.
+pub fn shapes(sizes: &Sizes) -> Vec<(Zone, f64)> {
+    let of = |zone: Zone| sizes.tables.iter().map(move |per_zone| (zone, *per_zone));
     // Tables larger than level 1 make no tree.
-    sizes.zones.iter().copied().flat_map(of).filter(|(zone, per_zone)| *zone as f64 / per_zone <= BASE as f64).collect()
+    sizes.zones.iter().copied().flat_map(of).filter(|(zone, per_zone)| zone.capacity as f64 / per_zone <= BASE as f64).collect()
 }
 
 /// The name of a cell.
@@ -37,8 +37,8 @@ pub fn drawn(law: &str, limit: Option<u32>) -> String {
 }
 
 /// Zones of experiment D in names.
-pub fn shape(zone: u64, per_zone: f64) -> String {
-    format!("{} MiB, {per_zone} tables", zone >> 20)
+pub fn shape(zone: Zone, per_zone: f64) -> String {
+    format!("{} MiB, {per_zone} tables", zone.capacity >> 20)
 }
 
 /// Whether it is of the case that each policy is run in at every scale.
@@ -70,6 +70,10 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
         for law in LAWS {
             cells.extend(POLICIES.iter().map(|policy| cell(sizes, "C", policy, &drive, &drawn(law, limit), load(sizes, USED, law))));
         }
+        let drive = Drive { zone: REAL, per_zone: REAL_PER_ZONE, ..drive };
+        for law in LAWS {
+            cells.extend(POLICIES.iter().map(|policy| cell(sizes, "F", policy, &drive, &drawn(law, limit), load(sizes, USED, law))));
+        }
     }
     let some = |names: &'static [&'static str]| POLICIES.iter().filter(move |policy| names.contains(&policy.name));
     for (zone, per_zone) in shapes(sizes) {
@@ -89,24 +93,24 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
 struct Drive {
     /// As many as would make it up if each had the original's size.
     zones: u32,
-    zone: u64,
+    zone: Zone,
     per_zone: f64,
     limit: Option<u32>,
 }
 
 fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &str, workload: Workload) -> Cell {
-    let (zones, zone_bytes) = sizes.drive(drive.zones, drive.zone);
-    let zone_bytes = zone_bytes.next_multiple_of(ZONE_BLOCK);
+    let (zones, Zone { bytes, capacity }) = sizes.drive(drive.zones, drive.zone);
     let zones = ZonesSpec {
         zones,
-        zone_bytes,
+        zone_bytes: bytes,
+        zone_capacity: (capacity < bytes).then_some(capacity),
         max_active: drive.limit,
         allocation: policy.allocation.to_string(),
         reset: policy.reset.to_string(),
         fallback: policy.fallback,
         tells: policy.tells,
     };
-    let memtable = (zone_bytes as f64 / drive.per_zone) as u64;
+    let memtable = (capacity as f64 / drive.per_zone) as u64;
     let mut family = family("default", Shape::Leveled { base: 1, fan_out: FAN_OUT as u64 }, memtable);
     let own = [("compression", "kNoCompression".to_string()), ("max_bytes_for_level_base", (BASE / sizes.divisor).to_string())];
     family.settings.extend(own.map(|(name, value)| (name.to_string(), value)));

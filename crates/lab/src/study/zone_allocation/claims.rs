@@ -1,7 +1,7 @@
 //! What is claimed of the results. Rules and bounds stand here before anything is run.
 
 use super::cells::{RUN, active, drawn, name, shape, shapes};
-use super::{LAWS, LEVEL, LIMITS, OWN, SINTER, SLA, Sizes, TIGHT, UNTOLD};
+use super::{LAWS, LEVEL, LIMITS, OWN, SINTER, SLA, Sizes, TIGHT, UNTOLD, Zone};
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, absolute, comparison, each};
 
@@ -25,6 +25,7 @@ pub fn claims(sizes: &Sizes) -> Vec<Hypothesis> {
     claims.extend(moved());
     claims.extend(ours());
     claims.push(any_shape(sizes));
+    claims.extend(on_a_real_drive());
     claims
 }
 
@@ -150,7 +151,7 @@ fn ours() -> [Hypothesis; 7] {
 }
 
 fn any_shape(sizes: &Sizes) -> Hypothesis {
-    let of = |(zone, per_zone): (u64, f64)| {
+    let of = |(zone, per_zone): (Zone, f64)| {
         let case = shape(zone, per_zone);
         [SLA, LEVEL].map(|policy| versus("D", &case, SINTER, policy, Bound::Below(ABOUT)))
     };
@@ -160,4 +161,21 @@ fn any_shape(sizes: &Sizes) -> Hypothesis {
         Metric::ZonesUsed,
         each(shapes(sizes).into_iter().flat_map(of)),
     )
+}
+
+/// Zones as large as those of drives that are sold: few, and each holds many tables.
+fn on_a_real_drive() -> [Hypothesis; 2] {
+    let against_sla = |bound: Bound| {
+        let of = LAWS.into_iter().flat_map(|law| LIMITS.map(|limit| drawn(law, limit)));
+        each(of.map(|case| versus("F", &case, SINTER, SLA, bound)))
+    };
+    [
+        claim(
+            "F: with zones of a real drive, too, it has fewer zones in use than SLA with LZR",
+            None,
+            Metric::ZonesUsed,
+            against_sla(Bound::Below(1.0)),
+        ),
+        claim("F: and moves at most half as much", None, Metric::ZoneMoved, against_sla(Bound::Below(0.5))),
+    ]
 }

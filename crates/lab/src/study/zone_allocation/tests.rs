@@ -2,7 +2,7 @@
 
 use super::super::metric::Metric;
 use super::super::plan::{Scale, Study};
-use super::{NAME, Sizes};
+use super::{NAME, REAL, Sizes, ZONE, Zone};
 use crate::result::{CauseBytes, Zones};
 use crate::run::PhaseRecord;
 use crate::study::{catalogue, testing};
@@ -25,7 +25,7 @@ fn paper_has_the_sizes_of_the_original() {
     assert_eq!(cell.workload.keys * 116 / 100_000_000, 269, "27 GB, rounded down");
     let small = super::study(Scale::Small, &testing::request(&["sinter"], 1));
     let zones = small.cell("C sinter, uniform, 14 active", "sinter").unwrap().settings.zones.clone().unwrap();
-    assert_eq!((zones.zones, zones.zone_bytes, zones.max_active), (256, 2 << 20, Some(14)));
+    assert_eq!((zones.zones, zones.zone_bytes, zones.max_active), (256, 8 << 20, Some(14)));
 }
 
 #[test]
@@ -56,15 +56,16 @@ fn every_claim_is_about_cells_that_are_there() {
 #[test]
 fn a_smaller_scale_has_the_same_shape() {
     let (paper, small, ci) = (Sizes::of(Scale::Paper), Sizes::of(Scale::Small), Sizes::of(Scale::Ci));
-    assert_eq!(paper.drive(256, 512 << 20), (64, 512 << 20));
-    assert_eq!(small.drive(256, 64 << 20), (512, 1 << 20));
+    assert_eq!(paper.drive(256, Zone::whole(512 << 20)), (64, Zone::whole(512 << 20)));
+    assert_eq!(small.drive(256, Zone::whole(64 << 20)), (512, Zone::whole(4 << 20)));
+    assert_eq!(small.drive(256, REAL), (31, Zone { bytes: 128 << 20, capacity: 1077 << 16 }));
     assert_eq!(paper.puts(224) / 64, small.puts(224));
-    assert_eq!(ci.drive(204, 128 << 20), (204, 128 << 10));
+    assert_eq!(ci.drive(204, ZONE), (204, Zone::whole(128 << 10)));
     assert_eq!([super::tight(0.6), super::tight(0.85)], [232, 164]);
     for sizes in [paper, small, ci] {
-        let (zones, zone) = sizes.drive(256, 128 << 20);
+        let (zones, zone) = sizes.drive(256, ZONE);
         let put = sizes.puts(224) * (16 + sizes.value as u64);
-        assert_eq!((zones, put * 1000 / (u64::from(zones) * zone)), (256, 651), "22.4 GB on 34.4");
+        assert_eq!((zones, put * 1000 / (u64::from(zones) * zone.capacity)), (256, 651), "22.4 GB on 34.4");
     }
 }
 
