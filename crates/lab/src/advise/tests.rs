@@ -131,6 +131,7 @@ fn stored_measurements_stand_beside_predictions() {
             limits: Limits::default(),
             engines: Vec::new(),
             may_fill: false,
+            more: 0,
         })
         .to_vec();
     let folder = Folder::create(&directory.path().join("results"), &study).unwrap();

@@ -147,7 +147,7 @@ fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: 
     let owes = |phase: &&Phase| workload.phases.iter().any(|other| other.name == format!("{} {DEBTS}", phase.name));
     let measures = measures(workload.phases.iter().filter(owes).map(|phase| phase.name.as_str()));
     let factors = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Cell { name, factors, settings, workload, measures, limits: Limits::default(), engines: Vec::new(), may_fill: false }
+    Cell { name, factors, settings, workload, measures, limits: Limits::default(), engines: Vec::new(), may_fill: false, more: 0 }
 }
 
 fn profiles(sizes: &Sizes) -> Vec<Cell> {

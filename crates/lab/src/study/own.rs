@@ -111,6 +111,7 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
         limits: Limits::default(),
         engines: Vec::new(),
         may_fill: false,
+        more: 0,
     });
     let questions = vec![format!(
         "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory \

@@ -101,6 +101,9 @@ pub struct Cell {
     /// That a run finds no room any more is a result: the phases before that count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fill: bool,
+    /// Repeats beyond those of the study, where a claim is about less than what one run differs from the next by.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub more: u32,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -230,14 +233,16 @@ impl std::fmt::Display for Bound {
 
 impl Study {
     /// All runs in their order. Repeats are blocks, each with all cells on all engines in a random order of its own: whatever drifts on the
-    /// machine hits all alike, and what is finished when somebody ends the study early is nearly balanced.
+    /// machine hits all alike, and what is finished when somebody ends the study early is nearly balanced. What some cells have
+    /// repeats more of comes behind, in blocks of its own.
     pub fn runs(&self) -> Vec<PlannedRun<'_>> {
         let mut runs = Vec::new();
-        for repeat in 0..self.repeats {
+        let repeats = |cell: &Cell| self.repeats.saturating_add(cell.more);
+        for repeat in 0..self.cells.iter().map(repeats).max().unwrap_or(0) {
             let mut random = Xoshiro256PlusPlus::stream(self.seed, u64::from(repeat));
             let engines = |cell: &Cell| self.engines.iter().filter(|engine| cell.is_for(engine)).collect::<Vec<_>>();
-            let pairs =
-                self.cells.iter().flat_map(|cell| engines(cell).into_iter().map(move |engine| (cell.name.as_str(), engine.as_str())));
+            let cells = self.cells.iter().filter(|cell| repeat < repeats(cell));
+            let pairs = cells.flat_map(|cell| engines(cell).into_iter().map(move |engine| (cell.name.as_str(), engine.as_str())));
             let mut block: Vec<(&str, &str)> = pairs.collect();
             // Fisher, Yates; Durstenfeld 1964.
             for last in (1..block.len()).rev() {

@@ -140,6 +140,7 @@ pub(super) fn cell(
         limits: Limits::default(),
         engines: vec![told.engine.to_string()],
         may_fill: false,
+        more: 0,
     }
 }
 

@@ -63,6 +63,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         limits: Limits::default(),
         engines: Vec::new(),
         may_fill: false,
+        more: 0,
     });
     let title = "Engines side by side on db_bench's workloads and YCSB";
     Study { questions: questions(&sizes), cells: cells.collect(), ..request.study(NAME, title, Some(scale), sizes.repeats) }

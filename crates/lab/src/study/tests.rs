@@ -113,6 +113,11 @@ fn runs_are_blocks_in_random_order() {
     assert!(runs.iter().enumerate().all(|(i, run)| run.number == i));
     let other = Study { seed: 8, ..study.clone() };
     assert_ne!(other.runs(), runs);
+    let mut longer = study.clone();
+    longer.cells[1].more = 2;
+    let (first, more) = (&longer.runs()[..runs.len()], &longer.runs()[runs.len()..]);
+    assert!(first == runs && more.iter().all(|run| run.cell == longer.cells[1].name));
+    assert_eq!(more.iter().map(|run| run.repeat).collect::<Vec<_>>(), [3, 3, 4, 4], "on both engines");
 }
 
 #[test]

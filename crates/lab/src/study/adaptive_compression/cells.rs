@@ -166,7 +166,7 @@ fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: 
     };
     let engines = if factors["strategy"] == AUTO { vec![CHOOSER.to_string()] } else { Vec::new() };
     let measures = measures.iter().map(|name| (name.to_string(), phases(name))).collect();
-    Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines, may_fill: false }
+    Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines, may_fill: false, more: 0 }
 }
 
 fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {

@@ -258,7 +258,7 @@ fn cell(
     let measures = measures.iter().map(|measure| ((*measure).to_string(), phases(measure))).collect();
     let factors = factors.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect();
     let engines = engines.iter().map(|engine| (*engine).to_string()).collect();
-    Cell { name, factors, settings, workload, measures, limits, engines, may_fill: false }
+    Cell { name, factors, settings, workload, measures, limits, engines, may_fill: false, more: 0 }
 }
 
 fn workload(name: String, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {

@@ -6,6 +6,12 @@ use crate::study::plan::Cell;
 use crate::study::settings::{MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
 use std::collections::BTreeMap;
 
+/// The factor that says which age a cell has.
+const AGE: &str = "age, % of a run";
+/// The smallest age, which leaves data of both kinds to compactions.
+pub const SMALL: &str = "20";
+/// Universal compaction alone.
+pub const ALONE: &str = "0";
 /// What is measured of all experiments.
 pub const RUN: &str = "run";
 /// What the run owes to compactions.
@@ -65,7 +71,12 @@ pub fn of_fast(sizes: &Sizes) -> Vec<Cell> {
         let times = [Time::own(alpha, puts), Time::of_the_world(sizes.fast_run, Pace::Closed)];
         times.map(|time| filled(1, alpha, &time, sizes.fast, None)).concat()
     };
-    ALPHAS.iter().flat_map(of).collect()
+    let mut cells: Vec<Cell> = ALPHAS.iter().flat_map(of).collect();
+    let is_claimed = |cell: &Cell| cell.is_for(OWN) && [ALONE, SMALL].contains(&cell.factors[AGE].as_str());
+    for cell in cells.iter_mut().filter(|cell| is_claimed(cell)) {
+        cell.more = sizes.more;
+    }
+    cells
 }
 
 /// Experiment 2: in known time.
@@ -177,7 +188,7 @@ fn cold(settings: &mut EngineSpec) {
 }
 
 fn cell(experiment: u32, alpha: &Alpha, share: &str, engine: &str, settings: EngineSpec, workload: &Workload) -> Cell {
-    let factors = [("experiment", experiment.to_string().as_str()), ("alpha", alpha.name), ("age, % of a run", share)]
+    let factors = [("experiment", experiment.to_string().as_str()), ("alpha", alpha.name), (AGE, share)]
         .map(|(name, value)| (name.to_string(), value.to_string()));
     let measured = workload.phases.iter().map(|phase| phase.name.clone()).filter(|name| name.starts_with(RUN));
     Cell {
@@ -189,5 +200,6 @@ fn cell(experiment: u32, alpha: &Alpha, share: &str, engine: &str, settings: Eng
         limits: Limits::default(),
         engines: vec![engine.to_string()],
         may_fill: false,
+        more: 0,
     }
 }

@@ -1,6 +1,6 @@
 //! What is claimed of the results. Rules and bounds stand here before anything is run.
 
-use super::cells::{RUN, name, shares};
+use super::cells::{ALONE, RUN, SMALL, name, shares};
 use super::{ALPHAS, AUTO, ORIGINAL, OWN};
 use crate::statistics::Fold;
 use crate::study::metric::Metric;
@@ -17,11 +17,6 @@ const MOST: f64 = 0.9;
 const NEAR: f64 = 0.95;
 /// Between no table and one.
 const ANY: f64 = 0.5;
-
-/// The smallest age, which leaves data of both kinds to compactions.
-const SMALL: &str = "20";
-/// Universal compaction alone.
-const ALONE: &str = "0";
 
 /// The original's table: the ages, by alpha, at which tables stood on the last level.
 const PRESENT: [&[&str]; ALPHAS.len()] = [&["0", "20"], &["0", "20", "50"], &["0", "20", "50", "80"]];

@@ -126,6 +126,7 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
         limits: Limits::default(),
         engines: vec![OWN.to_string()],
         may_fill: true,
+        more: 0,
     }
 }
 
