@@ -70,6 +70,8 @@ struct Sizes {
     repeats: u32,
     /// More of them of what SinterDB's tiering is said to cost next to nothing of: puts per second on one medium.
     more: u32,
+    /// More of SinterDB's with two media, where a twentieth of a share is in question.
+    more_tiered: u32,
 }
 
 impl Sizes {
@@ -87,6 +89,7 @@ impl Sizes {
                 slow: disk(0.1),
                 repeats: 2,
                 more: 0,
+                more_tiered: 0,
             },
             Scale::Small => Sizes {
                 fast: 5,
@@ -99,6 +102,7 @@ impl Sizes {
                 slow: disk(1.0),
                 repeats: 3,
                 more: 12,
+                more_tiered: 2,
             },
             Scale::Paper => Sizes {
                 fast: 1,
@@ -111,6 +115,7 @@ impl Sizes {
                 slow: disk(8.0),
                 repeats: 3,
                 more: 0,
+                more_tiered: 0,
             },
         }
     }
@@ -170,13 +175,14 @@ fn questions(sizes: &Sizes) -> Vec<String> {
              {} MB/s) and everything else on a fast one, how many reads does the fast one answer, and how much of the data does it hold? \
              {} keys, all put once; then as many operations by Zipf's law, one in {} a read; a merge of all, which sorts by age what \
              is there; and what is measured: one operation for {} keys, every other one a read. Reads that a memtable answers are answered \
-             above the last level. 4: does the engine that is told a budget, and neither age nor exponent, find as good an age as the best \
-             of the five that has no more than {:.0} % of the data there?",
+             above the last level; all of SinterDB's have {} repeats more. 4: does the engine that is told a budget, and neither age nor \
+             exponent, find as good an age as the best of the five that has no more than {:.0} % of the data there?",
             sizes.slow.seek_ms,
             sizes.slow.read_mb_per_s,
             sizes.tiered_keys,
             cells::OPERATIONS_PER_READ,
             cells::KEYS_PER_OPERATION,
+            sizes.more_tiered,
             100.0 * BUDGET,
         ),
         format!(

@@ -117,7 +117,11 @@ pub fn of_tiered(sizes: &Sizes) -> Vec<Cell> {
         let times = [Time::own(alpha, operations), Time::of_the_world(sizes.tiered_run, rate)];
         times.iter().flat_map(|time| tiered(sizes, alpha, time)).collect::<Vec<_>>()
     };
-    ALPHAS.iter().flat_map(of).collect()
+    let mut cells: Vec<Cell> = ALPHAS.iter().flat_map(of).collect();
+    for cell in cells.iter_mut().filter(|cell| cell.is_for(OWN)) {
+        cell.more = sizes.more_tiered;
+    }
+    cells
 }
 
 fn tiered(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Vec<Cell> {
