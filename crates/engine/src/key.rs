@@ -41,6 +41,11 @@ impl Kind {
             _ => return None,
         })
     }
+
+    /// It takes away what was written before, and puts nothing.
+    pub fn deletes(self) -> bool {
+        matches!(self, Kind::Delete | Kind::RangeDelete)
+    }
 }
 
 /// Sequence number and kind in one word, so that descending trailers are newest first.

@@ -166,7 +166,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
     };
-    let cuts = subcompactions(plan, context, bytes_in)?;
+    let cuts = if plan.cuts.is_empty() { subcompactions(plan, context, bytes_in)? } else { plan.cuts.clone() };
     let shared = hull(plan).map_or(0, |hull| hull.smallest.iter().zip(&hull.largest).take_while(|(a, b)| a == b).count());
     let source = || {
         let runs = plan.inputs.iter().map(|input| RunCursor::new(ScanRun { tables: &input.tables, open: context.table }));
@@ -340,7 +340,8 @@ impl Job<'_> {
     fn pieces<C: Cursor>(&self, cuts: &[Vec<u8>], source: impl Fn() -> Merge<C> + Sync) -> Vec<Piece> {
         let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
         let piece = |i: usize| self.piece(i.checked_sub(1).and_then(bound), bound(i), source());
-        if !self.context.threads {
+        // More than were asked for are cuts for their own sake.
+        if !self.context.threads || cuts.len() >= self.context.max_subcompactions.max(1) {
             return (0..=cuts.len()).map(piece).collect();
         }
         let piece = &piece;

@@ -4,7 +4,7 @@
 //!
 //! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`sinking`).
 
-use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, plan, run_number, sinking, span};
+use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, narrow, plan, run_number, sinking, span};
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -87,15 +87,17 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        unify(version, env)
-            .or_else(|| aging::drop_expired(version, env))
-            .or_else(|| pick_by_score(version, env, &targets))
-            .or_else(|| move_early(version, env))
-            .or_else(|| sinking::sink_cheaply(version, env))
-            .or_else(|| push_expired(version, env))
-            .or_else(|| aging::rewrite_tombstones(version, env))
-            .or_else(|| sinking::sink_at_rest(version, env))
-            .unwrap_or(Choice::Nothing)
+        let steps: [&dyn Fn() -> Option<Choice>; 8] = [
+            &|| unify(version, env),
+            &|| aging::drop_expired(version, env),
+            &|| pick_by_score(version, env, &targets),
+            &|| move_early(version, env),
+            &|| sinking::sink_cheaply(version, env),
+            &|| push_expired(version, env),
+            &|| aging::rewrite_tombstones(version, env),
+            &|| sinking::sink_at_rest(version, env),
+        ];
+        env.first_that_fits(steps.iter().filter_map(|step| step())).unwrap_or(Choice::Nothing)
     }
 
     /// As RocksDB's `EstimateCompactionBytesNeeded`: level 0 and the base level once the trigger is reached, then the excess of each level,
@@ -126,7 +128,9 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     let level0: u64 = version.levels[0].iter().map(idle).sum();
     let by_runs = idle_runs as f64 / settings.level0_file_num_compaction_trigger.max(1) as f64;
     let by_bytes = level0 as f64 / settings.max_bytes_for_level_base.max(1) as f64;
-    let mut scores = vec![(by_runs.max(by_bytes), 0)];
+    // Deletions give nothing back before they meet what they delete.
+    let by_room = if env.room < u64::MAX && idle_runs > 0 { 1.0 } else { 0.0 };
+    let mut scores = vec![(by_runs.max(by_bytes).max(by_room), 0)];
     let mut coming = 0;
     for level in 1..targets.last {
         let bytes: u64 = version.levels[level].iter().map(idle).sum();
@@ -149,12 +153,16 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
 pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     (1..version.levels.len()).filter(|l| version.levels[*l].len() > 1).find_map(|level| {
         let inputs: Vec<Input> = version.levels[level].iter().map(|run| Input::whole(level, run)).collect();
-        let is_free = env.busy_output.iter().all(|(l, _)| *l != level) && !collides(env, &inputs, level);
-        is_free.then(|| Choice::Merge(plan(version, env, Reason::StyleChange, inputs, (level, 0))))
+        if env.busy_output.iter().any(|(l, _)| *l == level) {
+            return None;
+        }
+        let all = (!collides(env, &inputs, level)).then(|| Choice::Merge(plan(version, env, Reason::StyleChange, inputs, (level, 0))))?;
+        if env.fits(&all) { Some(all) } else { narrow::level(version, env, level, None, Reason::StyleChange).or(Some(all)) }
     })
 }
 
-/// The most urgent level's work, but a move of any level before that: what is moved away now is not rewritten by the next merge from above.
+/// The most urgent level's work that finds room, but a move of any level before that: what is moved away now is not rewritten by the next
+/// merge from above.
 fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Option<Choice> {
     let due = scores(version, env, targets).into_iter();
     let mut choices = due.filter_map(|(_, level)| match level {
@@ -162,9 +170,15 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
         level if level == targets.last => sinking::pick(version, env),
         level => pick_level(version, env, level),
     });
-    let first = choices.next()?;
-    let is_move = |choice: &Choice| matches!(choice, Choice::Move(_));
-    if is_move(&first) { Some(first) } else { choices.find(is_move).or(Some(first)) }
+    let mut merges = Vec::new();
+    let moved = choices.find_map(|choice| match choice {
+        Choice::Move(_) => Some(choice),
+        merge => {
+            merges.push(merge);
+            None
+        }
+    });
+    moved.or_else(|| env.first_that_fits(merges))
 }
 
 /// Level 0 grows if its newest run is younger than this.
@@ -242,7 +256,8 @@ pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableI
         return None;
     }
     inputs.push(Input { level: base, run: run_number(version, base), tables: tables_at(version, base, &range).to_vec() });
-    finish(version, env, inputs, reason, base)
+    let choice = finish(version, env, inputs, reason, (base, run_number(version, base)))?;
+    if env.fits(&choice) { Some(choice) } else { narrow::level(version, env, 0, Some(base), reason).or(Some(choice)) }
 }
 
 /// All of level 0 into the last level, with what that overlaps on its way.
@@ -255,7 +270,8 @@ pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason)
         }
         inputs.push(Input { level, run: run_number(version, level), tables: tables_at(version, level, &range).to_vec() });
     }
-    finish(version, env, inputs, reason, version.levels.len() - 1)
+    let last = version.levels.len() - 1;
+    finish(version, env, inputs, reason, (last, run_number(version, last)))
 }
 
 /// Where a damaged table keeps the wanted tables of level 0 from going down together: the first of them that can go without it, oldest run
@@ -295,7 +311,7 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     for run in runs.iter().take_while(|run| run.tables.iter().all(|t| !env.is_taken(t))) {
         bytes = bytes.saturating_add(run.bytes());
         let new_cost = if width == 0 { u64::MAX } else { bytes / width as u64 };
-        if bytes > env.settings.max_compaction_bytes || new_cost > cost {
+        if bytes > env.most() || new_cost > cost {
             break;
         }
         cost = new_cost;
@@ -344,7 +360,7 @@ fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'
     let fits = |tables: &[Arc<TableInfo>]| {
         let own = bytes_of(tables);
         let lower = span(tables).map_or(0, |range| bytes_of(below(version, level, &range)));
-        own <= env.unit.saturating_mul(UNITS) && own.saturating_add(lower) <= env.settings.max_compaction_bytes
+        own <= env.unit.saturating_mul(UNITS) && own.saturating_add(lower) <= env.most()
     };
     let ends = (1..=tables.len()).take_while(|end| !env.is_taken(&tables[end - 1]) && (*end == 1 || fits(&tables[..*end])));
     &tables[..ends.last().unwrap_or(0)]
@@ -377,26 +393,28 @@ pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reaso
         let wider = version.levels[level].first()?.overlapping(&range);
         let same = span(wider).is_some_and(|range| below(version, level, &range).len() == lower.len());
         let is_free = wider.iter().all(|t| !env.is_taken(t) && sinking::is_worth_it(env, level, t));
-        if same && is_free && bytes_of(wider) + bytes_of(lower) <= env.settings.max_compaction_bytes {
+        if same && is_free && bytes_of(wider) + bytes_of(lower) <= env.most() {
             input.tables = wider.to_vec();
         }
     }
-    let lower = Input { level: next, run: run_number(version, next), tables: lower.to_vec() };
-    finish(version, env, vec![input, lower], reason, next)
+    let to = (next, run_number(version, next));
+    let lower = Input { level: next, run: to.1, tables: lower.to_vec() };
+    let choice = finish(version, env, vec![input.clone(), lower], reason, to)?;
+    if env.fits(&choice) { Some(choice) } else { narrow::part(version, env, &input, to, reason).or(Some(choice)) }
 }
 
-/// A plan into a level that is one run; a move if nothing has to be merged and what lies below the output is not too much for later.
-fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: Reason, output: usize) -> Option<Choice> {
+/// A plan into a run of a level; a move if nothing has to be merged and what lies below the output is not too much for later.
+pub fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: Reason, output: (usize, u64)) -> Option<Choice> {
     inputs.retain(|i| !i.tables.is_empty());
-    if collides(env, &inputs, output) {
+    if collides(env, &inputs, output.0) {
         return None;
     }
     let top = inputs.first()?.level;
     let is_one_run = inputs.len() == 1;
-    let plan = plan(version, env, reason, inputs, (output, run_number(version, output)));
+    let plan = plan(version, env, reason, inputs, output);
     // A move would carry what is young down with the rest.
     let is_light = plan.hot.is_none() && bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
-    Some(if is_one_run && is_light && may_move(env.settings, top, output) { Choice::Move(plan) } else { Choice::Merge(plan) })
+    Some(if is_one_run && is_light && may_move(env.settings, top, output.0) { Choice::Move(plan) } else { Choice::Merge(plan) })
 }
 
 /// Tables keep their compression when they move: only where both levels have the same.

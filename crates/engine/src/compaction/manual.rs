@@ -3,7 +3,7 @@
 use super::leveled::{Targets, push_around_damage, push_level0, push_tables, unify};
 use super::{Choice, Input, PickEnv, bytes_of, collides, is_bottommost, plan, run_number, sinking, universal};
 use crate::key::{MAX_SEQ, Seq};
-use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::Style;
 use sinter_storage::store::Reason;
 
@@ -41,12 +41,14 @@ pub fn manual_up_to(version: &Version, env: &PickEnv<'_>, range: &ManualRange, b
     let wanted = |t: &TableInfo| t.min_seq <= newest && range.meets(&t.range);
     match env.settings.style {
         Style::Leveled => leveled(version, env, &wanted, before),
-        Style::Universal => universal::merge_all(
-            version,
-            env,
-            |run| run.tables.iter().any(|t| wanted(t)),
-            |run| run.tables.iter().any(|t| t.number < before && wanted(t)),
-        ),
+        Style::Universal => {
+            let is_due = |t: &TableInfo| t.number < before && wanted(t);
+            let any = |run: &Run, of: &dyn Fn(&TableInfo) -> bool| run.tables.iter().any(|t| of(t));
+            let choice = universal::merge_all(version, env, |run| any(run, &wanted), |run| any(run, &is_due));
+            // A run that is too large to be rewritten at once.
+            let pieces = (0..version.levels.len()).filter_map(|level| rewrite(version, env, level, &is_due));
+            env.first_that_fits(std::iter::once(choice).chain(pieces)).unwrap_or(Choice::Nothing)
+        }
     }
 }
 
@@ -70,16 +72,15 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
         .unwrap_or(Choice::Nothing)
 }
 
-/// The first part of a level that can go one level down now, at most `max_compaction_bytes` of this level. Of a part that cannot, because
-/// a table below it is damaged, single tables may.
+/// The first part of a level that can go one level down now, at most as much of this level as a merge takes together. Of a part that
+/// cannot, because a table below it is damaged, single tables may.
 fn push(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
     let first = |most| pieces(version, env, level, most, wanted).find_map(|input| push_tables(version, env, input, Reason::Manual));
-    first(env.settings.max_compaction_bytes).or_else(|| first(0))
+    first(env.most()).or_else(|| first(0))
 }
 
 fn rewrite(version: &Version, env: &PickEnv<'_>, level: usize, wanted: &dyn Fn(&TableInfo) -> bool) -> Option<Choice> {
-    let input = pieces(version, env, level, env.settings.max_compaction_bytes, wanted)
-        .find(|input| !collides(env, std::slice::from_ref(input), level))?;
+    let input = pieces(version, env, level, env.most(), wanted).find(|input| !collides(env, std::slice::from_ref(input), level))?;
     let output = (level, input.run);
     Some(Choice::Merge(plan(version, env, Reason::Manual, vec![input], output)))
 }

@@ -17,6 +17,7 @@ pub mod collapse;
 pub mod job;
 mod leveled;
 mod manual;
+mod narrow;
 pub mod output;
 mod placing;
 pub mod router;
@@ -66,6 +67,9 @@ pub struct PickEnv<'a> {
     pub crowded: bool,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
+    /// Bytes that a merge may write; `u64::MAX`: there is room for any. With less, level 0 of a leveled tree and deletions in a universal
+    /// one are due in any case, and what is due is done in steps that fit (`narrow`), if there are any.
+    pub room: u64,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
     pub unit: u64,
     /// Up to this number all was surely written [`REST_SECONDS`] ago or earlier; 0: not known of any.
@@ -76,6 +80,23 @@ impl PickEnv<'_> {
     /// A running job reads the table, or no job can.
     fn is_taken(&self, table: &TableInfo) -> bool {
         self.busy.contains(&table.number) || self.damaged.contains(&table.number)
+    }
+
+    /// What the choice writes finds room.
+    pub fn fits(&self, choice: &Choice) -> bool {
+        !matches!(choice, Choice::Merge(plan) if plan.bytes() > self.room)
+    }
+
+    /// The first choice that fits; if none does, the first.
+    fn first_that_fits(&self, choices: impl IntoIterator<Item = Choice>) -> Option<Choice> {
+        let mut choices = choices.into_iter();
+        let first = choices.next()?;
+        if self.fits(&first) { Some(first) } else { choices.find(|choice| self.fits(choice)).or(Some(first)) }
+    }
+
+    /// Bytes that a merge takes together which could also be done in parts.
+    fn most(&self) -> u64 {
+        self.settings.max_compaction_bytes.min(self.room)
     }
 
     /// What is too young for the last level, if that matters.
@@ -119,6 +140,8 @@ pub struct Plan {
     pub grandparents: Vec<Arc<TableInfo>>,
     /// Size at which an output table ends, bytes.
     pub target_file_size: u64,
+    /// Keys at which tables of the output begin in any case, deleted ranges included; none: wherever it suits.
+    pub cuts: Vec<Vec<u8>>,
 }
 
 /// What to do next.
@@ -158,7 +181,7 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
 }
 
 /// What goes to the last level is no more than `room` bytes.
-fn fits(version: &Version, choice: &Choice, room: u64) -> bool {
+fn sinks_within(version: &Version, choice: &Choice, room: u64) -> bool {
     match choice {
         Choice::Move(plan) | Choice::Merge(plan) => plan.output_level + 1 < version.levels.len() || plan.bytes() <= room,
         Choice::Nothing | Choice::Drop(_) => true,
@@ -261,7 +284,7 @@ fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<In
     let bottommost = is_bottommost(version, &inputs);
     let target_file_size = target_file_size(version, env.settings, output_level);
     let hot = placing::hot(version, env, &inputs, output_level);
-    let plan = Plan { reason, inputs, output_level, output_run, hot, bottommost, grandparents, target_file_size };
+    let plan = Plan { reason, inputs, output_level, output_run, hot, bottommost, grandparents, target_file_size, cuts: Vec::new() };
     debug_assert_eq!(check_plan(version, &plan), Ok(()));
     plan
 }

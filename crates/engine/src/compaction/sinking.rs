@@ -14,7 +14,7 @@
 
 use super::leveled::{below, push_from, push_level0, push_level0_to_last};
 use super::placing::{self, Young, ripe, unsettled};
-use super::{Choice, PickEnv, bytes_of, fits};
+use super::{Choice, PickEnv, bytes_of, sinks_within};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -99,7 +99,7 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
 /// for the room that it makes, of those the one that was written longest ago. A level further up may first have to move down without
 /// writing. Level 0 comes last.
 pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
-    let fits = |choice: &Choice| fits(version, choice, room);
+    let fits = |choice: &Choice| sinks_within(version, choice, room);
     let last = version.levels.len() - 1;
     let from_level = |level: usize| {
         let [run] = version.levels[level].as_slice() else { return None };

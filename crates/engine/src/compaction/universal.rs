@@ -13,9 +13,9 @@
 //! So the same merges are made as without it. What one left above also moves down once it is old as a whole, and everything that is old
 //! sinks when nothing was written for a while.
 
-use super::placing::{Young, unsettled};
+use super::placing::{self, Young, unsettled};
 use super::sinking::is_rested;
-use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, fits, plan};
+use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, narrow, plan, sinks_within};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -61,9 +61,6 @@ struct Shape {
 
 impl Picker for Universal {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
-        if let Some(choice) = aging::drop_expired(version, env) {
-            return choice;
-        }
         let runs = sorted_runs(version, env);
         let shape = Shape::of(&runs, version.levels.len(), env);
         let is_due = shape.runs >= env.settings.level0_file_num_compaction_trigger.max(2);
@@ -73,13 +70,18 @@ impl Picker for Universal {
             group.and_then(|(group, reason)| merge(version, env, &runs, group, reason)).map(Choice::Merge)
         };
         let if_due = |group: &dyn Fn() -> Option<(Range<usize>, Reason)>| is_due.then(group).and_then(try_group);
-        if_due(&|| space_amplification(&runs, env.settings))
-            .or_else(|| sink(version, env, &runs, shape.above))
-            .or_else(|| if_due(&|| size_ratio(&alike, env.settings).map(whole)))
-            .or_else(|| if_due(&|| run_count(&alike, shape.idle, env.settings).map(whole)))
-            .or_else(|| push_expired(version, env, &runs))
-            .or_else(|| aging::rewrite_tombstones(version, env))
-            .unwrap_or(Choice::Nothing)
+        let steps: [&dyn Fn() -> Option<Choice>; 8] = [
+            &|| aging::drop_expired(version, env),
+            &|| if_due(&|| space_amplification(&runs, env.settings)),
+            &|| sink(version, env, &runs, shape.above),
+            &|| if_due(&|| size_ratio(&alike, env.settings).map(whole)),
+            &|| if_due(&|| run_count(&alike, shape.idle, env.settings).map(whole)),
+            &|| push_expired(version, env, &runs),
+            &|| aging::rewrite_tombstones(version, env),
+            &|| push_deletions(version, env, &runs),
+        ];
+        let choice = env.first_that_fits(steps.iter().filter_map(|step| step()));
+        choice.map_or(Choice::Nothing, |choice| give_way(version, env, &runs, choice))
     }
 
     /// The newest runs beyond the trigger. A merge of everything is not counted: it is no reason to slow writers, the number of runs is.
@@ -187,7 +189,7 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     let runs = sorted_runs(version, env);
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
     let start = runs[..above].iter().rposition(|r| r.run.tables.iter().any(|t| lies_there(t)))?;
-    sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| fits(version, choice, room))
+    sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| sinks_within(version, choice, room))
 }
 
 /// Runs down to the oldest above the last level, with those of the last level that are not larger, up to `most` bytes in all.
@@ -263,6 +265,46 @@ fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Op
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
 }
 
+/// What is done in place of a choice that finds no room: the newest runs that together do become one; or else part of a run goes into the
+/// next older one, the newest of these first.
+fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: Choice) -> Choice {
+    let reason = match &choice {
+        Choice::Merge(plan) if !env.fits(&choice) => plan.reason,
+        _ => return choice,
+    };
+    let join = || {
+        let group = newest_group(runs, 2, usize::MAX, |bytes, next| bytes.saturating_add(next) <= env.room)?;
+        merge(version, env, runs, group, reason).map(Choice::Merge)
+    };
+    join().or_else(|| push_part(version, env, runs, reason, &|_| true)).unwrap_or(choice)
+}
+
+/// Where room is limited deletions go down, or they give nothing back before there are as many runs as the trigger.
+fn push_deletions(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
+    let deletes = |t: &TableInfo| t.tombstones + t.range_tombstones > 0;
+    (env.room < u64::MAX).then(|| push_part(version, env, runs, Reason::Tombstones, &deletes))?
+}
+
+/// The newest of the wanted tables that go to the next older run within the room.
+fn push_part(
+    version: &Version,
+    env: &PickEnv<'_>,
+    runs: &[Sorted<'_>],
+    reason: Reason,
+    wanted: &dyn Fn(&TableInfo) -> bool,
+) -> Option<Choice> {
+    let last = version.levels.len() - 1;
+    let mut pairs = runs.windows(2).filter(|pair| pair.iter().all(|r| !r.busy));
+    pairs.find_map(|pair| {
+        let (newer, older) = (&pair[0], &pair[1]);
+        // What is young would go back to where it came from.
+        let young = env.young().filter(|_| newer.level + 1 == last && older.level == last);
+        let mut input = Input::whole(newer.level, newer.run);
+        input.tables.retain(|t| wanted(t) && young.is_none_or(|young| placing::ripe(&young, t, 1) > 0));
+        narrow::part(version, env, &input, (older.level, older.run.number), reason)
+    })
+}
+
 fn merge(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: Range<usize>, reason: Reason) -> Option<Plan> {
     let output = output(version, env, runs, &group);
     merge_to(version, env, (runs, group), reason, output)
@@ -310,7 +352,7 @@ pub fn merge_all(version: &Version, env: &PickEnv<'_>, wanted: impl Fn(&Run) -> 
             && !group[0].busy
             && let Some(plan) = merge(version, env, &runs, start..end, Reason::Manual)
         {
-            return Choice::Merge(plan);
+            return give_way(version, env, &runs, Choice::Merge(plan));
         }
     }
     Choice::Nothing

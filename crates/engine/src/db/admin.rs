@@ -2,7 +2,6 @@
 
 use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
-use super::schedule::unpack;
 use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
@@ -174,8 +173,8 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Returns when no flush, compaction or move between tiers runs or is needed; an error if some are needed that damaged tables keep from
-    /// running.
+    /// Returns when no flush, compaction or move between tiers runs or is needed and finds room; an error if some are needed that damaged
+    /// tables keep from running.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.inner.settle_down()
     }
@@ -203,6 +202,12 @@ impl Db {
 }
 
 /// Who waits for work waits for nothing once the database closes.
+/// A compaction on request looks so often whether others have ended.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// It waits so many times for room until it gives up, which takes longer than what a failed merge holds back is held back for.
+const MOST_WAITS: u32 = 120;
+
 fn check_open(shared: &Shared) -> Result<()> {
     if shared.closing { Err(Error::Closed("the database is closing".into())) } else { Ok(()) }
 }
@@ -231,6 +236,7 @@ impl Inner {
         self.review_placement(core);
         // What grows old meanwhile is for others, or there would be no end.
         let young = self.with_env(&self.shared.lock(), core, |env| env.young);
+        let mut waits = 0;
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -241,15 +247,27 @@ impl Inner {
             let version = core.view.load().tree.version.clone();
             // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.
             if shared.busy_output.iter().any(|o| o.0 == core.id) {
-                self.changed.wait_for(&mut shared, Duration::from_millis(100));
+                self.changed.wait_for(&mut shared, WAIT);
                 continue;
             }
             let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
-            let choice = self.with_env(&shared, core, step);
-            let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
+            let choice = match self.with_env(&shared, core, |env| self.pick_within(&shared, env, true, &step)) {
+                Err(Error::NoSpace(_)) if waits < MOST_WAITS && self.may_find_room(&shared) => {
+                    waits += 1;
+                    self.changed.wait_for(&mut shared, WAIT);
+                    continue;
+                }
+                choice => choice?,
+            };
+            let Some((work, plan)) = choice else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, &plan);
             drop(shared);
-            self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan })?;
+            match self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan }) {
+                Ok(()) => waits = 0,
+                // A smaller one takes its place.
+                Err(Error::NoSpace(_)) if self.shared.lock().blocked.is_none() => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 

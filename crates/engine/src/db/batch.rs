@@ -18,6 +18,9 @@ pub const MAX_VALUE: usize = 1 << 30;
 /// Largest batch, bytes.
 pub const MAX_BATCH: usize = (1 << 30) + (1 << 26);
 
+/// Bytes that a batch may put beside each deletion: counts of what is left, say.
+const BESIDE_DELETION: usize = 1 << 10;
+
 /// Writes that happen together or not at all, across column families.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
@@ -181,6 +184,19 @@ impl WriteBatch {
         Ok(())
     }
 
+    /// It deletes, and puts next to nothing beside: what a full medium still takes.
+    pub(crate) fn is_deletion(&self) -> bool {
+        let (mut deletions, mut bytes) = (0usize, 0usize);
+        for operation in self.operations().flatten() {
+            if operation.kind.deletes() {
+                deletions += 1;
+            } else {
+                bytes += operation.key.len() + operation.value.len();
+            }
+        }
+        self.is_empty() || (deletions > 0 && bytes <= deletions.saturating_mul(BESIDE_DELETION))
+    }
+
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.operations
     }
@@ -293,6 +309,22 @@ mod tests {
         }
         let whole = log_operations(&record).unwrap();
         assert_eq!(whole.iter().map(|(seq, o)| (*seq, o.family)).collect::<Vec<_>>(), [(1 << 40, 0), ((1 << 40) + 1, 7)]);
+    }
+
+    #[test]
+    fn a_batch_is_a_deletion_if_it_puts_little_beside_each() {
+        let mut batch = WriteBatch::new();
+        assert!(batch.is_deletion(), "a sync");
+        batch.put(b"count", b"1");
+        assert!(!batch.is_deletion());
+        batch.delete(b"k");
+        assert!(batch.is_deletion());
+        batch.put(b"k", &vec![0; BESIDE_DELETION]);
+        assert!(!batch.is_deletion());
+        batch.delete_range(b"a", b"b");
+        assert!(batch.is_deletion());
+        batch.put(b"k", &vec![0; 2 * BESIDE_DELETION]);
+        assert!(!batch.is_deletion());
     }
 
     #[test]

@@ -78,6 +78,7 @@ use moves::Moves;
 use parking_lot::{Condvar, Mutex};
 use placed::Placer;
 use queue::Queue;
+use relief::Overdrawn;
 use room::Pressure;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
@@ -160,6 +161,10 @@ struct Inner {
     reason: Mutex<Option<String>>,
     /// The manifest may hold an edit that was reported as failed.
     torn_manifest: AtomicBool,
+    /// What room is left is kept for deletions and for compactions ([`relief`]).
+    scarce: AtomicBool,
+    /// Files were deleted since names were last synced.
+    deleted: AtomicBool,
     /// Memtables may hold writes that are not in the log.
     unlogged: AtomicBool,
     /// Tells running compactions to stop.
@@ -191,6 +196,10 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
+    /// Bytes that they may write to the primary medium, and may not have written yet, by the first table that each reads.
+    claims: BTreeMap<u64, u64>,
+    /// What was too much for the one medium.
+    overdrawn: Option<Overdrawn>,
     /// One of them moves a table between tiers.
     moving: bool,
     /// One of them makes room on the fast medium.
@@ -211,6 +220,11 @@ struct Shared {
 }
 
 impl Shared {
+    /// Bytes that running jobs may write to the primary medium at most.
+    fn claimed(&self) -> u64 {
+        self.claims.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
     fn new(state: State, manifest: Option<ManifestLog>) -> Self {
         Shared {
             saved_seq: state.times.newest().map_or(0, |newest| newest.0),
@@ -224,6 +238,8 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
+            claims: BTreeMap::new(),
+            overdrawn: None,
             moving: false,
             relieving: false,
             settling: 0,
@@ -299,6 +315,8 @@ impl Inner {
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
             torn_manifest: AtomicBool::new(false),
+            scarce: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             recovery: Mutex::default(),

@@ -137,6 +137,7 @@ impl Inner {
             bottommost: false,
             grandparents: Vec::new(),
             target_file_size: u64::MAX,
+            cuts: Vec::new(),
         };
         shared.moving = true;
         self.mark(shared, &core, &plan);

@@ -92,13 +92,27 @@ impl Inner {
             self.take_doomed(&mut shared)
         };
         self.delete_files(&doomed);
+        if self.scarce.load(Ordering::Acquire) && result.is_ok() {
+            self.sync_deletions()?;
+        }
         result.map(drop)
+    }
+
+    pub(super) fn sync_names(&self) -> Result<()> {
+        // What is deleted from here on may not be among them.
+        self.deleted.store(false, Ordering::Release);
+        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))
+    }
+
+    /// A medium may count as free only what is durably gone.
+    pub(super) fn sync_deletions(&self) -> Result<()> {
+        if self.deleted.load(Ordering::Acquire) { self.sync_names() } else { Ok(()) }
     }
 
     /// False if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         // Names of new tables, and of the log that an edit may mention, first.
-        self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+        self.sync_names()?;
         let times = core.auto.read_times();
         let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
         // Before the lock: nobody is to wait because they lie on a slow medium.
@@ -148,6 +162,7 @@ impl Inner {
     pub(super) fn delete_files(&self, files: &[FileId]) {
         for file in files {
             let _ = self.store.delete(*file);
+            self.deleted.store(true, Ordering::Release);
         }
     }
 }

@@ -1,26 +1,71 @@
 //! Room on a full fast medium, as long as the one of the last level has some: there, what is young sinks, too.
 //!
 //! The fast medium is the primary store, which has the log and what every other store found no room for. It is full for a family whose last
-//! level lies elsewhere if background work failed for want of room, if it has less than two memtables take, one in the log and one on its
-//! way to a table, or if it could not hold another merge above the last level. Then the next compaction takes tables that lie there down
-//! to the last level (`compaction::relieve`), one job at a time, until that is over. Meanwhile writers wait; only where nothing can sink
-//! any more are they told that there is no room.
+//! level lies elsewhere if background work failed for want of room, if besides what running jobs may still write there ([`Inner::claim`])
+//! it has less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last
+//! level. Then the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until
+//! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. Nor may it ever fill up
+//! to the last byte: what makes room has to be noted in the manifest, which lies there.
+//!
+//! Where all lies on one medium, nothing can sink: there, what deletes must always find room, and so must the compactions that give back
+//! what was deleted. So some is kept back ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions,
+//! and all of it from other writes, which wait a moment for compactions to make more, and then get an error. A merge that does not fit into
+//! what is left gives way to smaller ones ([`PickEnv::room`]), and what deletes waits for these before it takes their room.
 
 use super::family::FamilyCore;
 use super::schedule::{Job, Work, unpack};
 use super::{Inner, Shared};
-use crate::compaction::{self, PickEnv, Plan};
+use crate::compaction::{self, Choice, PickEnv, Plan, Young};
 use crate::error::{Error, Result};
 use crate::manifest::{TableInfo, Version};
 use crate::settings::FamilySettings;
-use sinter_storage::store::{FileId, Temperature};
+use sinter_storage::store::{FileId, StoreError, Temperature};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes that stay free on the fast medium.
+/// Where the medium frees space in units, a change of manifests and one of logs each pin two of them.
+const PINNED: u64 = 4;
+
+/// After a merge that found no room others are half as large for so long: what a medium counts as free may be hard to get at.
+const OVERDRAWN_NS: u64 = 10_000_000_000;
+
+/// A write waits at most so long for room that compactions may make.
+pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Bytes that stay free on the fast medium: for a memtable in the log, and for those on their way to a table.
 fn reserve(settings: &FamilySettings) -> u64 {
-    settings.write_buffer_size.saturating_mul(2)
+    settings.write_buffer_size.saturating_mul(1 + settings.max_write_buffer_number.max(2) as u64)
+}
+
+/// Bytes for a merge of a table of level 0 with some of those below.
+fn working_room(settings: &FamilySettings) -> u64 {
+    settings.write_buffer_size.saturating_add(settings.target_file_size_base).saturating_mul(3)
+}
+
+/// Bytes of the one medium that are not for all.
+struct KeptBack {
+    /// For the units that may be pinned: without a place for its manifest a database ends.
+    pinned: u64,
+    /// The same, and room for the log and for flushes.
+    from_merges: u64,
+    /// The same, and room for merges.
+    from_writes: u64,
+}
+
+/// A merge that found no room on the one medium, whatever the medium had counted as free.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Overdrawn {
+    /// What it read.
+    bytes: u64,
+    /// Monotonic nanoseconds from which on as much may be tried again.
+    until: u64,
+}
+
+fn no_room(operation: &'static str) -> Error {
+    let why = "what is left is kept for deletions and the compactions that follow them";
+    StoreError::store(operation, io::Error::new(io::ErrorKind::StorageFull, why)).into()
 }
 
 impl Inner {
@@ -28,21 +73,132 @@ impl Inner {
     pub(super) fn pick_for(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
         let version = core.view.load().tree.version.clone();
         self.with_env(shared, core, |env| {
-            let pick = || unpack(compaction::picker(env.settings.style).pick(&version, env));
+            let pick = || {
+                let picked = self.pick_within(shared, env, false, &|env| compaction::picker(env.settings.style).pick(&version, env));
+                // Later there may be room.
+                picked.ok().flatten()
+            };
             let Some(room) = self.room(shared, env) else { return pick() };
-            let (reserve, relief) = (reserve(env.settings), || self.relief(shared, &version, env));
-            if room < reserve
+            let (kept, relief) = (reserve(env.settings).saturating_add(shared.claimed()), || self.relief(shared, &version, env));
+            if room < kept
                 && let Some(relief) = relief()
             {
                 return Some(relief);
             }
             let (work, plan) = pick()?;
-            let is_above = work == Work::Merge && plan.output_level + 1 < version.levels.len();
-            if !is_above || plan.bytes().saturating_add(reserve) <= room {
+            let claim = if work == Work::Merge { self.claim(env, &plan) } else { 0 };
+            if claim == 0 || claim.saturating_add(kept) <= room {
                 return Some((work, plan));
             }
             if shared.relieving { None } else { relief().or(Some((work, plan))) }
         })
+    }
+
+    /// What `pick` chooses, or where the one medium has no room for that, what it chooses then. [`Error::NoSpace`]: nothing that fits.
+    pub(super) fn pick_within(
+        &self,
+        shared: &Shared,
+        env: &PickEnv<'_>,
+        is_asked_for: bool,
+        pick: &dyn Fn(&PickEnv<'_>) -> Choice,
+    ) -> Result<Option<(Work, Plan)>> {
+        let usual = pick(env);
+        let is_scarce = self.scarce.load(Ordering::Acquire);
+        // What only moves or drops tables costs nothing.
+        if matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce) {
+            return Ok(unpack(usual));
+        }
+        let Some(free) = self.free() else { return Ok(unpack(usual)) };
+        let KeptBack { pinned, from_merges, .. } = self.kept_back(shared, free);
+        // What is kept for the log and for flushes is lent to no more than one merge, and only if somebody asks for it.
+        let lent = (is_asked_for && shared.claimed() == 0).then_some(pinned);
+        for kept in std::iter::once(from_merges).chain(lent) {
+            let room = free.saturating_sub(kept).saturating_sub(shared.claimed()).min(self.overdrawn(shared) / 2);
+            let env = PickEnv { room, ..*env };
+            let fits = |choice: &Choice| *choice != Choice::Nothing && env.fits(choice);
+            if !is_scarce && fits(&usual) {
+                return Ok(unpack(usual));
+            }
+            // Deletions come first when room is scarce.
+            if let Some(choice) = [pick(&env), usual.clone()].into_iter().find(fits) {
+                return Ok(unpack(choice));
+            }
+        }
+        if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
+    }
+
+    /// What a job may write to the primary medium at most, bytes: no more than it reads, and of what goes to a last level that lies
+    /// elsewhere only what is too young for it.
+    pub(super) fn claim(&self, env: &PickEnv<'_>, plan: &Plan) -> u64 {
+        if !env.two_media || plan.output_level + 1 < env.settings.num_levels {
+            return plan.bytes();
+        }
+        let Some(hot) = &plan.hot else { return 0 };
+        let young = Young { after: hot.old.seq, since: hot.old.time };
+        plan.tables().map(|table| table.bytes.saturating_sub(young.due(table))).sum()
+    }
+
+    /// What a merge has to be smaller than, bytes.
+    fn overdrawn(&self, shared: &Shared) -> u64 {
+        shared.overdrawn.filter(|it| self.clock.monotonic_ns() < it.until).map_or(u64::MAX, |it| it.bytes)
+    }
+
+    /// What finds no room now may find some: others make it, or a merge that found none holds larger ones up.
+    pub(super) fn may_find_room(&self, shared: &Shared) -> bool {
+        shared.running > 0 || self.overdrawn(shared) < u64::MAX
+    }
+
+    /// Notes that a merge found no room: on one medium smaller ones take its place, and nobody need be told. False where it is not known
+    /// how much room there is, so that it would be done again as it was.
+    pub(super) fn note_overdrawn(&self, shared: &mut Shared, plan: &Plan) -> bool {
+        let bytes = plan.bytes().min(self.overdrawn(shared));
+        shared.overdrawn = Some(Overdrawn { bytes, until: self.clock.monotonic_ns().saturating_add(OVERDRAWN_NS) });
+        self.free().is_some()
+    }
+
+    /// Bytes that can still be written to the one medium; `None` if that is not known, or there are several.
+    fn free(&self) -> Option<u64> {
+        if self.media.tiers.is_some() { None } else { self.store.free_bytes().ok().flatten() }
+    }
+
+    /// Of `free` bytes those that are kept back. On a small medium a quarter has to do.
+    fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
+        let settings = || shared.families.values().map(|core| core.settings.load());
+        let memtables = |of: &FamilySettings| of.write_buffer_size.saturating_mul(of.max_write_buffer_number.max(2) as u64);
+        let memtables = settings().fold(0u64, |sum, of| sum.saturating_add(memtables(&of))).min(self.division.memtables());
+        // What memtables hold is in the log, and on its way to tables.
+        let pinned = self.store.unit().saturating_mul(PINNED);
+        let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
+        let from_writes = from_merges.saturating_add(settings().map(|of| working_room(&of)).max().unwrap_or(0));
+        if from_writes <= free / 4 {
+            return KeptBack { pinned, from_merges, from_writes };
+        }
+        let tables = |core: &Arc<FamilyCore>| core.view.load().tree.version.tables().map(|(_, _, table)| table.bytes).sum::<u64>();
+        let quarter = shared.families.values().fold(free, |sum, core| sum.saturating_add(tables(core))) / 4;
+        let most = quarter / 2;
+        KeptBack { pinned: pinned.min(most), from_merges: from_merges.min(most), from_writes: from_writes.min(quarter) }
+    }
+
+    /// Looks whether there is room for other writes than deletions.
+    pub(super) fn note_room(&self, shared: &Shared) -> bool {
+        let is_scarce = self.free().is_some_and(|free| free < self.kept_back(shared, free).from_writes);
+        self.scarce.store(is_scarce, Ordering::Release);
+        !is_scarce
+    }
+
+    /// A write that is no deletion needs room. Whoever has to wait for some does so before taking the lead, and keeps nobody from deleting.
+    #[inline]
+    pub(super) fn check_room(&self, is_deletion: impl FnOnce() -> bool) -> Result<()> {
+        if !self.scarce.load(Ordering::Acquire) || is_deletion() { Ok(()) } else { self.await_room() }
+    }
+
+    #[cold]
+    fn await_room(&self) -> Result<()> {
+        self.sync_deletions()?;
+        let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
+        let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || inner.is_idle(shared);
+        self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
+        if self.scarce.load(Ordering::Acquire) { Err(no_room("write")) } else { Ok(()) }
     }
 
     /// Bytes that can still be written to the fast medium; `None` if that is not known, or a family's last level lies there as well.
@@ -87,9 +243,17 @@ impl Inner {
         shared.relieving || self.any_relief(shared).is_some() || may_soon()
     }
 
-    /// The family's writers have to wait until something has sunk.
+    /// The family's writers have to wait until something has sunk, or on one medium, for merges to do away with what was deleted so far:
+    /// these need room for themselves.
     pub(super) fn awaits_relief(&self, shared: &Shared, core: &FamilyCore) -> bool {
-        let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < reserve(env.settings));
+        if self.scarce.load(Ordering::Acquire)
+            && let Some(free) = self.free()
+        {
+            let kept = self.kept_back(shared, free);
+            return free < kept.from_merges.midpoint(kept.from_writes);
+        }
+        let kept = |env: &PickEnv<'_>| reserve(env.settings).saturating_add(shared.claimed());
+        let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < kept(env));
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
     }
 
@@ -115,3 +279,6 @@ impl Inner {
         Ok(is_relieved)
     }
 }
+
+#[cfg(test)]
+mod tests;

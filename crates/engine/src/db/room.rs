@@ -2,6 +2,7 @@
 
 use super::family::FamilyCore;
 use super::mem::{Mem, MemWriter};
+use super::relief::PATIENCE_NS;
 use super::view::View;
 use super::write::WriteState;
 use super::{Inner, Shared};
@@ -89,8 +90,12 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
+            // On a full medium only deletions come here, and these must not wait for whatever runs.
+            let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
+            let is_over = |inner: &Inner| inner.scarce.load(Ordering::Acquire) && inner.clock.monotonic_ns() >= until;
+            let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP || is_over(inner);
             // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
-            return self.wait_until(|inner, shared| inner.pressure.rate.load(Ordering::Acquire) != STOP || inner.is_idle(shared));
+            return self.wait_until(|inner, shared| may_go(inner) || inner.is_idle(shared));
         }
         if rate == 0 {
             return Ok(());
@@ -117,7 +122,7 @@ impl Inner {
     }
 
     /// Waits for background work until `ready`. A writer never waits for room that cannot come: with a full medium it gets the error.
-    fn wait_until(&self, ready: impl Fn(&Inner, &Shared) -> bool) -> Result<()> {
+    pub(super) fn wait_until(&self, ready: impl Fn(&Inner, &Shared) -> bool) -> Result<()> {
         let start = self.clock.monotonic_ns();
         let mut shared = self.shared.lock();
         let mut waited = false;
@@ -248,6 +253,7 @@ impl Inner {
     /// [`Inner::refresh_pressure`] after a job of a family, and of those whose writers wait for room: it may have made some for all of
     /// them, or have been the last that could.
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
+        self.note_room(shared);
         self.refresh_pressure(shared, core);
         let waiting = shared.slow.iter().filter(|(_, pace)| **pace == Pace::Stop(StopReason::Room)).map(|(id, _)| id);
         let waiting: Vec<_> = waiting.filter_map(|id| shared.families.get(id).cloned()).collect();

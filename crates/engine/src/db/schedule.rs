@@ -155,6 +155,7 @@ impl Inner {
             young,
             unit: self.store.unit(),
             crowded: false,
+            room: u64::MAX,
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
     }
@@ -196,7 +197,8 @@ impl Inner {
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
-        let is_waited_for = || shared.settling > 0 || shared.blocked.is_some() || !self.pressure.is_free();
+        let is_full = || shared.blocked.is_some() || self.scarce.load(Ordering::Acquire);
+        let is_waited_for = || shared.settling > 0 || is_full() || !self.pressure.is_free();
         !self.inline() && filled != 0 && is_recent() && !is_waited_for()
     }
 
@@ -205,12 +207,15 @@ impl Inner {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
         shared.relieving |= plan.reason == Reason::Room;
+        let claim = self.with_env(shared, core, |env| self.claim(env, plan));
+        shared.claims.extend(plan.tables().next().map(|first| (first.number, claim)));
         shared.running += 1;
     }
 
     pub(super) fn unmark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
         for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
             shared.busy.remove(&table.number);
+            shared.claims.remove(&table.number);
         }
         for mine in outputs(core.id, plan) {
             if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
@@ -226,7 +231,7 @@ impl Inner {
         let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
-                let result = self.flush(&core, mems);
+                let result = self.after_no_room(self.flush(&core, mems));
                 let mut shared = self.shared.lock();
                 shared.flushing.remove(&core.id);
                 shared.running -= 1;
@@ -235,7 +240,7 @@ impl Inner {
                 result
             }
             Job::Compact { core, work, plan } => {
-                let result = self.compact(&core, work, &plan);
+                let result = self.after_no_room(self.compact(&core, work, &plan));
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
@@ -244,13 +249,19 @@ impl Inner {
                 if plan.reason == Reason::Room && shared.running == 0 && matches!(result, Err(Error::NoSpace(_))) {
                     self.note_no_room_below(&shared, &core);
                 }
+                let gives_way = work == Work::Merge && matches!(result, Err(Error::NoSpace(_))) && self.note_overdrawn(&mut shared, &plan);
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
-                let result = self.settle(&mut shared, result);
+                let result = if gives_way { result.map(drop) } else { self.settle(&mut shared, result) };
                 self.refresh_after(&mut shared, &core);
                 result
             }
         }
+    }
+
+    /// What a job without room left is deleted, and a medium may count as free only what is durably gone: the next one would find less.
+    fn after_no_room(&self, result: Result<Ended>) -> Result<Ended> {
+        if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
 
     /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle (a
@@ -474,10 +485,14 @@ impl Inner {
         }
     }
 
-    /// Runs a job. One that finds no room has not failed where something can sink: the next job does that.
+    /// Runs a job. One that finds no room has not failed where something can sink, or a smaller merge takes its place: the next job does
+    /// that.
     pub(super) fn run_or_relieve(&self, job: Job) -> Result<()> {
         match self.run_job(job) {
-            Err(Error::NoSpace(_)) if self.can_relieve(&self.shared.lock()) => Ok(()),
+            Err(error @ Error::NoSpace(_)) => {
+                let shared = self.shared.lock();
+                if shared.blocked.is_none() || self.can_relieve(&shared) { Ok(()) } else { Err(error) }
+            }
             result => result,
         }
     }

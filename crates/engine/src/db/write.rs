@@ -192,6 +192,7 @@ impl Db {
             logged();
             return Ok(());
         }
+        self.inner.check_room(|| batch.is_deletion())?;
         if self.inner.queue.try_lead() {
             self.inner.lead(|state| self.inner.commit(state, batch, *options, logged))?;
         } else {
@@ -219,6 +220,7 @@ impl Inner {
         if kind == Kind::Merge && family.core.merge.is_none() {
             return Err(Error::invalid(format!("column family {:?} has no merge operator", family.name())));
         }
+        self.check_room(|| kind.deletes())?;
         if self.queue.try_lead() {
             return self.lead(|state| {
                 let mut batch = std::mem::take(&mut state.scratch);

@@ -8,6 +8,7 @@ mod compression;
 mod damage;
 mod families;
 mod figures;
+mod full;
 mod many;
 mod open;
 mod placement;

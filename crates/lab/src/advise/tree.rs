@@ -194,6 +194,7 @@ impl Tree {
             loading,
             young: None,
             crowded: false,
+            room: u64::MAX,
             two_media: false,
             unit: self.files.unit(),
             rested: 0,

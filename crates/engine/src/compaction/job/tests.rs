@@ -169,6 +169,7 @@ fn plan(runs: &[Vec<Arc<TableInfo>>], bottommost: bool, target_file_size: u64) -
         bottommost,
         grandparents: Vec::new(),
         target_file_size,
+        cuts: Vec::new(),
     }
 }
 

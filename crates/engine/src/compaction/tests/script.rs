@@ -28,6 +28,7 @@ struct State {
     loading: bool,
     young: Option<Young>,
     two_media: bool,
+    room: u64,
     unit: u64,
     rested: u64,
     next_number: u64,
@@ -48,6 +49,7 @@ impl State {
             loading: false,
             young: None,
             two_media: true,
+            room: u64::MAX,
             unit: 0,
             rested: 0,
             next_number: 900,
@@ -66,6 +68,7 @@ impl State {
             loading: self.loading,
             young: self.young,
             crowded: false,
+            room: self.room,
             two_media: self.two_media,
             unit: self.unit,
             rested: self.rested,
@@ -86,6 +89,7 @@ impl State {
                 ("loading", v) => self.loading = v == "true",
                 ("media", v) => self.two_media = number(v) > 1,
                 ("unit", v) => self.unit = number(v),
+                ("room", v) => self.room = number(v),
                 ("rested", v) => self.rested = number(v),
                 ("after", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).after = number(v),
                 ("since", v) => self.young.get_or_insert(Young { after: 0, since: 0 }).since = number(v),
@@ -218,6 +222,10 @@ fn show(name: &str, plan: &Plan) -> String {
         let _ = write!(out, "  after {} -> L{} run {}:{spans}", hot.old.seq, plan.output_level - 1, hot.run);
         let over = if hot.grandparents.is_empty() { String::new() } else { format!(" over{}", numbers(&hot.grandparents)) };
         let _ = writeln!(out, "{over}");
+    }
+    if !plan.cuts.is_empty() {
+        let cuts: String = plan.cuts.iter().map(|key| format!(" {}", key.escape_ascii())).collect();
+        let _ = writeln!(out, "  cut at{cuts}");
     }
     if !plan.grandparents.is_empty() {
         let _ = writeln!(out, "  grandparents:{}", numbers(&plan.grandparents));

@@ -238,6 +238,7 @@ fn a_merge_counts_once_however_many_levels_it_writes_to() {
         bottommost: false,
         grandparents: Vec::new(),
         target_file_size: 1,
+        cuts: Vec::new(),
     };
     let mut shared = db.inner.shared.lock();
     db.inner.mark(&mut shared, &core, &plan);

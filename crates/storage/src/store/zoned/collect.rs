@@ -20,7 +20,7 @@ use std::sync::Arc;
 const COPY: usize = 1 << 20;
 
 /// A zone is worth emptying if at least this part of it is dead: one in so many bytes.
-const WORTH: u64 = 32;
+pub(super) const WORTH: u64 = 32;
 
 /// Zones in which the same copy may fail before it is given up.
 const ATTEMPTS: u32 = 3;

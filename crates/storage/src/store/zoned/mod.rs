@@ -340,13 +340,13 @@ impl Store for ZonedStore {
         Ok(())
     }
 
-    /// Dead bytes count as free: the collector can get at them.
+    /// Dead bytes count as free where the collector gets at them.
     fn free_bytes(&self) -> Result<Option<u64>> {
         let state = self.volume.state.lock();
         let usable = |slot: &&volume::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
         let (mut free, mut largest) = (0u64, 0u64);
         for slot in state.zones.iter().filter(usable) {
-            free += slot.capacity.saturating_sub(slot.valid);
+            free += slot.free();
             largest = largest.max(slot.capacity);
         }
         Ok(Some(free.saturating_sub(u64::from(self.volume.options.reserve) * largest)))

@@ -16,13 +16,14 @@
 //! * The collector flushes its copies before the edit that points to them, and that edit before the space of the originals counts as dead.
 
 use super::catalog::Catalog;
+use super::collect::WORTH;
 use super::figures::Figures;
 use super::file::Cell;
 use super::format::{About, Edit, Place, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
 use super::{Options, failed};
-use crate::store::{FileId, Result, StoreError};
+use crate::store::{FileId, FileKind, Result, StoreError};
 use crate::zoned::ZonedDevice;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -83,6 +84,19 @@ impl Slot {
 
     pub(super) fn room(&self) -> u64 {
         if self.condition == Condition::Open || self.condition == Condition::Empty { self.capacity - self.written } else { 0 }
+    }
+
+    /// Bytes that files can get: what is unwritten, and what is dead if the collector can empty the zone and finds it worth that. Where a
+    /// manifest lies nothing else goes.
+    pub(super) fn free(&self) -> u64 {
+        let dead = self.capacity.saturating_sub(self.room()).saturating_sub(self.valid);
+        // Manifests are the first kind of file there is, and logs the next.
+        match self.tenants.keys().next().map(|id| id.kind) {
+            Some(FileKind::Manifest) => 0,
+            Some(FileKind::Log) => self.room(),
+            _ if self.stuck || dead < self.capacity / WORTH => self.room(),
+            _ => self.room() + dead,
+        }
     }
 
     /// `bytes` of a file were written here, or found here.

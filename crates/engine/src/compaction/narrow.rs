@@ -1,0 +1,79 @@
+//! Merges for a medium on which the usual ones find no room.
+//!
+//! A merge writes all of its output before any of its input goes: it needs room for as much as it reads, at worst. Runs that overlap each
+//! other and everything below are the first to ask for more than there is. Where only [`PickEnv::room`] bytes may be written, the work is
+//! done in steps that fit, the first of these that there is:
+//!
+//! 1. The newest neighbouring runs that fit together become one. Deletions among them do away with what they delete there.
+//! 2. The newest run goes into the next older one, a few neighbouring tables at a time: so deletions soon meet what they delete.
+//! 3. A table that overlaps too much by itself, because its keys lie far apart or a range is deleted in it, is cut in its place, at edges
+//!    of tables below: its parts overlap less.
+//!
+//! Deeper levels know the last two. Each step leaves fewer runs, fewer tables above or narrower ones, so that there is an end.
+
+use super::leveled::finish;
+use super::{Choice, Input, PickEnv, Plan, bytes_of, collides, plan, run_number, span};
+use crate::manifest::{KeyRange, TableInfo, Version};
+use sinter_storage::store::Reason;
+use std::sync::Arc;
+
+/// The next step for a level whose runs are to become one, or part of what is on level `base`.
+pub fn level(version: &Version, env: &PickEnv<'_>, level: usize, base: Option<usize>, reason: Reason) -> Option<Choice> {
+    let runs = &version.levels[level];
+    let older = |i: usize| {
+        let beside = runs.get(i + 1).map(|run| (level, run.number));
+        beside.or_else(|| base.map(|base| (base, run_number(version, base))))
+    };
+    let goes = |i: usize| part(version, env, &Input::whole(level, &runs[i]), older(i)?, reason);
+    join(version, env, level, reason).or_else(|| (0..runs.len()).find_map(goes))
+}
+
+/// The newest neighbouring runs of a level that fit together, as one.
+fn join(version: &Version, env: &PickEnv<'_>, level: usize, reason: Reason) -> Option<Choice> {
+    let runs = &version.levels[level];
+    let fitting = |start: usize| {
+        let mut bytes = 0u64;
+        let joins = runs[start..].iter().take_while(|run| {
+            bytes = bytes.saturating_add(run.bytes());
+            bytes <= env.room && run.tables.iter().all(|t| !env.is_taken(t))
+        });
+        start..start + joins.count()
+    };
+    let group = (0..runs.len()).map(fitting).find(|group| group.len() > 1)?;
+    let output = (level, runs[group.start].number);
+    let inputs: Vec<Input> = runs[group].iter().map(|run| Input::whole(level, run)).collect();
+    (!collides(env, &inputs, level)).then(|| Choice::Merge(plan(version, env, reason, inputs, output)))
+}
+
+/// The first tables of `input`, neighbours of one run, that go to run `to` (a level and a number), the next older one, within the room; if
+/// not even one of them does, the first that can be cut.
+pub fn part(version: &Version, env: &PickEnv<'_>, input: &Input, to: (usize, u64), reason: Reason) -> Option<Choice> {
+    let older = version.levels.get(to.0)?.iter().find(|run| run.number == to.1);
+    let below = |range: &KeyRange| older.map_or(&[][..], |run| run.overlapping(range));
+    let below_all = |tables: &[Arc<TableInfo>]| span(tables).map_or(&[][..], |range| below(&range));
+    let tables = &input.tables;
+    let goes = |start: usize| {
+        let fits = |end: &usize| bytes_of(&tables[start..*end]).saturating_add(bytes_of(below_all(&tables[start..*end]))) <= env.room;
+        let end = (start + 1..=tables.len()).take_while(|end| !env.is_taken(&tables[end - 1]) && fits(end)).last()?;
+        let upper = Input { tables: tables[start..end].to_vec(), ..*input };
+        let lower = Input { level: to.0, run: to.1, tables: below_all(&upper.tables).to_vec() };
+        finish(version, env, vec![upper, lower], reason, to)
+    };
+    let is_cut = |table: &Arc<TableInfo>| cut(version, env, &Input { tables: vec![table.clone()], ..*input }, below(&table.range), reason);
+    (0..tables.len()).find_map(goes).or_else(|| tables.iter().find_map(is_cut))
+}
+
+/// A table divided in its place, so that none of its parts overlaps more of those below than half of the room.
+fn cut(version: &Version, env: &PickEnv<'_>, table: &Input, below: &[Arc<TableInfo>], reason: Reason) -> Option<Choice> {
+    let smallest = &span(&table.tables)?.smallest;
+    let (mut cuts, mut overlap) = (Vec::new(), 0u64);
+    for lower in below {
+        overlap = overlap.saturating_add(lower.bytes);
+        if overlap > env.room / 2 && lower.range.smallest > *smallest {
+            cuts.push(lower.range.smallest.clone());
+            overlap = lower.bytes;
+        }
+    }
+    let is_free = !cuts.is_empty() && bytes_of(&table.tables) <= env.room && !collides(env, std::slice::from_ref(table), table.level);
+    is_free.then(|| Choice::Merge(Plan { cuts, ..plan(version, env, reason, vec![table.clone()], (table.level, table.run)) }))
+}

@@ -1,0 +1,271 @@
+//! A medium that writes have filled up: deletions still find room, and with compactions they give it back.
+
+use crate::{builder, memory, small};
+use sinter_storage::store::Store;
+use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
+use sinter_storage::zoned::{Emulator, Geometry};
+use sinterdb::Error;
+use sinterdb::clock::{Clock, ManualClock, SystemClock};
+use sinterdb::db::{Builder, Db, WriteBatch, WriteOptions};
+use sinterdb::operator::{CompactionFilter, Decision};
+use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Keys put together.
+const BATCH: u64 = 16;
+
+/// Nanoseconds in which what found no room must have found some. It takes about a second; this is only so that a hang ends.
+const PATIENCE: u64 = 120_000_000_000;
+
+/// Background jobs, and the shape of the tree.
+type Kind = (usize, Style);
+
+const LEVELED: Kind = (2, Style::Leveled);
+
+fn settings((max_background_jobs, style): Kind) -> Builder {
+    let family = FamilySettings {
+        style,
+        write_buffer_size: 128 << 10,
+        target_file_size_base: 64 << 10,
+        max_bytes_for_level_base: 64 << 20,
+        ..FamilySettings::default()
+    };
+    builder()
+        .clock(Arc::new(SystemClock::default()))
+        .settings(DbSettings { max_background_jobs, ..DbSettings::default() })
+        .family("default", family)
+}
+
+fn reopen(db: Db, store: &Arc<dyn Store>, kind: Kind) -> Db {
+    db.close().unwrap_or_else(|error| assert_no_space(&error));
+    settings(kind).open_store(store.clone()).unwrap()
+}
+
+#[track_caller]
+fn assert_no_space(error: &Error) {
+    assert!(matches!(error, Error::NoSpace(_)), "{error:?}");
+}
+
+/// Far from the last one's, so that every run of level 0 overlaps all others.
+fn key(n: u64) -> [u8; 8] {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+/// Bytes that do not compress.
+fn value(n: u64) -> Vec<u8> {
+    (0..64).flat_map(|i| key(n ^ (i << 40))).collect()
+}
+
+/// A flush whose room a merge took is done again within a second.
+fn until_done(work: impl Fn() -> Result<(), Error>) {
+    let clock = SystemClock::default();
+    while let Err(error) = work() {
+        assert_no_space(&error);
+        assert!(clock.monotonic_ns() < PATIENCE, "no end: {error}");
+    }
+}
+
+/// Puts until there is no room, whatever compactions do; how many were acknowledged.
+fn fill(db: &Db) -> u64 {
+    let (mut n, mut refused) = (0, None);
+    loop {
+        let mut batch = WriteBatch::new();
+        (n..n + BATCH).for_each(|n| batch.put(&key(n), &value(n)));
+        match db.write(&mut batch, &WriteOptions::default()) {
+            Ok(()) => n += BATCH,
+            Err(error) => {
+                assert_no_space(&error);
+                if refused.replace(n) == Some(n) {
+                    return n;
+                }
+                until_done(|| db.wait_for_compactions());
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check(db: &Db, there: impl Iterator<Item = u64>) {
+    let mut expected: Vec<_> = there.map(|n| (key(n).to_vec(), value(n))).collect();
+    expected.sort_unstable();
+    let found: Vec<_> = db.iter().map(Result::unwrap).collect();
+    assert!(found == expected, "{} entries where {} were expected", found.len(), expected.len());
+}
+
+/// What was deleted then counts as free on any store.
+fn compact(db: &Db, store: &Arc<dyn Store>) {
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    db.wait_for_compactions().unwrap();
+    store.sync_names().unwrap();
+}
+
+/// Filled, opened again, emptied by `delete`, which leaves every 16th, compacted, and filled again, nearly as far as before.
+fn recovers(store: Arc<dyn Store>, kind: Kind, delete: &dyn Fn(&Db, u64)) {
+    let db = settings(kind).open_store(store.clone()).unwrap();
+    let written = fill(&db);
+    let room = store.free_bytes().unwrap().unwrap();
+    check(&db, 0..written);
+    let db = reopen(db, &store, kind);
+    check(&db, 0..written);
+    delete(&db, written);
+    let left = || (0..written).filter(|n| n.is_multiple_of(16));
+    check(&db, left());
+    compact(&db, &store);
+    check(&db, left());
+    assert!(store.free_bytes().unwrap().unwrap() > room + written * 512 / 2, "{room} bytes were free, and {written} entries of 512");
+    let db = reopen(db, &store, kind);
+    let again = fill(&db);
+    assert!(again > written * 3 / 4, "{written} entries at first, {again} then");
+    check(&db, (0..again).chain(left().filter(|n| *n >= again)));
+    assert_eq!(db.verify().unwrap(), []);
+}
+
+fn by_key(db: &Db, written: u64) {
+    (0..written).filter(|n| !n.is_multiple_of(16)).for_each(|n| db.delete(&key(n)).unwrap());
+}
+
+/// One after the other, between those that stay.
+fn by_range(db: &Db, written: u64) {
+    let mut kept: Vec<_> = (0..written).filter(|n| n.is_multiple_of(16)).map(key).collect();
+    kept.sort_unstable();
+    let (first, last) = (kept[0], kept[kept.len() - 1]);
+    db.delete_range(&[], &first).unwrap();
+    kept.windows(2).for_each(|pair| db.delete_range(&[&pair[0][..], &[0]].concat(), &pair[1]).unwrap());
+    db.delete_range(&[&last[..], &[0]].concat(), &[0xff; 9]).unwrap();
+}
+
+fn limited() -> Arc<dyn Store> {
+    let store = memory();
+    store.set_capacity(Some(16 << 20));
+    store
+}
+
+fn zones() -> Arc<dyn Store> {
+    let geometry = Geometry { block: 4096, zones: 64, zone_size: 256 << 10, max_open: Some(14), max_active: Some(14), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, 256 << 10).unwrap());
+    Arc::new(ZonedStore::format(drive, VolumeId([7; 16]), Options::default()).unwrap())
+}
+
+#[test]
+fn a_full_medium_recovers_by_deleting_keys() {
+    recovers(limited(), LEVELED, &by_key);
+}
+
+#[test]
+fn a_full_medium_recovers_by_deleting_ranges() {
+    recovers(limited(), LEVELED, &by_range);
+}
+
+#[test]
+fn full_zones_recover_by_deleting_keys() {
+    recovers(zones(), LEVELED, &by_key);
+}
+
+#[test]
+fn full_zones_recover_by_deleting_ranges() {
+    recovers(zones(), LEVELED, &by_range);
+}
+
+#[test]
+fn universal_trees_recover_by_deleting() {
+    for delete in [by_key, by_range] {
+        recovers(limited(), (2, Style::Universal), &delete);
+        recovers(zones(), (2, Style::Universal), &delete);
+    }
+}
+
+#[test]
+fn databases_without_threads_recover_by_deleting() {
+    recovers(limited(), (0, Style::Leveled), &by_key);
+    recovers(zones(), (0, Style::Universal), &by_range);
+}
+
+/// A load in order leaves nothing to merge; one deleted range lies over all of it, and nothing of that fits into one merge.
+#[test]
+fn one_range_over_a_full_level_is_cut() {
+    for store in [limited(), zones()] {
+        let db = settings(LEVELED).open_store(store.clone()).unwrap();
+        let mut n = 0u64;
+        while db.put(&n.to_be_bytes(), &value(n)).is_ok() {
+            n += 1;
+        }
+        let db = reopen(db, &store, LEVELED);
+        db.delete_range(&[], &(n - 1).to_be_bytes()).unwrap();
+        compact(&db, &store);
+        assert_eq!(db.iter().map(Result::unwrap).collect::<Vec<_>>(), [((n - 1).to_be_bytes().to_vec(), value(n - 1))]);
+        assert!(store.free_bytes().unwrap().unwrap() > n * 512 / 2, "{n} entries of 512");
+        assert!(db.put(b"more", &value(0)).is_ok());
+    }
+}
+
+/// Holds compactions up while it is locked.
+#[derive(Default)]
+struct Gate(Mutex<()>);
+
+impl CompactionFilter for Gate {
+    fn filter(&self, _level: u8, _key: &[u8], _value: &[u8]) -> Decision {
+        drop(self.0.lock());
+        Decision::Keep
+    }
+}
+
+/// A put waits for a compaction, which may make room, but not for ever, and keeps nobody from deleting.
+#[test]
+fn who_waits_for_room_keeps_nobody_from_deleting() {
+    let (gate, clock) = (Arc::new(Gate::default()), Arc::new(ManualClock::default()));
+    let store = memory();
+    let db = settings(LEVELED).clock(clock.clone()).open_store(store.clone()).unwrap();
+    let side = db.create_family_with("side", small(), None, Some(gate.clone())).unwrap();
+    db.put_with(&side, b"k", b"v", &WriteOptions::default()).unwrap();
+    (0..8 * BATCH * 1024).step_by(8).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    store.sync_names().unwrap();
+    // Less than is kept back from writes (1152 KiB), and enough for merges.
+    let used: u64 = store.list().unwrap().iter().map(|file| file.1).sum();
+    store.set_capacity(Some(used + (1000 << 10)));
+    db.put_with(&side, b"k", b"w", &WriteOptions::default()).unwrap();
+    db.flush().unwrap();
+    let held = gate.0.lock().unwrap();
+    let is_refused = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| db.compact_range(&side, None, None));
+        while db.property(&side, "rocksdb.num-running-compactions").unwrap() == "0" {
+            assert!(!compaction.is_finished());
+            std::thread::yield_now();
+        }
+        let put = scope.spawn(|| {
+            let result = db.put(b"more", &value(0));
+            is_refused.store(true, Ordering::Release);
+            result
+        });
+        (0..100).for_each(|n| db.delete(&key(n)).unwrap());
+        db.sync().unwrap();
+        assert!(!is_refused.load(Ordering::Acquire), "the put did not wait");
+        while !is_refused.load(Ordering::Acquire) {
+            clock.advance_seconds(1);
+            std::thread::yield_now();
+        }
+        assert_no_space(&put.join().unwrap().unwrap_err());
+        drop(held);
+        compaction.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_compaction_on_request_that_finds_no_room_says_so() {
+    for style in [Style::Leveled, Style::Universal] {
+        let store = memory();
+        let db = settings((2, style)).open_store(store.clone()).unwrap();
+        (0..1000).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+        db.flush().unwrap();
+        db.wait_for_compactions().unwrap();
+        store.set_capacity(Some(store.list().unwrap().iter().map(|file| file.1).sum()));
+        assert_no_space(&db.compact_range(&db.default_family(), None, None).unwrap_err());
+        db.wait_for_compactions().unwrap();
+        store.set_capacity(None);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        check(&db, 0..1000);
+    }
+}
