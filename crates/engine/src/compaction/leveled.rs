@@ -87,7 +87,7 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        let steps: [&dyn Fn() -> Option<Choice>; 8] = [
+        let steps: [&dyn Fn() -> Option<Choice>; 9] = [
             &|| unify(version, env),
             &|| aging::drop_expired(version, env),
             &|| pick_by_score(version, env, &targets),
@@ -95,6 +95,7 @@ impl Picker for Leveled {
             &|| sinking::sink_cheaply(version, env),
             &|| push_expired(version, env),
             &|| aging::rewrite_tombstones(version, env),
+            &|| push_deletions(version, env),
             &|| sinking::sink_at_rest(version, env),
         ];
         env.first_that_fits(steps.iter().filter_map(|step| step())).unwrap_or(Choice::Nothing)
@@ -428,4 +429,23 @@ fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         0 => push_level0(version, env, &|t| t.number == table.number, Reason::TimeToLive),
         _ => push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, Reason::TimeToLive),
     })
+}
+
+/// Where room is limited, deletions below level 0 go down as well until they have met all that they delete, the deepest first.
+fn push_deletions(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    if env.room == u64::MAX {
+        return None;
+    }
+    let deletes = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && t.tombstones + t.range_tombstones > 0 && !env.is_taken(t);
+    let mut found: Vec<_> = version.tables().filter(deletes).filter(|(level, _, t)| is_hidden_by(version, *level, t)).collect();
+    found.sort_by_key(|(level, ..)| std::cmp::Reverse(*level));
+    let push = |(level, run, table): (usize, u64, &Arc<TableInfo>)| {
+        push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, Reason::Tombstones)
+    };
+    found.into_iter().filter_map(push).find(|choice| env.fits(choice))
+}
+
+/// Something on a deeper level lies among the table's keys.
+fn is_hidden_by(version: &Version, level: usize, table: &TableInfo) -> bool {
+    version.levels[level + 1..].iter().flatten().any(|run| !run.overlapping(&table.range).is_empty())
 }

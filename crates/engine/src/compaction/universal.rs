@@ -72,7 +72,7 @@ impl Picker for Universal {
         let if_due = |group: &dyn Fn() -> Option<(Range<usize>, Reason)>| is_due.then(group).and_then(try_group);
         let steps: [&dyn Fn() -> Option<Choice>; 8] = [
             &|| aging::drop_expired(version, env),
-            &|| if_due(&|| space_amplification(&runs, env.settings)),
+            &|| shed(version, env, &runs, is_due),
             &|| sink(version, env, &runs, shape.above),
             &|| if_due(&|| size_ratio(&alike, env.settings).map(whole)),
             &|| if_due(&|| run_count(&alike, shape.idle, env.settings).map(whole)),
@@ -263,6 +263,21 @@ fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Op
     let group = start..runs.len();
     let ready = group.len() >= 2 && runs[group.clone()].iter().all(|r| !r.busy);
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
+}
+
+/// A merge of everything, when too much of it is outdated. Where it finds no room, the oldest runs go into each other part by part, which
+/// gives as much back; where room is limited, however few runs there are.
+fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool) -> Option<Choice> {
+    if !is_due && env.room == u64::MAX {
+        return None;
+    }
+    let (group, reason) = space_amplification(runs, env.settings)?;
+    let whole = merge(version, env, runs, group, reason).map(Choice::Merge);
+    if whole.as_ref().is_some_and(|whole| env.fits(whole)) || env.room == u64::MAX {
+        return whole;
+    }
+    let part = (2..=runs.len()).rev().find_map(|end| push_part(version, env, &runs[end - 2..end], reason, &|_| true));
+    part.filter(|part| env.fits(part)).or(whole)
 }
 
 /// What is done in place of a choice that finds no room: the newest runs that together do become one; or else part of a run goes into the

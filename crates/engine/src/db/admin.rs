@@ -201,13 +201,13 @@ impl Db {
     }
 }
 
-/// Who waits for work waits for nothing once the database closes.
 /// A compaction on request looks so often whether others have ended.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// It waits so many times for room until it gives up, which takes longer than what a failed merge holds back is held back for.
 const MOST_WAITS: u32 = 120;
 
+/// Who waits for work waits for nothing once the database closes.
 fn check_open(shared: &Shared) -> Result<()> {
     if shared.closing { Err(Error::Closed("the database is closing".into())) } else { Ok(()) }
 }
@@ -253,14 +253,15 @@ impl Inner {
             let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
             let choice = match self.with_env(&shared, core, |env| self.pick_within(&shared, env, true, &step)) {
                 Err(Error::NoSpace(_)) if waits < MOST_WAITS && self.may_find_room(&shared) => {
-                    waits += 1;
-                    self.changed.wait_for(&mut shared, WAIT);
+                    // Merges that run end some time.
+                    let is_quiet = shared.claims.is_empty();
+                    waits += u32::from(self.changed.wait_for(&mut shared, WAIT).timed_out() && is_quiet);
                     continue;
                 }
                 choice => choice?,
             };
             let Some((work, plan)) = choice else { return self.check_undamaged(&shared, Some((core, range))) };
-            self.mark(&mut shared, core, &plan);
+            self.mark(&mut shared, core, work, &plan);
             drop(shared);
             match self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan }) {
                 Ok(()) => waits = 0,

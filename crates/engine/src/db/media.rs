@@ -50,6 +50,11 @@ impl Media {
         self.tiers.as_ref().and_then(|tiers| tiers.place(id)).unwrap_or(Temperature::Unknown)
     }
 
+    /// Files of this temperature go to the primary store.
+    pub fn serves_primary(&self, temperature: Temperature) -> bool {
+        self.tiers.as_ref().is_none_or(|tiers| tiers.serving(temperature) == Temperature::Unknown)
+    }
+
     /// The primary store alone: whoever made names only there need not wait for slower ones.
     pub fn primary(&self) -> &dyn Store {
         self.store_of(Temperature::Unknown).unwrap_or(&*self.store)

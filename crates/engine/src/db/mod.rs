@@ -78,7 +78,7 @@ use moves::Moves;
 use parking_lot::{Condvar, Mutex};
 use placed::Placer;
 use queue::Queue;
-use relief::Overdrawn;
+use relief::{Claim, Overdrawn};
 use room::Pressure;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
@@ -163,6 +163,8 @@ struct Inner {
     torn_manifest: AtomicBool,
     /// What room is left is kept for deletions and for compactions ([`relief`]).
     scarce: AtomicBool,
+    /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
+    kept_from_log: AtomicU64,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
     /// Memtables may hold writes that are not in the log.
@@ -196,8 +198,8 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
-    /// Bytes that they may write to the primary medium, and may not have written yet, by the first table that each reads.
-    claims: BTreeMap<u64, u64>,
+    /// What those that merge may still write to the primary medium, by the first table that each reads.
+    claims: BTreeMap<u64, Arc<Claim>>,
     /// What was too much for the one medium.
     overdrawn: Option<Overdrawn>,
     /// One of them moves a table between tiers.
@@ -220,9 +222,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Bytes that running jobs may write to the primary medium at most.
+    /// Bytes that running jobs may still write to the primary medium.
     fn claimed(&self) -> u64 {
-        self.claims.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        self.claims.values().fold(0, |sum, claim| sum.saturating_add(claim.left()))
     }
 
     fn new(state: State, manifest: Option<ManifestLog>) -> Self {
@@ -316,6 +318,7 @@ impl Inner {
             reason: Mutex::default(),
             torn_manifest: AtomicBool::new(false),
             scarce: AtomicBool::new(false),
+            kept_from_log: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),

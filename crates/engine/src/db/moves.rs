@@ -140,7 +140,7 @@ impl Inner {
             cuts: Vec::new(),
         };
         shared.moving = true;
-        self.mark(shared, &core, &plan);
+        self.mark(shared, &core, Work::Relocate(wanted), &plan);
         Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
     }
 

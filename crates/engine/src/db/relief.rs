@@ -4,8 +4,9 @@
 //! level lies elsewhere if background work failed for want of room, if besides what running jobs may still write there ([`Inner::claim`])
 //! it has less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last
 //! level. Then the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until
-//! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. Nor may it ever fill up
-//! to the last byte: what makes room has to be noted in the manifest, which lies there.
+//! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. The log never takes the
+//! last of it ([`Inner::check_log_room`]): what makes room has to be noted in the manifest, which lies there. What a job wrote that found no
+//! more room goes at once; the log stays.
 //!
 //! Where all lies on one medium, nothing can sink: there, what deletes must always find room, and so must the compactions that give back
 //! what was deleted. So some is kept back ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions,
@@ -19,10 +20,10 @@ use crate::compaction::{self, Choice, PickEnv, Plan, Young};
 use crate::error::{Error, Result};
 use crate::manifest::{TableInfo, Version};
 use crate::settings::FamilySettings;
-use sinter_storage::store::{FileId, StoreError, Temperature};
+use sinter_storage::store::{Appender, FileId, StoreError, Temperature};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where the medium frees space in units, a change of manifests and one of logs each pin two of them.
@@ -30,6 +31,9 @@ const PINNED: u64 = 4;
 
 /// After a merge that found no room others are half as large for so long: what a medium counts as free may be hard to get at.
 const OVERDRAWN_NS: u64 = 10_000_000_000;
+
+/// Bytes for edits of the manifest, beside what a new one takes.
+const MANIFEST_ROOM: u64 = 16 << 10;
 
 /// A write waits at most so long for room that compactions may make.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
@@ -63,8 +67,53 @@ pub(super) struct Overdrawn {
     until: u64,
 }
 
+/// What a running merge may still write to the primary medium.
+#[derive(Debug)]
+pub(super) struct Claim(AtomicU64);
+
+impl Claim {
+    pub fn of(bytes: u64) -> Arc<Self> {
+        Arc::new(Claim(AtomicU64::new(bytes)))
+    }
+
+    /// Bytes.
+    pub fn left(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(bytes)));
+    }
+}
+
+/// A file on the primary medium that a merge writes.
+pub(super) struct Claimed {
+    pub file: Box<dyn Appender>,
+    pub claim: Arc<Claim>,
+}
+
+impl Appender for Claimed {
+    fn append(&mut self, bytes: &[u8]) -> sinter_storage::store::Result<()> {
+        self.file.append(bytes)?;
+        self.claim.take(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> sinter_storage::store::Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn seal(self: Box<Self>) -> sinter_storage::store::Result<()> {
+        self.file.seal()
+    }
+}
+
 fn no_room(operation: &'static str) -> Error {
-    let why = "what is left is kept for deletions and the compactions that follow them";
+    let why = "what is left is kept for what makes room";
     StoreError::store(operation, io::Error::new(io::ErrorKind::StorageFull, why)).into()
 }
 
@@ -90,7 +139,8 @@ impl Inner {
             if claim == 0 || claim.saturating_add(kept) <= room {
                 return Some((work, plan));
             }
-            if shared.relieving { None } else { relief().or(Some((work, plan))) }
+            // Where nothing sinks, it may still find room, but not beside others.
+            if shared.relieving { None } else { relief().or_else(|| (shared.running == 0).then_some((work, plan))) }
         })
     }
 
@@ -110,8 +160,10 @@ impl Inner {
         }
         let Some(free) = self.free() else { return Ok(unpack(usual)) };
         let KeptBack { pinned, from_merges, .. } = self.kept_back(shared, free);
-        // What is kept for the log and for flushes is lent to no more than one merge, and only if somebody asks for it.
-        let lent = (is_asked_for && shared.claimed() == 0).then_some(pinned);
+        // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
+        // deletions that took the room of merges give nothing back without one.
+        let may_lend = if is_asked_for { shared.claimed() == 0 } else { is_scarce && shared.running == 0 };
+        let lent = may_lend.then_some(pinned);
         for kept in std::iter::once(from_merges).chain(lent) {
             let room = free.saturating_sub(kept).saturating_sub(shared.claimed()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
@@ -127,7 +179,7 @@ impl Inner {
         if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
     }
 
-    /// What a job may write to the primary medium at most, bytes: no more than it reads, and of what goes to a last level that lies
+    /// What a merge may write to the primary medium at most, bytes: no more than it reads, and of what goes to a last level that lies
     /// elsewhere only what is too young for it.
     pub(super) fn claim(&self, env: &PickEnv<'_>, plan: &Plan) -> u64 {
         if !env.two_media || plan.output_level + 1 < env.settings.num_levels {
@@ -166,6 +218,9 @@ impl Inner {
         let settings = || shared.families.values().map(|core| core.settings.load());
         let memtables = |of: &FamilySettings| of.write_buffer_size.saturating_mul(of.max_write_buffer_number.max(2) as u64);
         let memtables = settings().fold(0u64, |sum, of| sum.saturating_add(memtables(&of))).min(self.division.memtables());
+        // Families that hold nothing need nothing.
+        let most = settings().map(|of| of.write_buffer_size).max().unwrap_or(0).saturating_add(self.settings.max_total_wal_size);
+        let memtables = memtables.min(most);
         // What memtables hold is in the log, and on its way to tables.
         let pinned = self.store.unit().saturating_mul(PINNED);
         let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
@@ -198,7 +253,12 @@ impl Inner {
         let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
         let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || inner.is_idle(shared);
         self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
-        if self.scarce.load(Ordering::Acquire) { Err(no_room("write")) } else { Ok(()) }
+        if self.scarce.load(Ordering::Acquire) {
+            return Err(no_room("write"));
+        }
+        // Nobody has to have made it here: files may have been deleted.
+        self.refresh_waiting(&mut self.shared.lock());
+        Ok(())
     }
 
     /// Bytes that can still be written to the fast medium; `None` if that is not known, or a family's last level lies there as well.
@@ -229,7 +289,7 @@ impl Inner {
     /// As a job, marked as running.
     pub(super) fn next_relief(&self, shared: &mut Shared) -> Option<Job> {
         let (core, work, plan) = self.any_relief(shared)?;
-        self.mark(shared, &core, &plan);
+        self.mark(shared, &core, work, &plan);
         Some(Job::Compact { core, work, plan })
     }
 
@@ -255,6 +315,32 @@ impl Inner {
         let kept = |env: &PickEnv<'_>| reserve(env.settings).saturating_add(shared.claimed());
         let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < kept(env));
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
+    }
+
+    /// Near the end of the fast medium, the log leaves room for a new manifest.
+    #[inline]
+    pub(super) fn check_log_room(&self, bytes: u64) -> Result<()> {
+        match self.kept_from_log.load(Ordering::Acquire) {
+            0 => Ok(()),
+            kept => self.check_room_beside(kept.saturating_add(bytes)),
+        }
+    }
+
+    #[cold]
+    fn check_room_beside(&self, bytes: u64) -> Result<()> {
+        let free = self.media.primary().free_bytes()?;
+        if free.is_some_and(|free| free < bytes) { Err(no_room("append to the log")) } else { Ok(()) }
+    }
+
+    /// Looks whether the fast medium is nearly full: if the log and running jobs could fill it before somebody looks again.
+    pub(super) fn note_log_room(&self, shared: &Shared, core: &FamilyCore) {
+        if self.media.tiers.is_none() {
+            return;
+        }
+        let kept = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM);
+        let soon = reserve(&core.settings.load()).saturating_add(shared.claimed()).saturating_add(kept);
+        let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
+        self.kept_from_log.store(if is_near { kept } else { 0 }, Ordering::Release);
     }
 
     /// After a job or a write that found no room: true if there may be some now.

@@ -11,7 +11,7 @@ use crate::ledger::{Histogram, Ticker};
 use crate::pacing::{self, Pace, PaceInput, StopReason};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A paced writer sleeps once it owes this much time: shorter sleeps cost more than they pace.
@@ -29,6 +29,8 @@ pub(super) struct Pressure {
     rate: AtomicU64,
     /// Nanoseconds that paced writers owe.
     owed: AtomicU64,
+    /// Writers that stopped for room on the one medium have waited long enough for what runs now.
+    waited: AtomicBool,
     pub stall_ns: AtomicU64,
     pub longest_ns: AtomicU64,
     pub stalls: AtomicU64,
@@ -90,12 +92,21 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
-            // On a full medium only deletions come here, and these must not wait for whatever runs.
+            // On a full medium only deletions come here, and these must not wait for whatever runs: once, until something has ended.
+            if self.pressure.waited.load(Ordering::Acquire) {
+                return Ok(());
+            }
             let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
-            let is_over = |inner: &Inner| inner.scarce.load(Ordering::Acquire) && inner.clock.monotonic_ns() >= until;
-            let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP || is_over(inner);
+            let is_over = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until && inner.only_waits_for_merges(shared);
+            let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP;
             // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
-            return self.wait_until(|inner, shared| may_go(inner) || inner.is_idle(shared));
+            self.wait_until(|inner, shared| may_go(inner) || is_over(inner, shared) || inner.is_idle(shared))?;
+            let mut shared = self.shared.lock();
+            if self.media.tiers.is_none() && self.note_room(&shared) {
+                self.refresh_waiting(&mut shared);
+            }
+            self.pressure.waited.store(self.writes_stopped() && self.only_waits_for_merges(&shared), Ordering::Release);
+            return Ok(());
         }
         if rate == 0 {
             return Ok(());
@@ -237,16 +248,18 @@ impl Inner {
     pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         let view = core.view.load();
         let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
-        let pace = if self.awaits_relief(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
         // What no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
+        self.note_log_room(shared, core);
+        let pace = if self.awaits_relief(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
         if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
             shared.slow.remove(&core.id);
         } else {
             shared.slow.insert(core.id, pace);
         }
         self.pressure.set(shared.slow.values().max().unwrap_or(&Pace::Free));
+        self.pressure.waited.store(false, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -255,9 +268,20 @@ impl Inner {
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         self.note_room(shared);
         self.refresh_pressure(shared, core);
+        self.refresh_waiting(shared);
+    }
+
+    /// [`Inner::refresh_pressure`] of those whose writers wait for room.
+    pub(super) fn refresh_waiting(&self, shared: &mut MutexGuard<'_, Shared>) {
         let waiting = shared.slow.iter().filter(|(_, pace)| **pace == Pace::Stop(StopReason::Room)).map(|(id, _)| id);
         let waiting: Vec<_> = waiting.filter_map(|id| shared.families.get(id).cloned()).collect();
         waiting.iter().for_each(|other| self.refresh_pressure(shared, other));
+    }
+
+    /// The one medium has too little room for more than one thing at a time, and nothing else stops writers.
+    fn only_waits_for_merges(&self, shared: &Shared) -> bool {
+        let is_stop = |pace: &&Pace| matches!(pace, Pace::Stop(_));
+        self.media.tiers.is_none() && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
     }
 
     /// Writers wait.

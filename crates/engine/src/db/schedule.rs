@@ -5,6 +5,7 @@ use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::moves::Moved;
+use super::relief::{Claim, Claimed};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
@@ -112,7 +113,7 @@ impl Inner {
         }
         let (core, work, plan) = self.pick_compaction(shared)?;
         shared.turn = core.id.wrapping_add(1);
-        self.mark(shared, &core, &plan);
+        self.mark(shared, &core, work, &plan);
         Some(Job::Compact { core, work, plan })
     }
 
@@ -203,12 +204,14 @@ impl Inner {
     }
 
     /// Notes that a plan runs. Table numbers are unique among families.
-    pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
+    pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, work: Work, plan: &Plan) {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
         shared.relieving |= plan.reason == Reason::Room;
-        let claim = self.with_env(shared, core, |env| self.claim(env, plan));
-        shared.claims.extend(plan.tables().next().map(|first| (first.number, claim)));
+        if let (Work::Merge, Some(first)) = (work, plan.tables().next()) {
+            let bytes = self.with_env(shared, core, |env| self.claim(env, plan));
+            shared.claims.insert(first.number, Claim::of(bytes));
+        }
         shared.running += 1;
     }
 
@@ -332,7 +335,7 @@ impl Inner {
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        self.finished(self.with_context(core, |context| job::flush(cursors, &tombstones, times, context)))
+        self.finished(self.with_context(core, None, |context| job::flush(cursors, &tombstones, times, context)))
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -383,7 +386,8 @@ impl Inner {
 
     /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
-        let merge = |plan: &Plan| self.finished(self.with_context(core, |context| job::run(plan, context)));
+        let claim = plan.tables().next().and_then(|first| self.shared.lock().claims.get(&first.number).cloned());
+        let merge = |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), |context| job::run(plan, context)));
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room);
         if matches!(merged, Err(Error::NoSpace(_)))
             && !found_no_room
@@ -431,7 +435,12 @@ impl Inner {
         }
     }
 
-    fn with_context<T>(&self, core: &Arc<FamilyCore>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
+    fn with_context<T>(
+        &self,
+        core: &Arc<FamilyCore>,
+        claim: Option<&Arc<Claim>>,
+        run: impl FnOnce(&Context<'_>) -> Result<T>,
+    ) -> Result<T> {
         let settings = core.settings.load_full();
         self.review_codecs(core);
         self.review_placement(core);
@@ -447,7 +456,14 @@ impl Inner {
             family: core.id,
             settings: &settings,
             auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
-            create: &|id, hint| self.placer.create(id, hint),
+            create: &|id, hint| {
+                let file = self.placer.create(id, hint)?;
+                let claim = claim.filter(|_| self.media.serves_primary(hint.temperature)).cloned();
+                Ok(match claim {
+                    Some(claim) => Box::new(Claimed { file, claim }),
+                    None => file,
+                })
+            },
             cache: &self.cache,
             table: &table,
             new_number: &|| self.new_number(),

@@ -351,7 +351,7 @@ impl Inner {
                 put_record_head(out, first, logged_count);
                 group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
             };
-            before = Some(self.or_await_relief(|| self.append(state, fill))?);
+            before = Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, fill)))?);
         }
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)

