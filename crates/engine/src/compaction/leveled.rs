@@ -4,7 +4,7 @@
 //!
 //! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`sinking`).
 
-use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, narrow, plan, run_number, sinking, span};
+use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, narrow, placing, plan, run_number, sinking, span};
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -437,7 +437,13 @@ fn push_deletions(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         return None;
     }
     let deletes = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && t.tombstones + t.range_tombstones > 0 && !env.is_taken(t);
-    let mut found: Vec<_> = version.tables().filter(deletes).filter(|(level, _, t)| is_hidden_by(version, *level, t)).collect();
+    // What is young would come back from the last level, and its deletions with it as long as a snapshot needs them.
+    let young = env.young();
+    let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {
+        level + 2 == version.levels.len() && young.is_some_and(|young| placing::ripe(&young, t, 1) == 0)
+    };
+    let goes = |found: &(usize, u64, &Arc<TableInfo>)| deletes(found) && !stays(found) && is_hidden_by(version, found.0, found.2);
+    let mut found: Vec<_> = version.tables().filter(goes).collect();
     found.sort_by_key(|(level, ..)| std::cmp::Reverse(*level));
     let push = |(level, run, table): (usize, u64, &Arc<TableInfo>)| {
         push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, Reason::Tombstones)

@@ -207,6 +207,9 @@ const WAIT: Duration = Duration::from_millis(100);
 /// It waits so many times for room until it gives up, which takes longer than what a failed merge holds back is held back for.
 const MOST_WAITS: u32 = 120;
 
+/// Merges that run end some time and make room, which may take an hour.
+const MOST_WAITS_BESIDE: u32 = 36_000;
+
 /// Who waits for work waits for nothing once the database closes.
 fn check_open(shared: &Shared) -> Result<()> {
     if shared.closing { Err(Error::Closed("the database is closing".into())) } else { Ok(()) }
@@ -236,7 +239,7 @@ impl Inner {
         self.review_placement(core);
         // What grows old meanwhile is for others, or there would be no end.
         let young = self.with_env(&self.shared.lock(), core, |env| env.young);
-        let mut waits = 0;
+        let (mut waits, mut beside) = (0, 0);
         loop {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -252,10 +255,14 @@ impl Inner {
             }
             let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
             let choice = match self.with_env(&shared, core, |env| self.pick_within(&shared, env, true, &step)) {
-                Err(Error::NoSpace(_)) if waits < MOST_WAITS && self.may_find_room(&shared) => {
-                    // Merges that run end some time.
+                Err(Error::NoSpace(_)) if waits < MOST_WAITS && beside < MOST_WAITS_BESIDE && self.may_find_room(&shared) => {
                     let is_quiet = shared.claims.is_empty();
-                    waits += u32::from(self.changed.wait_for(&mut shared, WAIT).timed_out() && is_quiet);
+                    let waited = u32::from(self.changed.wait_for(&mut shared, WAIT).timed_out());
+                    if is_quiet {
+                        waits += waited
+                    } else {
+                        beside += waited
+                    }
                     continue;
                 }
                 choice => choice?,

@@ -5,8 +5,8 @@
 //! it has less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last
 //! level. Then the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until
 //! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. The log never takes the
-//! last of it ([`Inner::check_log_room`]): what makes room has to be noted in the manifest, which lies there. What a job wrote that found no
-//! more room goes at once; the log stays.
+//! last of it ([`Inner::check_log_room`]): what makes room has to be noted in the manifest, which lies there. What a job wrote that found
+//! no more room goes at once; the log stays.
 //!
 //! Where all lies on one medium, nothing can sink: there, what deletes must always find room, and so must the compactions that give back
 //! what was deleted. So some is kept back ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions,
@@ -163,7 +163,7 @@ impl Inner {
         // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
         // deletions that took the room of merges give nothing back without one.
         let may_lend = if is_asked_for { shared.claimed() == 0 } else { is_scarce && shared.running == 0 };
-        let lent = may_lend.then_some(pinned);
+        let lent = may_lend.then(|| if is_asked_for { pinned } else { pinned.midpoint(from_merges) });
         for kept in std::iter::once(from_merges).chain(lent) {
             let room = free.saturating_sub(kept).saturating_sub(shared.claimed()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
@@ -333,12 +333,13 @@ impl Inner {
     }
 
     /// Looks whether the fast medium is nearly full: if the log and running jobs could fill it before somebody looks again.
-    pub(super) fn note_log_room(&self, shared: &Shared, core: &FamilyCore) {
+    pub(super) fn note_log_room(&self, shared: &Shared) {
         if self.media.tiers.is_none() {
             return;
         }
         let kept = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM);
-        let soon = reserve(&core.settings.load()).saturating_add(shared.claimed()).saturating_add(kept);
+        let reserves = shared.families.values().map(|core| reserve(&core.settings.load()));
+        let soon = reserves.fold(shared.claimed(), u64::saturating_add).saturating_add(kept);
         let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
         self.kept_from_log.store(if is_near { kept } else { 0 }, Ordering::Release);
     }

@@ -251,7 +251,7 @@ impl Inner {
         // What no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
-        self.note_log_room(shared, core);
+        self.note_log_room(shared);
         let pace = if self.awaits_relief(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
         if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
             shared.slow.remove(&core.id);
