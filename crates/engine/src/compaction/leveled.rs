@@ -436,7 +436,7 @@ fn push_deletions(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.room == u64::MAX {
         return None;
     }
-    let deletes = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && t.tombstones + t.range_tombstones > 0 && !env.is_taken(t);
+    let deletes = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && t.deletes() && !env.is_taken(t);
     // What is young would come back from the last level, and its deletions with it as long as a snapshot needs them.
     let young = env.young();
     let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {

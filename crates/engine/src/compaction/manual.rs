@@ -59,7 +59,7 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
     // A table that came down as it is may have some. All of them are visible to every snapshot, so a merge leaves none.
     let has_dead = |level: usize, t: &TableInfo| {
         let here = || [Input { level, run: run_number(version, level), tables: vec![t.clone().into()] }];
-        t.tombstones + t.range_tombstones > 0 && t.max_seq <= env.oldest_snapshot && is_bottommost(version, &here())
+        t.deletes() && t.max_seq <= env.oldest_snapshot && is_bottommost(version, &here())
     };
     // What is young stays on the level above the last, and would be wanted again for ever.
     let is_new = |level: usize, t: &TableInfo| t.number >= before && !sinking::is_ripe(version, env, t) && !has_dead(level, t);

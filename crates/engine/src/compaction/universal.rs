@@ -296,8 +296,7 @@ fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: C
 
 /// Where room is limited deletions go down, or they give nothing back before there are as many runs as the trigger.
 fn push_deletions(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
-    let deletes = |t: &TableInfo| t.tombstones + t.range_tombstones > 0;
-    (env.room < u64::MAX).then(|| push_part(version, env, runs, Reason::Tombstones, &deletes))?
+    (env.room < u64::MAX).then(|| push_part(version, env, runs, Reason::Tombstones, &TableInfo::deletes))?
 }
 
 /// The newest of the wanted tables that go to the next older run within the room.

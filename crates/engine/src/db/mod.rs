@@ -78,7 +78,8 @@ use moves::Moves;
 use parking_lot::{Condvar, Mutex};
 use placed::Placer;
 use queue::Queue;
-use relief::{Claim, Overdrawn};
+use relief::Overdrawn;
+use relief::claim::Claims;
 use room::Pressure;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
@@ -198,8 +199,8 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
-    /// What those that merge may still write to the primary medium, by the first table that each reads.
-    claims: BTreeMap<u64, Arc<Claim>>,
+    /// What those that merge may still write to the primary medium.
+    claims: Claims,
     /// What was too much for the one medium.
     overdrawn: Option<Overdrawn>,
     /// One of them moves a table between tiers.
@@ -222,11 +223,6 @@ struct Shared {
 }
 
 impl Shared {
-    /// Bytes that running jobs may still write to the primary medium.
-    fn claimed(&self) -> u64 {
-        self.claims.values().fold(0, |sum, claim| sum.saturating_add(claim.left()))
-    }
-
     fn new(state: State, manifest: Option<ManifestLog>) -> Self {
         Shared {
             saved_seq: state.times.newest().map_or(0, |newest| newest.0),
@@ -240,7 +236,7 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
-            claims: BTreeMap::new(),
+            claims: Claims::default(),
             overdrawn: None,
             moving: false,
             relieving: false,

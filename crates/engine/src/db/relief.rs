@@ -1,7 +1,7 @@
 //! Room on a full fast medium, as long as the one of the last level has some: there, what is young sinks, too.
 //!
 //! The fast medium is the primary store, which has the log and what every other store found no room for. It is full for a family whose last
-//! level lies elsewhere if background work failed for want of room, if besides what running jobs may still write there ([`Inner::claim`])
+//! level lies elsewhere if background work failed for want of room, if besides what running merges may still write there ([`claim`])
 //! it has less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last
 //! level. Then the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until
 //! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. The log never takes the
@@ -13,17 +13,19 @@
 //! and all of it from other writes, which wait a moment for compactions to make more, and then get an error. A merge that does not fit into
 //! what is left gives way to smaller ones ([`PickEnv::room`]), and what deletes waits for these before it takes their room.
 
+pub(super) mod claim;
+
 use super::family::FamilyCore;
 use super::schedule::{Job, Work, unpack};
 use super::{Inner, Shared};
-use crate::compaction::{self, Choice, PickEnv, Plan, Young};
+use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
 use crate::manifest::{TableInfo, Version};
 use crate::settings::FamilySettings;
-use sinter_storage::store::{Appender, FileId, StoreError, Temperature};
+use sinter_storage::store::{FileId, StoreError, Temperature};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Where the medium frees space in units, a change of manifests and one of logs each pin two of them.
@@ -67,51 +69,6 @@ pub(super) struct Overdrawn {
     until: u64,
 }
 
-/// What a running merge may still write to the primary medium.
-#[derive(Debug)]
-pub(super) struct Claim(AtomicU64);
-
-impl Claim {
-    pub fn of(bytes: u64) -> Arc<Self> {
-        Arc::new(Claim(AtomicU64::new(bytes)))
-    }
-
-    /// Bytes.
-    pub fn left(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, bytes: u64) {
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(bytes)));
-    }
-}
-
-/// A file on the primary medium that a merge writes.
-pub(super) struct Claimed {
-    pub file: Box<dyn Appender>,
-    pub claim: Arc<Claim>,
-}
-
-impl Appender for Claimed {
-    fn append(&mut self, bytes: &[u8]) -> sinter_storage::store::Result<()> {
-        self.file.append(bytes)?;
-        self.claim.take(bytes.len() as u64);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> sinter_storage::store::Result<()> {
-        self.file.sync()
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn seal(self: Box<Self>) -> sinter_storage::store::Result<()> {
-        self.file.seal()
-    }
-}
-
 fn no_room(operation: &'static str) -> Error {
     let why = "what is left is kept for what makes room";
     StoreError::store(operation, io::Error::new(io::ErrorKind::StorageFull, why)).into()
@@ -128,14 +85,14 @@ impl Inner {
                 picked.ok().flatten()
             };
             let Some(room) = self.room(shared, env) else { return pick() };
-            let (kept, relief) = (reserve(env.settings).saturating_add(shared.claimed()), || self.relief(shared, &version, env));
+            let (kept, relief) = (reserve(env.settings).saturating_add(shared.claims.left()), || self.relief(shared, &version, env));
             if room < kept
                 && let Some(relief) = relief()
             {
                 return Some(relief);
             }
             let (work, plan) = pick()?;
-            let claim = if work == Work::Merge { self.claim(env, &plan) } else { 0 };
+            let claim = if work == Work::Merge { claim::most(env, &plan) } else { 0 };
             if claim == 0 || claim.saturating_add(kept) <= room {
                 return Some((work, plan));
             }
@@ -162,10 +119,10 @@ impl Inner {
         let KeptBack { pinned, from_merges, .. } = self.kept_back(shared, free);
         // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
         // deletions that took the room of merges give nothing back without one.
-        let may_lend = if is_asked_for { shared.claimed() == 0 } else { is_scarce && shared.running == 0 };
+        let may_lend = if is_asked_for { shared.claims.left() == 0 } else { is_scarce && shared.running == 0 };
         let lent = may_lend.then(|| if is_asked_for { pinned } else { pinned.midpoint(from_merges) });
         for kept in std::iter::once(from_merges).chain(lent) {
-            let room = free.saturating_sub(kept).saturating_sub(shared.claimed()).min(self.overdrawn(shared) / 2);
+            let room = free.saturating_sub(kept).saturating_sub(shared.claims.left()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
             let fits = |choice: &Choice| *choice != Choice::Nothing && env.fits(choice);
             if !is_scarce && fits(&usual) {
@@ -177,17 +134,6 @@ impl Inner {
             }
         }
         if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
-    }
-
-    /// What a merge may write to the primary medium at most, bytes: no more than it reads, and of what goes to a last level that lies
-    /// elsewhere only what is too young for it.
-    pub(super) fn claim(&self, env: &PickEnv<'_>, plan: &Plan) -> u64 {
-        if !env.two_media || plan.output_level + 1 < env.settings.num_levels {
-            return plan.bytes();
-        }
-        let Some(hot) = &plan.hot else { return 0 };
-        let young = Young { after: hot.old.seq, since: hot.old.time };
-        plan.tables().map(|table| table.bytes.saturating_sub(young.due(table))).sum()
     }
 
     /// What a merge has to be smaller than, bytes.
@@ -312,7 +258,7 @@ impl Inner {
             let kept = self.kept_back(shared, free);
             return free < kept.from_merges.midpoint(kept.from_writes);
         }
-        let kept = |env: &PickEnv<'_>| reserve(env.settings).saturating_add(shared.claimed());
+        let kept = |env: &PickEnv<'_>| reserve(env.settings).saturating_add(shared.claims.left());
         let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < kept(env));
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
     }
@@ -339,7 +285,7 @@ impl Inner {
         }
         let kept = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM);
         let reserves = shared.families.values().map(|core| reserve(&core.settings.load()));
-        let soon = reserves.fold(shared.claimed(), u64::saturating_add).saturating_add(kept);
+        let soon = reserves.fold(shared.claims.left(), u64::saturating_add).saturating_add(kept);
         let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
         self.kept_from_log.store(if is_near { kept } else { 0 }, Ordering::Release);
     }

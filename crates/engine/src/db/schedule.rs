@@ -5,7 +5,7 @@ use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::moves::Moved;
-use super::relief::{Claim, Claimed};
+use super::relief::claim::{self, Claim, Claimed};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
@@ -208,9 +208,9 @@ impl Inner {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
         shared.relieving |= plan.reason == Reason::Room;
-        if let (Work::Merge, Some(first)) = (work, plan.tables().next()) {
-            let bytes = self.with_env(shared, core, |env| self.claim(env, plan));
-            shared.claims.insert(first.number, Claim::of(bytes));
+        if work == Work::Merge {
+            let bytes = self.with_env(shared, core, |env| claim::most(env, plan));
+            shared.claims.add(plan, bytes);
         }
         shared.running += 1;
     }
@@ -218,8 +218,8 @@ impl Inner {
     pub(super) fn unmark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
         for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
             shared.busy.remove(&table.number);
-            shared.claims.remove(&table.number);
         }
+        shared.claims.remove(plan);
         for mine in outputs(core.id, plan) {
             if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
                 shared.busy_output.swap_remove(at);
@@ -386,7 +386,7 @@ impl Inner {
 
     /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
-        let claim = plan.tables().next().and_then(|first| self.shared.lock().claims.get(&first.number).cloned());
+        let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), |context| job::run(plan, context)));
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room);
         if matches!(merged, Err(Error::NoSpace(_)))
@@ -435,12 +435,7 @@ impl Inner {
         }
     }
 
-    fn with_context<T>(
-        &self,
-        core: &Arc<FamilyCore>,
-        claim: Option<&Arc<Claim>>,
-        run: impl FnOnce(&Context<'_>) -> Result<T>,
-    ) -> Result<T> {
+    fn with_context<T>(&self, core: &Arc<FamilyCore>, claim: Option<&Claim>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
         let settings = core.settings.load_full();
         self.review_codecs(core);
         self.review_placement(core);

@@ -105,6 +105,11 @@ pub struct Timed {
 }
 
 impl TableInfo {
+    /// Something in it deletes.
+    pub fn deletes(&self) -> bool {
+        self.tombstones > 0 || self.range_tombstones > 0
+    }
+
     /// Oldest and newest number of what is as old as its number.
     pub fn by_number(&self) -> Option<(Seq, Seq)> {
         let seqs = self.timed.map_or((self.min_seq, self.max_seq), |timed| timed.others);

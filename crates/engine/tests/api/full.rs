@@ -24,24 +24,22 @@ type Kind = (usize, Style);
 const LEVELED: Kind = (2, Style::Leveled);
 
 fn settings(kind: Kind) -> Builder {
-    with_base(kind, 64 << 20)
+    of_family(kind, FamilySettings { max_bytes_for_level_base: 64 << 20, ..FamilySettings::default() })
 }
 
 /// Trees of several levels, in which deletions and outdated values come to lie far above what they hide.
 fn deep(kind: Kind) -> Builder {
-    with_base(kind, 512 << 10)
-}
-
-fn with_base((max_background_jobs, style): Kind, max_bytes_for_level_base: u64) -> Builder {
-    let family = FamilySettings {
-        style,
-        write_buffer_size: 128 << 10,
-        target_file_size_base: 64 << 10,
-        max_bytes_for_level_base,
+    let levels = FamilySettings {
+        max_bytes_for_level_base: 512 << 10,
         max_bytes_for_level_multiplier: 4.0,
         level_compaction_dynamic_level_bytes: false,
         ..FamilySettings::default()
     };
+    of_family(kind, levels)
+}
+
+fn of_family((max_background_jobs, style): Kind, levels: FamilySettings) -> Builder {
+    let family = FamilySettings { style, write_buffer_size: 128 << 10, target_file_size_base: 64 << 10, ..levels };
     builder()
         .clock(Arc::new(SystemClock::default()))
         .settings(DbSettings { max_background_jobs, ..DbSettings::default() })
