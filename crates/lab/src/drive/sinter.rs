@@ -3,7 +3,7 @@
 use super::{Engine, Opened};
 use crate::run::{EngineSpec, MediumModel, Source, TierSpec, ZONE_BLOCK, ZonesSpec, without_lines};
 use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
-use sinter_storage::store::zoned::{Allocation, Options, Reset, VolumeId, ZonedStore};
+use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Medium, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::db::Db;
@@ -47,11 +47,15 @@ const IN_MEMORY: u64 = 2 << 30;
 /// An empty volume on a new emulated drive. With `background` a thread resets and collects: where the engine has none, nothing is done
 /// beside it, and runs repeat exactly.
 fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc<ZonedStore>> {
-    let ZonesSpec { zones, zone_bytes, zone_capacity, max_active, allocation, reset, fallback, tells } = spec;
+    let ZonesSpec { zones, zone_bytes, zone_capacity, max_active, allocation, reset, collector, fallback, tells } = spec;
     let named = |what: &str, name: &str| format!("engine.zones.{what}: there is no {name:?}");
     let allocation = Allocation::from_name(allocation).ok_or_else(|| named("allocation", allocation))?;
     let reset = Reset::from_name(reset).ok_or_else(|| named("reset", reset))?;
-    let options = Options { allocation, reset, fallback: *fallback, tells: *tells, background, ..Options::default() };
+    let collection = match collector {
+        Some(name) => Collection::from_name(name).ok_or_else(|| named("collector", name))?,
+        None => Options::default().collection,
+    };
+    let options = Options { allocation, reset, collection, fallback: *fallback, tells: *tells, background, ..Options::default() };
     let block = u32::try_from(ZONE_BLOCK)?;
     let (max_open, max_active) = (*max_active, *max_active);
     let geometry = Geometry { block, zones: *zones, zone_size: *zone_bytes, max_open, max_active, conventional: 0 };
@@ -172,6 +176,7 @@ mod tests {
             max_active: Some(14),
             allocation: allocation.into(),
             reset: "sinter".into(),
+            collector: None,
             fallback: true,
             tells: true,
         };

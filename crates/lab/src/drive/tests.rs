@@ -366,6 +366,7 @@ fn a_medium_can_be_full() {
         max_active: None,
         allocation,
         reset,
+        collector: None,
         fallback: true,
         tells: true,
     });

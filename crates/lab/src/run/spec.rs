@@ -87,6 +87,9 @@ pub struct ZonesSpec {
     pub allocation: String,
     /// When a dead zone is reset.
     pub reset: String,
+    /// Which zone the collector empties first; the store's own rule if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collector: Option<String>,
     /// Whether a file that its policy finds no zone for takes another one, or waits; it fails if not.
     pub fallback: bool,
     /// Whether the engine is told how large a zone is, so that compactions go by zones.

@@ -132,6 +132,7 @@ fn zones_make_sense() {
         max_active,
         allocation: allocation.into(),
         reset: reset.into(),
+        collector: Some("zenfs".into()),
         fallback: true,
         tells: true,
     };
@@ -141,10 +142,11 @@ fn zones_make_sense() {
     assert_eq!(serde_json::from_str::<RunSpec>(&text).unwrap(), spec);
     spec.engine.zones.as_mut().unwrap().zone_capacity = Some(512);
     assert_eq!(spec.validate(), [""; 0]);
-    spec.engine.zones = Some(ZonesSpec { zone_capacity: Some(1024), ..zones(1000, 2, Some(1), "best", "never") });
+    let collector = Some("slow".to_string());
+    spec.engine.zones = Some(ZonesSpec { zone_capacity: Some(1024), collector, ..zones(1000, 2, Some(1), "best", "never") });
     let complaints = spec.validate();
-    let fields =
-        ["zone_bytes", "zone_capacity", "zones", "max_active", "allocation", "reset"].map(|field| format!("engine.zones.{field}: "));
+    let fields = ["zone_bytes", "zone_capacity", "zones", "max_active", "allocation", "reset", "collector"];
+    let fields = fields.map(|field| format!("engine.zones.{field}: "));
     assert_eq!(complaints.len(), fields.len(), "{complaints:?}");
     assert!(complaints.iter().zip(&fields).all(|(complaint, field)| complaint.starts_with(field)), "{complaints:?}");
 }

@@ -4,7 +4,7 @@ use super::served;
 use super::spec::{
     Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
 };
-use sinter_storage::store::zoned::{Allocation, Reset};
+use sinter_storage::store::zoned::{Allocation, Collection, Reset};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -103,7 +103,7 @@ impl Check {
     }
 
     fn zones(&mut self, zones: &ZonesSpec) {
-        let ZonesSpec { zone_bytes, zone_capacity, max_active, allocation, reset, .. } = zones;
+        let ZonesSpec { zone_bytes, zone_capacity, max_active, allocation, reset, collector, .. } = zones;
         let whole = zone_bytes.is_multiple_of(ZONE_BLOCK) && (ZONE_BLOCK..=MAX_ZONE).contains(zone_bytes);
         self.that(whole, "engine.zones.zone_bytes", format_args!("must be a multiple of {ZONE_BLOCK}, at most {MAX_ZONE}"));
         let usable = zone_capacity.is_none_or(|bytes| bytes.is_multiple_of(ZONE_BLOCK) && (ZONE_BLOCK..=*zone_bytes).contains(&bytes));
@@ -115,6 +115,9 @@ impl Check {
         self.that(known.contains(&allocation.as_str()), "engine.zones.allocation", format_args!("is none of {}", names(&known)));
         let known = Reset::ALL.map(Reset::name);
         self.that(known.contains(&reset.as_str()), "engine.zones.reset", format_args!("is none of {}", names(&known)));
+        let known = Collection::ALL.map(Collection::name);
+        let there = collector.as_ref().is_none_or(|name| known.contains(&name.as_str()));
+        self.that(there, "engine.zones.collector", format_args!("is none of {}", names(&known)));
     }
 
     fn workload(&mut self, workload: &Workload) {

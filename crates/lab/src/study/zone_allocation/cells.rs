@@ -1,8 +1,8 @@
 //! What is run: drives, policies, workloads.
 
 use super::{
-    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, Policy, REAL, REAL_PER_ZONE, SINTER, SLA, Sizes,
-    TIGHT, USED, ZONE, ZONES, Zone, tight,
+    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, PUBLISHED_SLA, Policy, REAL, REAL_PER_ZONE, SINTER,
+    SLA, Sizes, TIGHT, USED, ZONE, ZONES, Zone, tight,
 };
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZonesSpec};
 use crate::study::plan::Cell;
@@ -53,7 +53,7 @@ pub fn is_core(cell: &Cell) -> bool {
     let [roomy, tight] = TIGHT.map(|(of, _)| of);
     match (factor("experiment"), factor("policy")) {
         ("A", policy) => ["zenfs", SINTER].contains(&policy) && factor("of") == active(None),
-        ("C", policy) => ["zenfs", SLA, SINTER].contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
+        ("C", policy) => ["zenfs", "wla lzr", PUBLISHED_SLA, SLA, SINTER].contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
         ("E", SINTER) => [roomy, tight].contains(&factor("of")),
         ("E", SLA) => factor("of") == tight,
         _ => false,
@@ -83,8 +83,7 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
     }
     for (of, share) in TIGHT {
         let drive = Drive { zones: tight(share), zone: ZONE, per_zone: PER_ZONE, limit: LIMITS[0] };
-        let policies = POLICIES.iter().filter(|policy| policy.fallback);
-        cells.extend(policies.map(|policy| cell(sizes, "E", policy, &drive, of, load(sizes, USED, LAWS[0]))));
+        cells.extend(POLICIES.iter().map(|policy| cell(sizes, "E", policy, &drive, of, load(sizes, USED, LAWS[0]))));
     }
     cells
 }
@@ -107,6 +106,7 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
         max_active: drive.limit,
         allocation: policy.allocation.to_string(),
         reset: policy.reset.to_string(),
+        collector: Some(policy.collector.to_string()),
         fallback: policy.fallback,
         tells: policy.tells,
     };

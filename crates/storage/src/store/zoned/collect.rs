@@ -7,11 +7,11 @@
 //! Only sealed tables are moved. A zone with a log in it waits until the log is gone.
 
 use super::allocate::Want;
-use super::failed;
 use super::figures::Written;
 use super::file::{Cell, Content, Piece, read};
 use super::format::Place;
 use super::volume::{Condition, Slot, State, Volume};
+use super::{Options, failed};
 use crate::store::{FileId, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,14 @@ pub enum Collection {
     CostBenefit,
     /// The one with the most to gain for what it costs, whose living bytes will live on for longest: what dies soon is not worth moving.
     Lifetime,
+    /// As ZenFS: from a fifth of free space down, of the zones written to their end the one with the fewest living bytes, if the dead share
+    /// of it is large enough, which it is the sooner the less is free (`fs_zenfs.cc`, `GCWorker`). Nobody who waits makes it come sooner.
+    Zenfs,
 }
+
+/// Free space from which on ZenFS collects, and by how much more than that is missing the dead share that it asks for falls.
+const ZENFS_START: f64 = 0.2;
+const ZENFS_SLOPE: f64 = 3.0;
 
 /// A zone that can be emptied. Lengths are bytes.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +52,8 @@ pub struct Victim {
     pub capacity: u64,
     /// What would have to be moved, not 0.
     pub valid: u64,
+    /// Nothing can be written into it any more.
+    pub full: bool,
     /// Bytes that the host has written since the zone was written last.
     pub age: u64,
     /// Bytes that the host will have written when what lives in it is dead, on average.
@@ -53,7 +62,7 @@ pub struct Victim {
 
 impl Collection {
     /// Every rule.
-    pub const ALL: [Collection; 3] = [Collection::Greedy, Collection::CostBenefit, Collection::Lifetime];
+    pub const ALL: [Collection; 4] = [Collection::Greedy, Collection::CostBenefit, Collection::Lifetime, Collection::Zenfs];
 
     /// The name used in settings and reports.
     pub fn name(self) -> &'static str {
@@ -61,6 +70,7 @@ impl Collection {
             Collection::Greedy => "greedy",
             Collection::CostBenefit => "cost-benefit",
             Collection::Lifetime => "lifetime",
+            Collection::Zenfs => "zenfs",
         }
     }
 
@@ -69,15 +79,20 @@ impl Collection {
         Collection::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
-    /// The zone to empty; `None` if none is worth it.
-    pub fn victim(self, zones: &[Victim]) -> Option<u32> {
+    /// The zone to empty where such a share of the space is free; `None` if none is worth it.
+    pub fn victim(self, zones: &[Victim], free: f64) -> Option<u32> {
         let gain = |zone: &Victim| (zone.capacity - zone.valid.min(zone.capacity)) as f64 / zone.valid.max(1) as f64;
         let score = |zone: &Victim| match self {
-            Collection::Greedy => -(zone.valid as f64),
+            Collection::Greedy | Collection::Zenfs => -(zone.valid as f64),
             Collection::CostBenefit => gain(zone) * (zone.age.max(1) as f64),
             Collection::Lifetime => gain(zone) * (zone.left.max(1) as f64),
         };
-        let worth = zones.iter().filter(|zone| zone.capacity.saturating_sub(zone.valid) >= zone.capacity / WORTH);
+        let dead = |zone: &Victim| zone.capacity.saturating_sub(zone.valid);
+        let asked = 1.0 - ZENFS_SLOPE * (ZENFS_START - free);
+        let worth = zones.iter().filter(|zone| match self {
+            Collection::Zenfs => zone.full && free <= ZENFS_START && dead(zone) as f64 > asked * zone.capacity as f64,
+            _ => dead(zone) >= zone.capacity / WORTH,
+        });
         worth.max_by(|a, b| score(a).total_cmp(&score(b)).then(b.zone.cmp(&a.zone))).map(|zone| zone.zone)
     }
 }
@@ -113,6 +128,7 @@ impl State {
                 // Of one that is not full only what was written can be gained.
                 capacity: if slot.condition == Condition::Open { slot.written } else { slot.capacity },
                 valid: slot.valid,
+                full: slot.condition != Condition::Open,
                 age: self.clock.saturating_sub(slot.touched),
                 left: (slot.death as u64).saturating_sub(self.clock),
             })
@@ -123,12 +139,27 @@ impl State {
         self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
     }
 
+    /// What is unwritten, of that and what lives and what is dead in zones written to their end: ZenFS's measure.
+    fn free_share(&self) -> f64 {
+        let (free, taken) = self.zones.iter().fold((0, 0), |(free, taken), slot| match slot.condition {
+            Condition::Empty => (free + slot.capacity, taken),
+            Condition::Open => (free + slot.room(), taken + slot.valid),
+            Condition::Full | Condition::Ended => (free, taken + slot.capacity),
+            Condition::ReadOnly | Condition::Offline | Condition::Reserved => (free, taken),
+        });
+        free as f64 / (free + taken).max(1) as f64
+    }
+
     /// A writer waits, or space is short and the collector has not moved its share yet; and it has not tried in vain since anything
     /// changed.
-    pub(super) fn wants_collection(&self, reserve: u32) -> bool {
+    pub(super) fn wants_collection(&self, options: &Options) -> bool {
         let space = self.space();
-        let low = reserve.saturating_add((space.zones / 32).max(1));
-        self.idle != Some(self.epoch) && (self.waiting > 0 || space.empty <= low && self.credit > 0.0)
+        let low = options.reserve.saturating_add((space.zones / 32).max(1));
+        let short = match options.collection {
+            Collection::Zenfs => self.free_share() <= ZENFS_START,
+            _ => space.empty <= low,
+        };
+        self.idle != Some(self.epoch) && (self.waiting > 0 || short && self.credit > 0.0)
     }
 }
 
@@ -138,7 +169,7 @@ impl Volume {
         self.check_alive("collect")?;
         let (zone, cells) = {
             let mut state = self.state.lock();
-            let Some(zone) = self.options.collection.victim(&state.victims()) else { return Ok(false) };
+            let Some(zone) = self.options.collection.victim(&state.victims(), state.free_share()) else { return Ok(false) };
             let Some(slot) = state.zones.get_mut(zone as usize) else { return Ok(false) };
             slot.busy = true;
             let tenants: Vec<FileId> = slot.tenants.keys().copied().collect();
@@ -211,7 +242,7 @@ impl Volume {
     /// Resets what is due and collects while space is short.
     pub(super) fn tidy(&self) -> Result<()> {
         self.reset_due();
-        while self.state.lock().wants_collection(self.options.reserve) {
+        while self.state.lock().wants_collection(&self.options) {
             if !self.collect()? {
                 let mut state = self.state.lock();
                 state.idle = Some(state.epoch);
@@ -319,14 +350,25 @@ mod tests {
 
     #[test]
     fn each_rule_has_its_own_victim() {
-        let zone = |zone, valid, age, left| Victim { zone, capacity: 1000, valid, age, left };
+        let zone = |zone, valid, age, left| Victim { zone, capacity: 1000, valid, full: true, age, left };
         // Nearly empty and fresh; half empty, old, about to die; half empty, of middle age, to live on; nothing to gain.
         let zones = [zone(1, 100, 10, 500), zone(2, 500, 900, 2), zone(3, 500, 500, 90_000), zone(4, 990, 90_000, 90_000)];
-        let table = [(Collection::Greedy, 1), (Collection::CostBenefit, 2), (Collection::Lifetime, 3)];
+        let table = [(Collection::Greedy, 1), (Collection::CostBenefit, 2), (Collection::Lifetime, 3), (Collection::Zenfs, 1)];
         for (rule, victim) in table {
-            assert_eq!(rule.victim(&zones), Some(victim), "{}", rule.name());
-            assert_eq!(rule.victim(&zones[3..]), None, "{}: nothing to gain", rule.name());
+            assert_eq!(rule.victim(&zones, 0.1), Some(victim), "{}", rule.name());
+            assert_eq!(rule.victim(&zones[3..], 0.1), None, "{}: nothing to gain", rule.name());
             assert_eq!(Collection::from_name(rule.name()), Some(rule));
         }
+    }
+
+    #[test]
+    fn the_rule_of_zenfs_asks_for_less_the_less_is_free() {
+        let zone = |zone, valid, full| Victim { zone, capacity: 1000, valid, full, age: 0, left: 0 };
+        let victim = |free, valid, full| Collection::Zenfs.victim(&[zone(7, valid, full)], free);
+        // A fifth free: only what is dead as a whole, which needs no collector. A tenth: 70 %. None: 40 %.
+        for (free, valid, taken) in [(0.21, 1, false), (0.19, 20, true), (0.1, 299, true), (0.1, 301, false), (0.0, 599, true), (0.0, 601, false)] {
+            assert_eq!(victim(free, valid, true), taken.then_some(7), "{free} free, {valid} live");
+        }
+        assert_eq!(victim(0.0, 1, false), None, "a zone that can still be written");
     }
 }

@@ -153,7 +153,7 @@ fn keep(volume: &Volume, stop: &AtomicBool) {
         if stop.load(Ordering::Acquire) {
             return;
         }
-        if state.due.is_empty() && !state.wants_collection(volume.options.reserve) {
+        if state.due.is_empty() && !state.wants_collection(&volume.options) {
             volume.work.wait(&mut state);
         }
         if stop.load(Ordering::Acquire) {
