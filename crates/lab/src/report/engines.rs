@@ -128,7 +128,7 @@ impl<'a> Engines<'a> {
                 for (other, name) in self.names.iter().enumerate().skip(1) {
                     let [mine, theirs] = [0, other].map(|engine| row.figures[column][engine].as_slice());
                     let (above, below) = if *more { (theirs, mine) } else { (mine, theirs) };
-                    let Some(found) = ratio(Fold::Product, &[above], &[below], CONFIDENCE) else { continue };
+                    let Some(found) = ratio(Fold::Product, &[above], &[below], false, CONFIDENCE) else { continue };
                     let Some(Interval { low, high, .. }) = found.interval.filter(|i| i.low > 1.0 && found.ratio > LEAST_DIFFERENCE) else {
                         continue;
                     };

@@ -113,7 +113,7 @@ fn columns(workload: &Workload<'_>) -> Vec<Column> {
 /// A change of means in percent with its interval; set in bold where the interval says that there is one.
 fn change(after: &[f64], before: &[f64]) -> String {
     let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    match ratio(Fold::Product, &[after], &[before], CONFIDENCE) {
+    match ratio(Fold::Product, &[after], &[before], false, CONFIDENCE) {
         None => "-".into(),
         Some(found) => match found.interval {
             None => percent(found.ratio),

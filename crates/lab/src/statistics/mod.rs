@@ -3,7 +3,9 @@
 //! * One value has no interval.
 //! * Otherwise intervals are bootstrap percentiles (Efron 1979; Efron, Tibshirani 1993, chapter 13), expanded as Hesterberg advises
 //!   for small samples ("What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015, expanded percentile
-//!   interval). The resampling is seeded: the same values give the same interval.
+//!   interval). The resampling is seeded: the same values give the same interval. Where the values of all samples come in blocks, one of
+//!   each measured at about the same time with the same keys, whole blocks are drawn (Davison, Hinkley 1997, section 3.8): what a block
+//!   does to all alike is no uncertainty of their ratio.
 //! * Where fewer than ten resamples would lie beyond an end (up to five values at 95 %, any number at 99.8 %), that end would be the
 //!   range of the resamples, whatever the confidence. The interval is then Student's (for ratios Welch's, on logarithms), which assumes
 //!   a normal distribution and pays for small numbers with width.
@@ -125,12 +127,13 @@ pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
     Some(Summary { count: values.len(), mean, median, deviation, least: edge(f64::min), most: edge(f64::max), interval })
 }
 
-/// The means of `above`, folded, over those of `below`, each a sample of its own. With one of each it is how many times larger one thing
+/// The means of `above`, folded, over those of `below`, each a sample of its own; with `blocks` the values of one place in each belong
+/// together. With one of each it is how many times larger one thing
 /// is than another. `None` where a side is empty or a mean is not positive; but of several values that are all 0, the ratio to others is 0,
 /// and nothing about it is uncertain.
-pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) -> Option<Ratio> {
+pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], blocks: bool, confidence: f64) -> Option<Ratio> {
     if fold == Fold::Greatest {
-        return ratio(Fold::Product, &[greatest(above)?], &[greatest(below)?], confidence);
+        return ratio(Fold::Product, &[greatest(above)?], &[greatest(below)?], blocks, confidence);
     }
     let side = |samples: &[&[f64]], draw: &mut dyn FnMut(&[f64]) -> Option<f64>| -> Option<f64> {
         let means = samples.iter().map(|sample| draw(sample).filter(|mean| *mean > 0.0 && mean.is_finite()));
@@ -141,6 +144,7 @@ pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) ->
         folded.filter(|_| !samples.is_empty())
     };
     let least = above.iter().chain(below).map(|sample| sample.len()).min()?;
+    let blocks = blocks && above.iter().chain(below).all(|sample| sample.len() == least);
     if fold == Fold::Product && above.iter().any(|sample| sample.iter().all(|value| *value == 0.0)) {
         side(below, &mut mean).filter(|_| least > 0)?;
         let interval = Interval { low: 0.0, high: 0.0, confidence, method: Method::Student };
@@ -151,7 +155,11 @@ pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], confidence: f64) ->
     let interval = match (least, beyond(least, confidence)) {
         (1, _) => None,
         (_, Some(at)) => Some(bootstrap(at, confidence, |random| {
-            let mut draw = |sample: &[f64]| Some(resampled_mean(sample, random));
+            let drawn: Vec<usize> = if blocks { (0..least).map(|_| random.below(least as u64) as usize).collect() } else { Vec::new() };
+            let mut draw = |sample: &[f64]| match drawn.as_slice() {
+                [] => Some(resampled_mean(sample, random)),
+                drawn => Some(drawn.iter().map(|at| sample[*at]).sum::<f64>() / drawn.len() as f64),
+            };
             side(above, &mut draw).zip(side(below, &mut draw)).map_or(f64::NAN, |(above, below)| above / below)
         })),
         (_, None) => {

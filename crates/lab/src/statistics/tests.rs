@@ -17,10 +17,10 @@ const CONTROL: [f64; 9] = [52.0, 104.0, 146.0, 10.0, 51.0, 30.0, 40.0, 27.0, 46.
 #[test]
 fn the_greatest_stands_for_its_side() {
     let (one, worse, best) = ([9.0, 10.0, 11.0], [1.0, 2.0, 3.0], [19.0, 20.0, 21.0]);
-    let found = ratio(Fold::Greatest, &[&one], &[&worse, &best], 0.95);
-    assert_eq!(found, ratio(Fold::Product, &[&one], &[&best], 0.95));
+    let found = ratio(Fold::Greatest, &[&one], &[&worse, &best], false, 0.95);
+    assert_eq!(found, ratio(Fold::Product, &[&one], &[&best], false, 0.95));
     assert!((found.unwrap().ratio - 0.5).abs() < 1e-12);
-    assert_eq!(ratio(Fold::Greatest, &[&one], &[&worse, &[]], 0.95), None, "one that was not run might be the best");
+    assert_eq!(ratio(Fold::Greatest, &[&one], &[&worse, &[]], false, 0.95), None, "one that was not run might be the best");
 }
 
 #[test]
@@ -94,29 +94,29 @@ fn few_values_get_wide_intervals_or_none() {
 
 #[test]
 fn ratios_are_of_means() {
-    let found = ratio(Fold::Product, &[&TREATED], &[&CONTROL], CONFIDENCE).unwrap();
+    let found = ratio(Fold::Product, &[&TREATED], &[&CONTROL], false, CONFIDENCE).unwrap();
     near(found.ratio, 86.857_142 / 56.222_222, 1e-6);
     let interval = found.interval.unwrap();
     assert_eq!(interval.method, Method::Bootstrap);
     // NumPy, the mean of 300 times ten thousand resamples: the mice decide nothing.
     near(interval.low, 0.501, 0.065);
     near(interval.high, 3.867, 0.33);
-    let flat = ratio(Fold::Product, &[&[2.0, 2.0], &[3.0, 3.0]], &[&[4.0, 4.0]], CONFIDENCE).unwrap();
+    let flat = ratio(Fold::Product, &[&[2.0, 2.0], &[3.0, 3.0]], &[&[4.0, 4.0]], false, CONFIDENCE).unwrap();
     near(flat.ratio, 1.5, 1e-12);
     near(flat.interval.unwrap().low, 1.5, 1e-12);
-    assert_eq!(ratio(Fold::Product, &[&[2.0]], &[&[1.0, 1.0, 1.0]], CONFIDENCE).unwrap().interval, None);
-    assert_eq!(ratio(Fold::Product, &[&[]], &[&[1.0]], CONFIDENCE), None);
-    let none = ratio(Fold::Product, &[&[0.0, 0.0]], &[&[1.0, 2.0]], CONFIDENCE).unwrap();
+    assert_eq!(ratio(Fold::Product, &[&[2.0]], &[&[1.0, 1.0, 1.0]], false, CONFIDENCE).unwrap().interval, None);
+    assert_eq!(ratio(Fold::Product, &[&[]], &[&[1.0]], false, CONFIDENCE), None);
+    let none = ratio(Fold::Product, &[&[0.0, 0.0]], &[&[1.0, 2.0]], false, CONFIDENCE).unwrap();
     assert_eq!((none.ratio, none.interval.map(|interval| (interval.low, interval.high))), (0.0, Some((0.0, 0.0))));
-    assert_eq!(ratio(Fold::Product, &[&[0.0]], &[&[1.0, 2.0]], CONFIDENCE).unwrap().interval, None);
-    assert_eq!(ratio(Fold::Product, &[&[0.0, 0.0]], &[&[0.0, 0.0]], CONFIDENCE), None);
+    assert_eq!(ratio(Fold::Product, &[&[0.0]], &[&[1.0, 2.0]], false, CONFIDENCE).unwrap().interval, None);
+    assert_eq!(ratio(Fold::Product, &[&[0.0, 0.0]], &[&[0.0, 0.0]], false, CONFIDENCE), None);
 }
 
 /// Equal relative spread and numbers on both sides: 2 (n - 1) degrees of freedom, and the reach of the logarithm follows from the table's
 /// t(4) = 2.776 with 2 * (0.1 / sqrt(3))^2 as variance.
 #[test]
 fn a_ratio_of_few_values_is_welchs() {
-    let interval = ratio(Fold::Product, &[&[9.0, 10.0, 11.0]], &[&[0.9, 1.0, 1.1]], CONFIDENCE).unwrap().interval.unwrap();
+    let interval = ratio(Fold::Product, &[&[9.0, 10.0, 11.0]], &[&[0.9, 1.0, 1.1]], false, CONFIDENCE).unwrap().interval.unwrap();
     let reach = 2.776 * (2.0 * 0.01f64 / 3.0).sqrt();
     assert_eq!(interval.method, Method::Student);
     near(interval.high, 10.0 * reach.exp(), 0.002);
@@ -131,7 +131,7 @@ fn a_high_confidence_widens_the_interval_of_five_values() {
     let interval = summarise(&values, 0.998).unwrap().interval.unwrap();
     assert_eq!(interval.method, Method::Student);
     near(interval.high, 10.0 + 7.173 * (0.625f64 / 5.0).sqrt(), 0.001);
-    let interval = ratio(Fold::Product, &[&values], &[&others], 0.998).unwrap().interval.unwrap();
+    let interval = ratio(Fold::Product, &[&values], &[&others], false, 0.998).unwrap().interval.unwrap();
     let reach = 4.501 * (2.0 * 0.00625f64 / 5.0).sqrt();
     assert_eq!((interval.method, interval.confidence), (Method::Student, 0.998));
     near(interval.high, 10.0 * reach.exp(), 0.003);
@@ -140,11 +140,27 @@ fn a_high_confidence_widens_the_interval_of_five_values() {
     assert_eq!(beyond(6, 0.95), Some(24));
 }
 
+/// A machine that is half as fast in every other repeat says nothing about which of two things is faster.
+#[test]
+fn blocks_take_out_what_happens_to_all() {
+    let speed = |at: usize| if at.is_multiple_of(2) { 100.0 } else { 50.0 };
+    let noise = |at: usize| 1.0 + 0.01 * (at % 5) as f64;
+    let (fast, slow): (Vec<f64>, Vec<f64>) = (0..20).map(|at| (1.1 * speed(at) * noise(at), speed(at) * noise(at + 2))).unzip();
+    let found = |blocks| ratio(Fold::Product, &[&fast], &[&slow], blocks, CONFIDENCE).unwrap();
+    let (apart, together) = (found(false), found(true));
+    near(apart.ratio, together.ratio, 1e-12);
+    let width = |ratio: Ratio| ratio.interval.map(|interval| interval.high - interval.low).unwrap();
+    assert!(width(together) * 10.0 < width(apart), "{together:?}, {apart:?}");
+    assert!(together.interval.is_some_and(|interval| interval.low < 1.1 && interval.high > 1.09), "{together:?}");
+    let uneven = ratio(Fold::Product, &[&fast[1..]], &[&slow], true, CONFIDENCE).unwrap();
+    assert_eq!(uneven, ratio(Fold::Product, &[&fast[1..]], &[&slow], false, CONFIDENCE).unwrap(), "no blocks");
+}
+
 /// Two styles to which a log adds 1 each: their relative savings differ, their differences do not.
 #[test]
 fn sums_compare_differences() {
     let (leveled, universal) = (([4.9, 5.0, 5.1], [3.9, 4.0, 4.1]), ([2.9, 3.0, 3.1], [1.9, 2.0, 2.1]));
-    let folded = |fold| ratio(fold, &[&leveled.1, &universal.0], &[&leveled.0, &universal.1], CONFIDENCE).unwrap();
+    let folded = |fold| ratio(fold, &[&leveled.1, &universal.0], &[&leveled.0, &universal.1], false, CONFIDENCE).unwrap();
     near(folded(Fold::Product).ratio, 1.2, 1e-12);
     let found = folded(Fold::Sum);
     near(found.ratio, 1.0, 1e-12);
@@ -152,7 +168,7 @@ fn sums_compare_differences() {
     let reach = 2.306 * (4.0f64 * 0.01 / (3.0 * 49.0)).sqrt();
     near(found.interval.unwrap().high, reach.exp(), 0.0001);
     near(found.interval.unwrap().low, (-reach).exp(), 0.0001);
-    assert_eq!(ratio(Fold::Sum, &[], &[&[1.0]], CONFIDENCE), None);
+    assert_eq!(ratio(Fold::Sum, &[], &[&[1.0]], false, CONFIDENCE), None);
 }
 
 /// The example in the manual of R's `effsize::cliff.delta`.

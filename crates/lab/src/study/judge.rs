@@ -122,6 +122,18 @@ impl Side<'_> {
         self.records(term).iter().filter_map(|record| metric.of(record, self.phases(term))).collect()
     }
 
+    /// A metric of all terms, of the repeats that all of them have: those are blocks, with keys and a time of their own. What only one side
+    /// has may have been measured on another day.
+    fn blocks(&self, terms: &[&Term], metric: Metric) -> Vec<Vec<f64>> {
+        let values = |term: &&Term| -> BTreeMap<u64, f64> {
+            let of = |record: &RunRecord| Some((record.spec.seed, metric.of(record, self.phases(term))?));
+            self.records(term).iter().filter_map(of).collect()
+        };
+        let all: Vec<BTreeMap<u64, f64>> = terms.iter().map(values).collect();
+        let common = |seed: &u64| all.iter().all(|values| values.contains_key(seed));
+        all.iter().map(|values| values.iter().filter(|(seed, _)| common(seed)).map(|(_, value)| *value).collect()).collect()
+    }
+
     fn causes(&self, term: &Term) -> Vec<BTreeMap<String, f64>> {
         self.records(term).iter().filter_map(|record| by_cause(record, self.phases(term))).collect()
     }
@@ -171,7 +183,7 @@ fn methods(comparisons: &[Compared]) -> Vec<String> {
         Some(format!("Intervals at {:.2} %: {how}", 100.0 * one.confidence))
     };
     let student = "Welch's, on logarithms, which take a normal distribution: there are too few repeats to resample at this confidence";
-    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded")].into_iter().flatten().collect()
+    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded, of whole repeats")].into_iter().flatten().collect()
 }
 
 /// The records that a hypothesis is judged by.
@@ -226,11 +238,11 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
 }
 
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
-    let samples = |terms: &[Term]| -> Vec<Vec<f64>> { terms.iter().map(|term| side.sample(term, metric)).collect() };
-    let (above, below) = (samples(&comparison.above), samples(&comparison.below));
+    let mut above = side.blocks(&comparison.above.iter().chain(&comparison.below).collect::<Vec<_>>(), metric);
+    let below = above.split_off(comparison.above.len());
     let ratio = match (above.as_slice(), below.as_slice()) {
         ([one], []) => summarise(one, confidence).map(|of| Ratio { ratio: of.mean, interval: of.interval }),
-        _ => ratio(comparison.fold, &views(&above), &views(&below), confidence),
+        _ => ratio(comparison.fold, &views(&above), &views(&below), true, confidence),
     };
     let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
         ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),

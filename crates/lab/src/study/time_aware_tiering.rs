@@ -101,7 +101,7 @@ impl Sizes {
                 tiered_run: 10,
                 slow: disk(1.0),
                 repeats: 3,
-                more: 48,
+                more: 98,
                 more_tiered: 2,
             },
             Scale::Paper => Sizes {
