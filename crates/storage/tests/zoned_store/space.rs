@@ -330,3 +330,31 @@ fn nobody_waits_for_resets_that_fail() {
         assert!(room.len() > refused.len() + files.len() / 2, "{} files, {} before, {} at first", room.len(), refused.len(), files.len());
     }
 }
+
+/// A zone that the drive gives up while a log is written into it frees its active place at once: it was held until the volume was opened
+/// anew, and where files have one place only, the rest of an empty drive could not be had.
+#[test]
+fn a_zone_that_breaks_gives_its_place_back() {
+    for state in [ZoneState::ReadOnly, ZoneState::Offline] {
+        let few = Geometry { max_open: Some(3), max_active: Some(3), ..SMALL };
+        let drive = drive(&few, few.zone_size);
+        let store = format(&drive, stepped(Allocation::Sinter, Reset::Sinter));
+        let mut file = log(&store, 1, b"before");
+        store.sync_names().unwrap();
+        let zone = store.map().unwrap().zones.iter().find(|zone| zone.writers > 0).unwrap().zone;
+        drive.break_zone(zone, state).unwrap();
+        file.append(b" and behind").unwrap();
+        file.sync().unwrap();
+        let condition = condition(&store, zone);
+        assert_eq!(condition, if state == ZoneState::ReadOnly { Condition::ReadOnly } else { Condition::Offline });
+        for number in 0..6 {
+            put(&store, FileId::table(number), &table_hint(1), 5000);
+        }
+        drop(file);
+        assert_eq!(store.figures().failed_zones, 1);
+        if state == ZoneState::ReadOnly {
+            assert_eq!(get(&store, FileId::log(1)), b"before and behind");
+            assert_sound(&store);
+        }
+    }
+}
