@@ -23,9 +23,9 @@ fn try_put(store: &ZonedStore, id: FileId, level: u8, length: usize) -> Result<(
 /// The engine is told what a zone holds, through its wrapper, unless it is not to be told.
 #[test]
 fn a_unit_is_a_zone() {
-    let store = format(&drive(&SMALL, SMALL.zone_size - 4096), stepped(Allocation::Sla, Reset::Eager));
+    let store = format(&drive(&SMALL, SMALL.zone_size - 4096), stepped(Allocation::Sla { tokens: true }, Reset::Eager));
     assert_eq!(Meter::new(Arc::new(store)).unit(), SMALL.zone_size - 4096);
-    let silent = Options { tells: false, ..stepped(Allocation::Sla, Reset::Eager) };
+    let silent = Options { tells: false, ..stepped(Allocation::Sla { tokens: true }, Reset::Eager) };
     assert_eq!(format(&drive(&SMALL, SMALL.zone_size), silent).unit(), 0);
 }
 
@@ -132,7 +132,7 @@ fn unlimited_drives_and_other_shapes() {
 /// Nothing comes to lie beside a manifest: it cannot be moved, and what is dead in its zones would be lost for as long as it lives.
 #[test]
 fn a_manifest_has_its_zones_to_itself() {
-    for allocation in [Allocation::Sla, Allocation::PerLevel, Allocation::Sinter] {
+    for allocation in [Allocation::Sla { tokens: true }, Allocation::PerLevel, Allocation::Sinter] {
         let store = format(&drive(&SMALL, SMALL.zone_size), stepped(allocation, Reset::Sinter));
         let mut manifest = store.create(FileId::manifest(1), &Hint::new(Cause::Manifest)).unwrap();
         let capacity = store.map().unwrap().capacity();
@@ -252,7 +252,7 @@ fn writers_and_the_thread_work_side_by_side() {
 #[test]
 fn the_least_worn_zone_comes_next() {
     let drive = drive(&SMALL, SMALL.zone_size);
-    let store = format(&drive, stepped(Allocation::Sla, Reset::Eager));
+    let store = format(&drive, stepped(Allocation::Sla { tokens: true }, Reset::Eager));
     for number in 0..400 {
         put(&store, FileId::table(number), &table_hint(1), 60 << 10);
         store.sync_names().unwrap();
@@ -288,7 +288,7 @@ fn condition(store: &ZonedStore, zone: u32) -> Condition {
 #[test]
 fn a_failed_reset_is_tried_again() {
     let drive = drive(&SMALL, SMALL.zone_size);
-    let store = format(&drive, stepped(Allocation::Sla, Reset::Eager));
+    let store = format(&drive, stepped(Allocation::Sla { tokens: true }, Reset::Eager));
     for (number, length) in [(1, 3000), (2, 64 << 10)] {
         put(&store, FileId::table(number), &table_hint(number as u8), length);
         store.sync_names().unwrap();
