@@ -42,6 +42,15 @@ impl Catalog {
         Catalog { zones: vec![ZoneNote::default(); zones as usize], ..Catalog::default() }
     }
 
+    /// These zones are reset, or about to be.
+    pub(super) fn wear(&mut self, zones: impl IntoIterator<Item = u32>) {
+        for zone in zones {
+            if let Some(note) = self.zones.get_mut(zone as usize) {
+                note.resets += 1;
+            }
+        }
+    }
+
     /// Takes an edit in. What is wrong with one that does not fit.
     pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), &'static str> {
         match edit {

@@ -7,7 +7,7 @@
 
 use super::catalog::{Catalog, Record};
 use super::file::{Cell, Content, HOLE};
-use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId};
+use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId, ZoneNote};
 use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
 use super::volume::{Condition, Slot, State, Volume};
@@ -100,17 +100,24 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     let layout = layout(device.geometry())?;
     let mut journal = Journal::new(device, &layout, id);
-    let catalog = Catalog::new(device.geometry().zones);
+    let mut catalog = Catalog::new(device.geometry().zones);
     let (empty, room) = (catalog.snapshot_bytes(), journal.snapshot_limit()?);
     if empty.saturating_mul(ROOM_LEAST) > room {
         let why = format!("the zones for metadata are too small: {room} bytes, of which an empty volume takes {empty}");
         return Err(unfit(why));
     }
+    // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
+    if let Ok(Some(old)) = Journal::open(device, &layout) {
+        let worn = old.catalog.zones.iter().map(|note| ZoneNote { resets: note.resets, ..ZoneNote::default() });
+        catalog.zones = worn.collect();
+    }
+    catalog.wear(journal.to_empty()?);
     // First and durably: metadata never points to zones that are emptied below.
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
         if matches!(slot.condition, Condition::Open | Condition::Full) {
             device.reset(number).map_err(|e| failed("reset", e))?;
+            catalog.wear([number]);
         }
     }
     device.flush().map_err(|e| failed("flush", e))?;

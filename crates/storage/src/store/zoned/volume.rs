@@ -372,8 +372,11 @@ impl Volume {
     }
 
     fn roll(&self, journal: &mut Journal, mut leaving: Vec<Arc<Cell>>) -> Result<()> {
+        let worn = self.outcome(journal.to_empty())?;
         let snapshot = {
             let mut state = self.state.lock();
+            // The snapshot counts the resets that come with it. If there is a crash before it is whole, some were not counted.
+            state.catalog.wear(worn);
             // The catalog has them, and the snapshot with it.
             leaving.extend(state.take_pending().1);
             state.catalog.snapshot(self.device.geometry(), self.layout.zones)
