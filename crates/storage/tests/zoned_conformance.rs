@@ -372,6 +372,16 @@ fn a_block_device_in_use() {
     drop(lock);
     other.lock().unwrap();
 
+    // Where a write failed, a claim asks again: the drive takes the next write, or the kernel refuses it, and not we by what we remember.
+    device.append(1, &bytes[..block]).unwrap();
+    other.append(1, &bytes[..block]).unwrap_err();
+    assert!(other.append(1, &bytes[..block]).unwrap_err().to_string().contains("an earlier write"));
+    drop(other.lock().unwrap());
+    match other.append(1, &bytes[..block]) {
+        Ok(at) => assert_eq!(at, 3 * block as u64),
+        Err(error) => assert!(!error.to_string().contains("an earlier write"), "{error}"),
+    }
+
     // Several threads, a zone each.
     std::thread::scope(|scope| {
         for zone in 2..6 {
