@@ -1,7 +1,7 @@
 //! Where a database lies, as people say it: the path of a directory, or `zoned:` and the path of a drive, with how its volume is run.
 
-use super::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
-use super::{DirStore, Result, Store, StoreError};
+use super::zoned::{Allocation, Collection, Fit, Options, Reset, VolumeId, ZonedStore};
+use super::{DirStore, FileId, Result, Store, StoreError};
 use crate::zoned::{Latency, find};
 use std::fmt;
 use std::io;
@@ -70,6 +70,14 @@ impl ZonedPlace {
         ZonedPlace { drive: drive.into(), options: Options::default(), zn540: false }
     }
 
+    /// The drive at a path, which may have `zoned:` in front and options behind, as in [`Place::of`].
+    pub fn of(drive: &Path) -> std::result::Result<Self, String> {
+        Ok(match Place::of(drive)? {
+            Place::Zoned(place) => place,
+            Place::Directory(path) => ZonedPlace::new(path),
+        })
+    }
+
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut parts = text.split(',');
         let mut place = ZonedPlace::new(parts.next().unwrap_or_default());
@@ -129,10 +137,10 @@ impl ZonedPlace {
         made.map_err(|e| self.explain(e))
     }
 
-    /// Bytes of files that an empty volume on the drive would have room for. Nothing is changed.
-    pub fn room(&self) -> Result<u64> {
+    /// Whether an empty volume on the drive would have room for files of these lengths. Nothing is changed.
+    pub fn fit(&self, files: &[(FileId, u64)]) -> Result<Fit> {
         let device = find(&self.drive, None)?;
-        ZonedStore::room_on(&*device, self.options).map_err(|e| self.explain(e))
+        ZonedStore::fit_on(&device, self.options, files).map_err(|e| self.explain(e))
     }
 
     fn explain(&self, error: StoreError) -> StoreError {
@@ -238,7 +246,7 @@ mod tests {
         let empty = place.format(false).unwrap();
         let free = empty.free_bytes().unwrap();
         drop(empty);
-        assert_eq!(Some(place.room().unwrap()), free);
+        assert_eq!(place.fit(&[]).map(|fit| (fit.needed, Some(fit.room))).unwrap(), (0, free));
         let store = Place::Zoned(place.clone()).open(false).unwrap();
         let id = crate::store::FileId::table(1);
         let file = store.create(id, &crate::store::Hint::new(crate::store::Cause::Flush)).unwrap();

@@ -358,3 +358,37 @@ fn a_zone_that_breaks_gives_its_place_back() {
         }
     }
 }
+
+/// What is said to fit does, whatever the files, and what does not is not much more than that.
+#[test]
+fn what_is_said_to_fit_does() {
+    let (mut fitted, mut refused) = (0, 0);
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let places = Some(3 + random.below(12) as u32);
+        let block = [512, 4096][random.below(2) as usize];
+        let shape = Geometry { block, max_open: places, max_active: places, ..SMALL };
+        let drive = drive(&shape, [shape.zone_size, shape.zone_size - 4096][random.below(2) as usize]);
+        let scale = 200 + random.below(250_000);
+        let mut files: Vec<(FileId, u64)> = (0..20 + random.below(100)).map(|n| (FileId::table(n), random.below(scale))).collect();
+        files.extend((0..random.below(4)).map(|n| (FileId::log(200 + n), random.below(100_000))));
+        files.push((FileId::manifest(300), random.below(70_000)));
+        let options = stepped(Allocation::Sinter, Reset::Sinter);
+        let fits = ZonedStore::fit_on(&device(&drive), options, &files).is_ok_and(|fit| fit.needed <= fit.room);
+        let store = format(&drive, options);
+        let write = |(id, length): &(FileId, u64)| {
+            let hint = match id.kind {
+                FileKind::Table => table_hint((id.number % 4) as u8),
+                FileKind::Log => log_hint(),
+                _ => Hint::new(Cause::Manifest),
+            };
+            let mut file = store.create(*id, &hint)?;
+            file.append(&pattern(*id, *length as usize))?;
+            file.seal()
+        };
+        let written = files.iter().try_for_each(write);
+        assert!(written.is_ok() || !fits, "seed {seed}: {written:?}");
+        (fitted, refused) = (fitted + u32::from(fits), refused + u32::from(!fits && written.is_err()));
+    }
+    assert!(fitted > 5 && refused > 5, "{fitted} fit, {refused} do not");
+}

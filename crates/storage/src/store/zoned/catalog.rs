@@ -32,8 +32,13 @@ const FACTS: usize = 32;
 
 /// The most that a record takes.
 fn size(record: &Record) -> usize {
+    size_of(record.place.ranges.len())
+}
+
+/// The most that the record of a file in so many ranges takes.
+pub(super) fn size_of(ranges: usize) -> usize {
     let created = 1 + 9 + 2 + 4 + 16 + 1 + 2 * (1 + KEY_PREFIX);
-    created + 1 + 9 + 1 + 8 + 4 + 20 * record.place.ranges.len()
+    created + 1 + 9 + 1 + 8 + 4 + 20 * ranges
 }
 
 impl Catalog {
