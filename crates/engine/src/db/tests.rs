@@ -7,10 +7,10 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
+use sinter_storage::store::zoned::{self, ZonedStore};
 use sinter_storage::store::{
     self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock, Temperature,
 };
-use sinter_storage::store::zoned::{self, ZonedStore};
 use sinter_storage::zoned::{Emulator, Geometry};
 use std::collections::BTreeSet;
 use std::sync::{OnceLock, Weak, mpsc};

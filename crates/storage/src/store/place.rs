@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn places_are_read_and_said_alike() {
         assert_eq!(Place::of(Path::new("a,b=c")), Ok(Place::Directory("a,b=c".into())));
-        let every = "allocation=sla-without-tokens,reset=lzr,collector=lifetime,reserve=5,pace=0.5,fallback=false,tells=false,latency=zn540";
+        let every =
+            "allocation=sla-without-tokens,reset=lzr,collector=lifetime,reserve=5,pace=0.5,fallback=false,tells=false,latency=zn540";
         for text in ["zoned:/dev/nvme0n1", &format!("zoned:a.img,{every}")] {
             assert_eq!(Place::of(Path::new(text)).unwrap().to_string(), text);
         }

@@ -205,8 +205,8 @@ impl ZonedStore {
         recover::check_shape(geometry, capacity)
     }
 
-    /// Whether files of these lengths find room on an empty volume on the drive, which is only asked. `StorageFull` if its metadata does not
-    /// have room for so many.
+    /// Whether files of these lengths find room on an empty volume on the drive, which is only asked. `StorageFull` if its metadata does
+    /// not have room for so many.
     pub fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
         recover::fit_on(device, options, files)
     }
