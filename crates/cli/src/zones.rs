@@ -11,11 +11,11 @@ mod view;
 
 use crate::ended::Ended;
 use crate::store::open_volume;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use sinter_storage::store::ZonedPlace;
 use sinter_storage::store::zoned::ZonedStore;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use view::View;
 
@@ -48,8 +48,9 @@ enum Verb {
 /// What to show.
 #[derive(Debug, Args)]
 struct ShowFlags {
-    /// The drive.
-    drive: PathBuf,
+    /// The drive, also as zoned:DRIVE with options, as everywhere else.
+    #[arg(value_parser = drive())]
+    drive: ZonedPlace,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -71,13 +72,18 @@ pub fn run(flags: &ZonesFlags) -> Result<ExitCode, Ended> {
     }
 }
 
+/// Reads the name of a drive.
+fn drive() -> impl TypedValueParser<Value = ZonedPlace> {
+    PathBufValueParser::new().try_map(|path| ZonedPlace::of(&path))
+}
+
 /// The volume of a drive, for who only looks at it.
-fn open(drive: &Path) -> Result<ZonedStore, Ended> {
-    open_volume(&ZonedPlace::new(drive).quiet())
+fn open(place: &ZonedPlace) -> Result<ZonedStore, Ended> {
+    open_volume(&place.clone().quiet())
 }
 
 fn show(flags: &ShowFlags, text: fn(&View) -> String, json: fn(&View) -> serde_json::Value) -> Result<ExitCode, Ended> {
-    let view = View::of(&flags.drive, &open(&flags.drive)?)?;
+    let view = View::of(&flags.drive.drive, &open(&flags.drive)?)?;
     let shown = if flags.json { serde_json::to_string_pretty(&json(&view))? + "\n" } else { text(&view) };
     io::stdout().lock().write_all(shown.as_bytes())?;
     Ok(ExitCode::SUCCESS)

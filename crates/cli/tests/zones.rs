@@ -69,7 +69,7 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     refused(at, &["zones", "format"], 2, "<DRIVE>");
     refused(at, &["zones", "format", "zones.img", "--emulate", "a,8x1MiB"], 2, "cannot be used with");
     refused(at, &["zones", "format", "--emulate", "small.img,4x1MiB"], 2, "zones are too few");
-    refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks");
+    refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks, and one is of 4096 bytes");
     refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE|DEVICE,ZONESxSIZE");
     assert!(!at.join("small.img").exists() && !at.join("odd.img").exists(), "a refused request leaves nothing behind");
     for too_small in ["zones.img,2x4MiB", "zones.img,32x1MiB,active=2"] {
@@ -326,7 +326,7 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     prints(at, &["zones", "backup", "zones.img", "out"]);
     prints(at, &["zones", "format", "--emulate", "small.img,24x64KiB,block=512"]);
     prints(at, &["bench", "--store=zoned:small.img", "--num=100", "--benchmarks=fillseq"]);
-    refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "small.img: the backup has ");
+    refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "small.img: the backup takes ");
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"), "what does not fit costs nothing");
     prints(at, &["zones", "format", "small.img", "--force"]);
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
@@ -423,4 +423,106 @@ fn a_drive_may_lie_on_a_block_device() {
     prints(at, &["check", &format!("zoned:{}", device.0)]);
     prints(at, &["zones", "format", "--force", &device.0]);
     assert!(prints(at, &["zones", "check", &device.0]).contains("clean, 0 files"));
+}
+
+/// Sizes as people say them; and a drive is named as everywhere else.
+#[test]
+fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    for (drive, shape, bytes, capacity) in [
+        ("a.img", "64x16MB", 15_998_976, 15_998_976),
+        ("b.img", "64x1MB", 999_424, 999_424),
+        ("c.img", "16x100MB", 99_999_744, 99_999_744),
+        ("d.img", "8x2048MB,capacity=1077MB", 2_048_000_000, 1_076_998_144),
+    ] {
+        let made = prints(at, &["zones", "format", "--emulate", &format!("{drive},{shape}")]);
+        assert!(made.contains(&format!("a zone has {bytes} bytes, of which {capacity} can be written")), "{made}");
+        std::fs::remove_file(at.join(drive)).unwrap();
+    }
+    prints(at, &["zones", "format", "--emulate", "zoned:zones.img,64x1MiB"]);
+    let drive = "zoned:zones.img,allocation=sla,reset=lzr";
+    prints(at, &["bench", &format!("--store={drive}"), "--num=1000", "--benchmarks=fillseq"]);
+    assert!(prints(at, &["zones", "check", drive]).starts_with("zones.img: clean"));
+    for verb in ["map", "df", "dump"] {
+        prints(at, &["zones", verb, drive]);
+    }
+    prints(at, &["zones", "backup", drive, "out"]);
+    refused(at, &["zones", "format", drive], 2, "--force");
+    prints(at, &["zones", "format", "--force", drive]);
+    prints(at, &["zones", "restore", "out", drive, "--force"]);
+    assert!(prints(at, &["check", drive]).contains("clean"));
+    assert_eq!(sinter(at, &["zones", "check", "zoned:zones.img,reset=never"]).status.code(), Some(2));
+    // A picture by its name.
+    let text = "zones.img: ";
+    for (output, begins) in [("map.svg", "<svg "), ("map.html", "<"), ("map.json", "{"), ("map.txt", text), ("map", text)] {
+        prints(at, &["zones", "map", drive, "--output", output]);
+        let drawn = std::fs::read_to_string(at.join(output)).unwrap();
+        assert!(drawn.starts_with(begins), "{output}: {}", &drawn[..40]);
+    }
+    prints(at, &["zones", "map", drive, "--output=said.svg", "--format=text"]);
+    assert!(std::fs::read_to_string(at.join("said.svg")).unwrap().starts_with("zones.img: "));
+    assert_eq!(json(at, &["zones", "map", drive, "--json"])["zones"].as_array().unwrap().len(), 64);
+    refused(at, &["zones", "map", drive, "--json", "--format=svg"], 2, "cannot be used with");
+}
+
+/// What is there is not given up for what does not fit, nor for a drive that no volume fits.
+#[test]
+fn nothing_is_lost_for_nothing() {
+    use sinter_storage::store::{Cause, FileId, Hint, ZonedPlace};
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(at, &["zones", "format", "--emulate", "many.img,64x1MiB"]);
+    let store = ZonedPlace::new(at.join("many.img")).quiet().open().unwrap();
+    for number in 0..300 {
+        let mut file = store.create(FileId::table(number), &Hint::new(Cause::Flush)).unwrap();
+        file.append(&[7; 100]).unwrap();
+        file.seal().unwrap();
+    }
+    store.sync_names().unwrap();
+    drop(store);
+    prints(at, &["zones", "backup", "many.img", "out"]);
+    // Bytes would fit, whole blocks do not.
+    prints(at, &["zones", "format", "--emulate", "small.img,10x128KiB"]);
+    prints(at, &["bench", "--store=zoned:small.img", "--num=10", "--benchmarks=fillseq"]);
+    refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "it was left as it is");
+    assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"));
+    // Too little capacity for the metadata of so many zones.
+    refused(
+        at,
+        &["zones", "format", "--force", "--emulate", "small.img,512x1MiB,capacity=4KiB"],
+        2,
+        "the zones for metadata are too small",
+    );
+    assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"));
+    let (zones, zone_size) = (8, 1 << 20);
+    let shape = sinter_storage::zoned::Geometry { block: 4096, zones, zone_size, max_open: None, max_active: None, conventional: 0 };
+    drop(sinter_storage::zoned::Emulator::create(at.join("none.img"), shape, zone_size).unwrap());
+    refused(at, &["zones", "check", "none.img"], 2, "`sinter zones format` makes one");
+}
+
+/// A drive that lost a zone: the rest is copied, what is lost is named, and it does not pass for a backup.
+#[test]
+fn what_can_be_read_is_saved() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    let dump = json(at, &["zones", "dump", "zones.img", "--json"]);
+    let files = dump["files"].as_array().unwrap();
+    let table = files.iter().find(|file| file["file"].as_str().unwrap().ends_with(".sst")).unwrap();
+    let zone = table["extents"][0]["zone"].as_u64().unwrap() as u32;
+    let drive = sinter_storage::zoned::Emulator::open(at.join("zones.img")).unwrap();
+    drive.break_zone(zone, sinter_storage::zoned::ZoneState::Offline).unwrap();
+    drop(drive);
+    let output = sinter(at, &["zones", "backup", "zones.img", "out"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(table["file"].as_str().unwrap()) && text.contains("lost: ") && text.contains("It is no backup"), "{text}");
+    for file in files {
+        let saved = std::fs::metadata(at.join("out").join(file["file"].as_str().unwrap())).unwrap();
+        assert_eq!(Some(saved.len()), file["bytes"].as_u64(), "{file}");
+    }
+    assert!(!at.join("out/BACKUP").exists());
+    let check = sinter(at, &["check", "out"]);
+    assert_ne!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
 }

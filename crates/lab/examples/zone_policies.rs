@@ -97,14 +97,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let zenfs = Allocation::Zenfs { tokens: true };
     let policies = [
         ("zenfs eager", options(zenfs, Reset::Eager, false, false)),
-        ("wla lzr", options(Allocation::Wla, Reset::Lzr, true, false)),
-        ("sla lzr", options(Allocation::Sla, Reset::Lzr, true, false)),
-        ("sla lazy", options(Allocation::Sla, Reset::Lazy, true, false)),
+        ("wla lzr", options(Allocation::Wla { tokens: true }, Reset::Lzr, true, false)),
+        ("sla lzr", options(Allocation::Sla { tokens: true }, Reset::Lzr, true, false)),
+        ("sla lazy", options(Allocation::Sla { tokens: true }, Reset::Lazy, true, false)),
         ("per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, false)),
         ("caza eager", options(Allocation::Caza, Reset::Eager, true, false)),
         ("xfs lazy", options(Allocation::Xfs, Reset::Lazy, true, false)),
         ("told per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, true)),
-        ("told sla lzr", options(Allocation::Sla, Reset::Lzr, true, true)),
+        ("told sla lzr", options(Allocation::Sla { tokens: true }, Reset::Lzr, true, true)),
         ("untold", options(Allocation::Sinter, Reset::Sinter, true, false)),
         ("sinter", options(Allocation::Sinter, Reset::Sinter, true, true)),
     ];

@@ -124,7 +124,8 @@ impl Files for Zones {
         let to = u8::try_from(level).unwrap_or(u8::MAX);
         let cause = reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
         let key_range = Some((table.range.smallest.clone(), table.range.largest.clone()));
-        let hint = Hint { level: to, lifetime: lifetime(level), key_range, expected_bytes: table.bytes, ..Hint::new(cause) };
+        // Levels are static in all that is asked of it.
+        let hint = Hint { level: to, lifetime: lifetime(level, 1), key_range, expected_bytes: table.bytes, ..Hint::new(cause) };
         let mut file = self.store.create(FileId::table(table.number), &hint).map_err(text)?;
         let mut left = usize::try_from(table.bytes).unwrap_or(usize::MAX);
         let zeros = vec![0; PIECE.min(left)];

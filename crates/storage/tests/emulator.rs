@@ -188,6 +188,33 @@ fn a_drive_in_a_file_outlives_its_process() {
     assert_eq!(format!("{device:?}").matches("Full: 2").count(), 1, "{device:?}");
 }
 
+/// Whatever name it is called by: a link leads to the states beside the bytes, and a second name of the bytes with other states beside it
+/// is still the same drive.
+#[test]
+fn a_drive_by_another_name_is_the_same_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let device = Emulator::create(at("drive"), geometry(), CAPACITY).unwrap();
+    std::os::unix::fs::symlink("drive", at("link")).unwrap();
+    std::fs::hard_link(at("drive"), at("twin")).unwrap();
+    std::fs::hard_link(at("drive.zones"), at("twin.zones")).unwrap();
+    std::fs::hard_link(at("drive"), at("copy")).unwrap();
+    std::fs::copy(at("drive.zones"), at("copy.zones")).unwrap();
+    for name in ["drive", "link", "twin", "copy"] {
+        assert!(Emulator::open(at(name)).unwrap_err().is_locked(), "{name}");
+        assert!(Emulator::remove(at(name)).unwrap_err().is_locked(), "{name}");
+    }
+    device.append(0, &blocks(3, 7)).unwrap();
+    drop(device);
+    for name in ["link", "twin"] {
+        let device = Emulator::open(at(name)).unwrap();
+        assert_eq!(zone(&device, 0).0, 3, "{name}");
+        assert!(Emulator::open(at("drive")).unwrap_err().is_locked(), "{name}");
+    }
+    Emulator::remove(at("link")).unwrap();
+    assert!(!at("drive").exists() && !at("drive.zones").exists() && at("twin").exists());
+}
+
 #[test]
 fn what_was_not_flushed_is_lost_with_the_machine() {
     let folder = tempfile::tempdir().unwrap();

@@ -322,6 +322,19 @@ fn the_second_report_agrees(device: &LinuxDevice, bytes: &[u8]) {
     println!("the second report agrees with the first");
 }
 
+/// Two handles of a device whose zone 1 has two blocks. Where a write failed, whoever claims the device anew asks the drive again.
+fn a_claim_asks_again(device: &LinuxDevice, other: &LinuxDevice, block: &[u8]) {
+    // The drive takes the next write, or the kernel refuses it, and not we by what we remember.
+    device.append(1, block).unwrap();
+    other.append(1, block).unwrap_err();
+    assert!(other.append(1, block).unwrap_err().to_string().contains("an earlier write"));
+    drop(other.lock().unwrap());
+    match other.append(1, block) {
+        Ok(at) => assert_eq!(at, 3 * block.len() as u64),
+        Err(error) => assert!(!error.to_string().contains("an earlier write"), "{error}"),
+    }
+}
+
 /// What only a block device has: pieces, memory of any alignment, a claim, and the end of a zone whose write failed.
 #[test]
 #[ignore = "needs a zoned drive"]
@@ -371,6 +384,8 @@ fn a_block_device_in_use() {
     assert_eq!(device.append(1, &bytes[..block]).unwrap(), block as u64);
     drop(lock);
     other.lock().unwrap();
+
+    a_claim_asks_again(&device, &other, &bytes[..block]);
 
     // Several threads, a zone each.
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use crate::ended::Ended;
 use crate::store::drive_error;
 use anyhow::anyhow;
 use clap::Args;
-use sinter_storage::store::{Backup, StoreError, ZonedPlace};
+use sinter_storage::store::{Backup, Copied, StoreError, ZonedPlace};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,8 +13,9 @@ use std::process::ExitCode;
 /// What to copy where.
 #[derive(Debug, Args)]
 pub struct BackupFlags {
-    /// The drive.
-    drive: PathBuf,
+    /// The drive, also as zoned:DRIVE with options.
+    #[arg(value_parser = super::drive())]
+    drive: ZonedPlace,
     /// A directory, missing or empty. It can be opened as a database.
     directory: PathBuf,
 }
@@ -24,8 +25,9 @@ pub struct BackupFlags {
 pub struct RestoreFlags {
     /// Directory of the backup.
     directory: PathBuf,
-    /// The drive, which is formatted.
-    drive: PathBuf,
+    /// The drive, which is formatted; also as zoned:DRIVE with options.
+    #[arg(value_parser = super::drive())]
+    drive: ZonedPlace,
     /// Also if the drive holds anything: all of it is lost.
     #[arg(long)]
     force: bool,
@@ -46,30 +48,43 @@ fn say(backup: &Backup, what: &str, drive: &Path, directory: &Path) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies a volume into a directory.
+/// Copies a volume into a directory: what can be read of it, if not all can.
 pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     let store = super::open(&flags.drive)?;
-    let backup = Backup::make(&store, &flags.directory).map_err(wrong)?;
-    say(&backup, "saved from", &flags.drive, &flags.directory)
+    let (drive, directory) = (&flags.drive.drive, &flags.directory);
+    let lost = match Backup::make(&store, directory).map_err(wrong)? {
+        Copied::Whole(backup) => return say(&backup, "saved from", drive, directory),
+        Copied::Partly(lost) => lost,
+    };
+    let mut out = io::stdout().lock();
+    for lost in &lost {
+        writeln!(out, "lost: {} of {}: {}", human(lost.bytes), lost.file, lost.why)?;
+    }
+    let (drive, directory, files) = (drive.display(), directory.display(), lost.len());
+    writeln!(
+        out,
+        "{directory}: what could be read of {drive}; of {files} files something is lost, which is zeros there. It is no backup."
+    )?;
+    Ok(ExitCode::FAILURE)
 }
 
 /// Makes a volume of a backup. The backup is read once before the drive is touched.
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
-    let place = ZonedPlace::new(&flags.drive).quiet();
-    let failed = |error: StoreError| drive_error(&flags.drive, error);
-    let room = place.room().map_err(failed)?;
-    if room < backup.bytes() {
-        let (drive, bytes, room) = (flags.drive.display(), human(backup.bytes()), human(room));
-        return Err(Ended::Failed(anyhow!("{drive}: the backup has {bytes}, and the drive can take {room}; it was left as it is")));
+    let (place, drive) = (flags.drive.clone().quiet(), &flags.drive.drive);
+    let failed = |error: StoreError| drive_error(drive, error);
+    let fit = place.fit(&backup.lengths()).map_err(failed)?;
+    if fit.room < fit.needed {
+        let (drive, bytes, room) = (drive.display(), human(fit.needed), human(fit.room));
+        return Err(Ended::Failed(anyhow!("{drive}: the backup takes {bytes}, and the drive can take {room}; it was left as it is")));
     }
-    super::format::format(&flags.drive, flags.force)?;
+    super::format::format(&place, flags.force)?;
     let store = place.open().map_err(failed)?;
     backup.restore(&store).map_err(Ended::from)?;
     let complaints = store.check().map_err(Ended::from)?;
     if let Some(first) = complaints.first() {
-        return Err(Ended::Failed(anyhow!("{}: {first}", flags.drive.display())));
+        return Err(Ended::Failed(anyhow!("{}: {first}", drive.display())));
     }
-    say(&backup, "restored to", &flags.drive, &flags.directory)
+    say(&backup, "restored to", drive, &flags.directory)
 }

@@ -9,7 +9,6 @@ use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
 use sinterdb::db::Damage;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -27,8 +26,8 @@ struct Found {
 }
 
 /// Runs the verb. Exit code 0: clean; 1: damaged.
-pub fn run(drive: &Path, json: bool) -> Result<ExitCode, Ended> {
-    let found = look(drive)?;
+pub fn run(place: &ZonedPlace, json: bool) -> Result<ExitCode, Ended> {
+    let (found, drive) = (look(place)?, &place.drive);
     let number = found.volume.len() + found.database.len();
     let mut out = io::stdout().lock();
     if json {
@@ -46,8 +45,9 @@ pub fn run(drive: &Path, json: bool) -> Result<ExitCode, Ended> {
     Ok(if number == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn look(drive: &Path) -> Result<Found, Ended> {
-    let store = match ZonedPlace::new(drive).quiet().open() {
+fn look(place: &ZonedPlace) -> Result<Found, Ended> {
+    let drive = &place.drive;
+    let store = match place.clone().quiet().open() {
         Ok(store) => Arc::new(store),
         // Damage that keeps the volume from opening is the one damage that can be named then.
         Err(error) if error.source.kind() == ErrorKind::InvalidData => {

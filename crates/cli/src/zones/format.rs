@@ -26,10 +26,10 @@ const FORM: &str = "FILE|DEVICE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,
 #[derive(Debug, Args)]
 pub struct FormatFlags {
     /// A zoned block device, such as /dev/nvme0n1, or an emulated drive: its file or its device.
-    #[arg(required_unless_present = "emulate", conflicts_with = "emulate")]
-    drive: Option<PathBuf>,
+    #[arg(required_unless_present = "emulate", conflicts_with = "emulate", value_parser = super::drive())]
+    drive: Option<ZonedPlace>,
     /// Make an emulated drive first, in a new sparse file, as in zones.img,256x128MB, or on a block device without zones; 14 zones open
-    /// and active, blocks of 4 KiB.
+    /// and active, blocks of 4 KiB. Sizes that are not whole blocks are rounded down.
     #[arg(long, value_name = FORM)]
     emulate: Option<String>,
     /// Also if the drive holds anything: all of it is lost.
@@ -48,7 +48,8 @@ struct Emulated {
 impl Emulated {
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
-        let file = PathBuf::from(parts.next().unwrap_or_default());
+        let file = parts.next().unwrap_or_default();
+        let file = PathBuf::from(file.strip_prefix("zoned:").unwrap_or(file));
         let shape = parts.next().and_then(|shape| shape.split_once('x'));
         let shape = shape.and_then(|(zones, size)| Some((zones.parse::<u32>().ok()?, parse_bytes(size).ok()?)));
         let Some((zones, zone_size)) = shape.filter(|_| !file.as_os_str().is_empty()) else {
@@ -75,6 +76,14 @@ impl Emulated {
                 _ => return Err(wrong("no such option".into())),
             }
         }
+        // Sizes are said in round numbers, and zones are whole blocks.
+        let block = u64::from(geometry.block.max(1));
+        for bytes in [&mut geometry.zone_size, &mut capacity] {
+            *bytes -= *bytes % block;
+            if *bytes == 0 {
+                return Err(format!("--emulate {text}: zones are whole blocks, and one is of {block} bytes; the form is {FORM}"));
+            }
+        }
         // Who says one of both means it for the other as far as it has to follow.
         if let (Some(open), Some(active)) = (geometry.max_open, geometry.max_active) {
             let said = |name: &str| text.contains(&format!(",{name}="));
@@ -90,6 +99,8 @@ impl Emulated {
     /// Makes the drive. One that is there already is replaced only with `force`, as is anything on a device; any other file never.
     fn make(self, force: bool) -> Result<PathBuf, Ended> {
         let Emulated { file, geometry, capacity } = self;
+        // What a link leads to is replaced, not the link.
+        let file = if file.is_symlink() { std::fs::canonicalize(&file).unwrap_or(file) } else { file };
         let failed = |error: StoreError| drive_error(&file, error);
         let about = std::fs::metadata(&file);
         if about.as_ref().is_ok_and(|about| about.file_type().is_block_device()) {
@@ -117,7 +128,7 @@ impl Emulated {
 /// Whether a drive can be made, and be given a volume: to be known before what it replaces is gone.
 fn check_shape(geometry: &Geometry, capacity: u64) -> Result<(), StoreError> {
     let drive = Emulator::memory(geometry.clone(), capacity)?;
-    ZonedStore::check_shape(drive.geometry())
+    ZonedStore::check_shape(drive.geometry(), capacity)
 }
 
 /// What to tell of a drive that could not be made.
@@ -130,29 +141,34 @@ fn kept_unless_forced(drive: &Path, error: StoreError) -> Ended {
 
 /// Runs the verb.
 pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
-    let drive = match (&flags.drive, &flags.emulate) {
-        (Some(drive), _) => drive.clone(),
-        (None, Some(text)) => Emulated::parse(text).map_err(Ended::Usage)?.make(flags.force)?,
+    let place = match (&flags.drive, &flags.emulate) {
+        (Some(place), _) => place.clone(),
+        (None, Some(text)) => ZonedPlace::new(Emulated::parse(text).map_err(Ended::Usage)?.make(flags.force)?),
         (None, None) => return Err(Ended::usage("no drive is named")),
     };
-    let formatted = format(&drive, flags.force);
+    let formatted = format(&place, flags.force);
     if let (Err(_), Some(_)) = (&formatted, &flags.emulate) {
         // Too small for a volume: nobody asked for a drive alone.
-        let _ = Emulator::remove(&drive);
+        let _ = Emulator::remove(&place.drive);
     }
     let view = formatted?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", view.headline())?;
     let (files, metadata) = (view.beneath.zones, view.map.metadata.len());
     writeln!(out, "{metadata} zones for metadata, {} for files, which can take {}", files.all, human(view.free))?;
+    if flags.emulate.is_some() {
+        // As it came to be: what was said may not have been whole blocks.
+        let capacity = view.zones.first().map_or(0, |zone| zone.entry.capacity);
+        writeln!(out, "a zone has {} bytes, of which {capacity} can be written", view.geometry.zone_size)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes a volume on a drive and looks at it.
-pub(super) fn format(drive: &Path, force: bool) -> Result<View, Ended> {
-    let made = ZonedPlace::new(drive).quiet().format(force);
-    let store = made.map_err(|error| kept_unless_forced(drive, error))?;
-    View::of(drive, &store)
+pub(super) fn format(place: &ZonedPlace, force: bool) -> Result<View, Ended> {
+    let made = place.clone().quiet().format(force);
+    let store = made.map_err(|error| kept_unless_forced(&place.drive, error))?;
+    View::of(&place.drive, &store)
 }
 
 #[cfg(test)]
@@ -163,6 +179,8 @@ mod tests {
     fn shapes_are_read() {
         let plain = Emulated::parse("zones.img,256x128MB").unwrap();
         assert_eq!((plain.file.to_str(), plain.geometry.zones, plain.geometry.zone_size), (Some("zones.img"), 256, 128_000_000));
+        let odd = Emulated::parse("a,64x100MB,capacity=77MB,block=64KiB").unwrap();
+        assert_eq!((odd.geometry.zone_size, odd.capacity), (1525 << 16, 1174 << 16), "down to whole blocks");
         assert_eq!((plain.capacity, plain.geometry.block), (128_000_000, 4096));
         assert_eq!((plain.geometry.max_open, plain.geometry.max_active), (Some(14), Some(14)));
         let all = Emulated::parse("a,8x1MiB,capacity=512KiB,open=3,active=6,block=512").unwrap();

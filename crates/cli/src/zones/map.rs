@@ -7,6 +7,7 @@ use crate::ended::Ended;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use sinter_storage::store::ZonedPlace;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -23,11 +24,15 @@ const BAR: u64 = 32;
 /// What to draw, and how.
 #[derive(Debug, Args)]
 pub struct MapFlags {
-    /// The drive.
-    drive: PathBuf,
-    /// Text, a picture, a page with the picture and tables, or data.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// The drive, also as zoned:DRIVE with options.
+    #[arg(value_parser = super::drive())]
+    drive: ZonedPlace,
+    /// Text, a picture, a page with the picture and tables, or data; if nothing is said, what the name of the output ends in, or text.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Write it to this file instead of stdout.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -41,21 +46,28 @@ enum Format {
     Json,
 }
 
+impl MapFlags {
+    fn format(&self) -> Format {
+        let ending = || self.output.as_ref()?.extension()?.to_str().and_then(|ending| Format::from_str(ending, true).ok());
+        if self.json { Format::Json } else { self.format.or_else(ending).unwrap_or(Format::Text) }
+    }
+}
+
 /// Whether a file is one of those that a drive consists of.
 fn is_of_drive(file: &Path, drive: &Path) -> bool {
     let place = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
-    let mut states = drive.as_os_str().to_owned();
+    let mut states = std::fs::canonicalize(drive).unwrap_or_else(|_| drive.to_owned()).into_os_string();
     states.push(".zones");
     place(file).is_some_and(|place_of_file| [drive, Path::new(&states)].iter().any(|part| place(part) == Some(place_of_file)))
 }
 
 /// Runs the verb.
 pub fn run(flags: &MapFlags) -> Result<ExitCode, Ended> {
-    if let Some(file) = flags.output.as_deref().filter(|file| is_of_drive(file, &flags.drive)) {
+    if let Some(file) = flags.output.as_deref().filter(|file| is_of_drive(file, &flags.drive.drive)) {
         return Err(Ended::usage(format!("--output {}: that is the drive", file.display())));
     }
-    let view = View::of(&flags.drive, &super::open(&flags.drive)?)?;
-    let drawn = match flags.format {
+    let view = View::of(&flags.drive.drive, &super::open(&flags.drive)?)?;
+    let drawn = match flags.format() {
         Format::Text => text(&view),
         Format::Svg => picture::svg(&view),
         Format::Html => picture::page(&view),

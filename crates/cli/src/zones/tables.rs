@@ -77,7 +77,8 @@ pub fn df_json(view: &View) -> Value {
     let now = &view.beneath.zones;
     json!({
         "drive": view.drive, "volume": view.id.to_string(), "classes": classes, "conditions": conditions, "free": view.free,
-        "reserve_zones": view.reserve, "wear": { "least": now.wear_least, "most": now.wear_most, "all": now.wear_total },
+        "reserve_zones": view.reserve,
+        "wear": { "least": now.wear_least, "most": now.wear_most, "all": now.wear_total, "metadata_most": now.wear_metadata },
         "write_streams": streams_json(view),
     })
 }

@@ -226,11 +226,12 @@ impl View {
         Some(format!("{count} write streams, {use_of}"))
     }
 
-    /// Resets of zones for files, in one line.
+    /// Resets, in one line.
     pub fn wear(&self) -> String {
         let now = &self.beneath.zones;
         let mean = now.wear_total as f64 / f64::from(now.all.max(1));
-        format!("{} to {} resets of a zone, {mean:.1} on average", now.wear_least, now.wear_most)
+        let (least, most, metadata) = (now.wear_least, now.wear_most, now.wear_metadata);
+        format!("{least} to {most} resets of a zone, {mean:.1} on average; up to {metadata} of one for metadata")
     }
 }
 

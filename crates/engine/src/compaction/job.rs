@@ -50,6 +50,8 @@ pub struct Context<'a> {
     pub family: u32,
     /// The family's settings.
     pub settings: &'a FamilySettings,
+    /// The level that level 0 is merged into, for the hints of tables.
+    pub base: usize,
     /// Chooses the codecs; `None`: the settings have them.
     pub auto: Option<&'a Arc<Auto>>,
     /// Creates a table file and accounts for every byte written to it, also if the job fails.
@@ -452,7 +454,7 @@ impl<'a> TableFactory for Factory<'a> {
             cause,
             family: context.family,
             level: to,
-            lifetime: lifetime(level),
+            lifetime: lifetime(level, context.base),
             temperature,
             key_range: self.to.map(|to| (first.to_vec(), to.to_vec())),
             expected_bytes: self.job.expected_bytes,
@@ -490,11 +492,11 @@ impl<'a> TableFactory for Factory<'a> {
     }
 }
 
-/// How long a table of a level lives before it is merged again: the deeper, the longer.
-pub fn lifetime(level: usize) -> Lifetime {
-    match level {
-        0 | 1 => Lifetime::Medium,
-        2 => Lifetime::Long,
+/// How long a table of a level lives before it is merged again: the deeper below the base level, the longer.
+pub fn lifetime(level: usize, base: usize) -> Lifetime {
+    match level.saturating_sub(base.max(1)) {
+        0 => Lifetime::Medium,
+        1 => Lifetime::Long,
         _ => Lifetime::Extreme,
     }
 }

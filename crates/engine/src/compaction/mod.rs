@@ -290,9 +290,17 @@ fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<In
     plan
 }
 
+/// The level that level 0 is merged into. Of merges of whole runs, which have none, the first.
+pub fn base_level(version: &Version, settings: &FamilySettings) -> usize {
+    match settings.style {
+        Style::Leveled => leveled::Targets::of(version, settings).base,
+        Style::Universal => 1,
+    }
+}
+
 fn target_file_size(version: &Version, settings: &FamilySettings, level: usize) -> u64 {
     let base = match settings.style {
-        Style::Leveled => leveled::Targets::of(version, settings).base,
+        Style::Leveled => base_level(version, settings),
         Style::Universal => level,
     };
     let steps = u32::try_from(level.saturating_sub(base)).unwrap_or(u32::MAX);

@@ -18,6 +18,7 @@ use super::Inner;
 use super::Shared;
 use super::family::FamilyCore;
 use super::schedule::{Job, Work};
+use crate::compaction::base_level;
 use crate::compaction::job::lifetime;
 use crate::compaction::{Input, Plan};
 use crate::error::{Error, Result};
@@ -212,7 +213,7 @@ impl Inner {
             cause: Cause::Compaction { to: level, reason: plan.reason },
             family: core.id,
             level,
-            lifetime: lifetime(plan.output_level),
+            lifetime: lifetime(plan.output_level, base_level(&tree.version, &core.settings.load())),
             temperature: wanted,
             key_range: Some((info.range.smallest.clone(), info.range.largest.clone())),
             expected_bytes: info.bytes,

@@ -10,7 +10,7 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::Pacing;
-use crate::compaction::{Choice, Hot, PickEnv, Plan, REST_SECONDS, Young};
+use crate::compaction::{Choice, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -450,6 +450,7 @@ impl Inner {
             db: self.db,
             family: core.id,
             settings: &settings,
+            base: base_level(&tree.version, &settings),
             auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
             create: &|id, hint| {
                 let file = self.placer.create(id, hint)?;

@@ -7,9 +7,12 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
+use sinter_storage::store::zoned::{self, ZonedStore};
 use sinter_storage::store::{
     self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock, Temperature,
 };
+use sinter_storage::zoned::{Emulator, Geometry};
+use std::collections::BTreeSet;
 use std::sync::{OnceLock, Weak, mpsc};
 
 /// A store in which a flush stops at its first call of one kind, until it is let go.
@@ -493,4 +496,46 @@ fn a_job_that_fails_while_the_database_closes_is_told_of() {
         let error = result.unwrap_err();
         assert!(error.to_string().contains("compressing a block panicked"), "{error}");
     }
+}
+
+/// With dynamic levels, which are the default, the first level in use is the last one: everything was said to live long.
+#[test]
+fn how_long_a_table_lives_goes_by_the_base_level() {
+    let geometry = Geometry { block: 4096, zones: 64, zone_size: 1 << 20, max_open: None, max_active: None, conventional: 0 };
+    let lifetimes = |dynamic: bool| {
+        let drive = Arc::new(Emulator::memory(geometry.clone(), 1 << 20).unwrap());
+        let options = zoned::Options { background: false, ..zoned::Options::default() };
+        let store = Arc::new(ZonedStore::format(drive, zoned::VolumeId([7; 16]), options).unwrap());
+        let family = FamilySettings {
+            write_buffer_size: 64 << 10,
+            target_file_size_base: 64 << 10,
+            max_bytes_for_level_base: 256 << 10,
+            max_bytes_for_level_multiplier: 4.0,
+            level_compaction_dynamic_level_bytes: dynamic,
+            ..FamilySettings::default()
+        };
+        let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+        let db = Db::builder().settings(settings).family("default", family).open_store(store.clone()).unwrap();
+        let (mut seen, mut key) = (BTreeSet::new(), 1u64);
+        for _ in 0..80 {
+            for _ in 0..100 {
+                key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+                // Of no use to a codec.
+                let value: Vec<u8> = (0..64u64).flat_map(|i| (key ^ i).wrapping_mul(0xd134_2543_de82_ef95).to_be_bytes()).collect();
+                db.put(&key.to_be_bytes(), &value).unwrap();
+            }
+            db.flush().unwrap();
+            let tables = store.files().into_iter().filter(|file| file.id.kind == FileKind::Table);
+            seen.extend(tables.map(|file| (file.about.level, file.about.lifetime)));
+        }
+        seen
+    };
+    let (medium, long, extreme) = (3, 4, 5);
+    let dynamic = lifetimes(true);
+    for expected in [(0, medium), (6, medium), (5, medium), (6, long)] {
+        assert!(dynamic.contains(&expected), "{expected:?} not in {dynamic:?}");
+    }
+    let fixed = lifetimes(false);
+    let levels = [(0, medium), (1, medium), (2, long), (3, extreme)];
+    assert!(fixed.is_subset(&BTreeSet::from(levels)) && fixed.len() >= 3, "{fixed:?}");
 }

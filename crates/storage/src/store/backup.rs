@@ -4,7 +4,8 @@
 //! The list is text. Its first line is `sinter backup 1`, the second `volume` and the identity; then one line for each file: name, bytes,
 //! checksum (XXH3 with 64 bits, hexadecimal), lifetime, level, family; the last line is `end`, how many files there are, and the checksum
 //! of all lines before. It is written last: a directory without it, or with a part of it, is no backup. Restoring goes the other way
-//! around: manifests come last, so that what was restored in part is no database.
+//! around: manifests come last, so that what was restored in part is no database. A volume of which something cannot be read is copied as
+//! far as it can be, without a list.
 
 use super::zoned::{FileEntry, VolumeId, ZonedStore};
 use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};
@@ -19,6 +20,9 @@ const FIRST_LINE: &str = "sinter backup 1";
 
 /// Bytes that are copied at once.
 const COPY: usize = 1 << 20;
+
+/// Bytes that are given up at once where they cannot be read.
+const PIECE: usize = 4096;
 
 /// A file of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,18 +115,63 @@ fn copy(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u6
     Ok(copied)
 }
 
+/// Bytes of a file that could not be read.
+#[derive(Debug)]
+pub struct Lost {
+    /// Which file.
+    pub file: FileId,
+    /// How many, to whole pieces of 4 KiB.
+    pub bytes: u64,
+    /// What was said of the first of them.
+    pub why: String,
+}
+
+/// A copy of a volume.
+#[derive(Debug)]
+pub enum Copied {
+    /// A backup.
+    Whole(Backup),
+    /// What could be read, and what could not, which is zeros in the copy. It has no list: nobody is to take it for what was there.
+    Partly(Vec<Lost>),
+}
+
+/// As [`copy`], but goes on behind what cannot be read.
+fn salvage(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u64, u64, Option<Lost>)> {
+    let mut out = to.create(id, hint)?;
+    let file = from.open(id)?;
+    let (mut sum, mut at, mut lost) = (Xxh3::new(), 0, None::<Lost>);
+    let mut buffer = vec![0; COPY];
+    while at < file.len() {
+        let part = COPY.min(usize::try_from(file.len() - at).unwrap_or(COPY));
+        let buffer = &mut buffer[..part];
+        if file.read_at(at, buffer).is_err() {
+            for (piece, at) in buffer.chunks_mut(PIECE).zip((at..).step_by(PIECE)) {
+                let Err(error) = file.read_at(at, piece) else { continue };
+                piece.fill(0);
+                lost.get_or_insert_with(|| Lost { file: id, bytes: 0, why: error.to_string() }).bytes += piece.len() as u64;
+            }
+        }
+        sum.update(buffer);
+        out.append(buffer)?;
+        at += part as u64;
+    }
+    out.seal()?;
+    Ok((at, sum.digest(), lost))
+}
+
 impl Backup {
     /// Copies all files of a volume, which nobody writes, into a directory that is missing or empty. Durable when it returns.
-    pub fn make(from: &ZonedStore, directory: &Path) -> Result<Backup> {
+    pub fn make(from: &ZonedStore, directory: &Path) -> Result<Copied> {
         if directory.exists() && fs::read_dir(directory).map_err(|e| wrong(directory, e.kind(), e))?.next().is_some() {
             return Err(wrong(directory, io::ErrorKind::AlreadyExists, "the directory is not empty"));
         }
         let store = DirStore::open(directory, true)?;
         let (listed, path) = (from.files(), directory.join(LIST));
         match Self::save(from, &listed, &store, &path) {
-            Ok(files) => Ok(Backup { store, volume: from.id(), files }),
+            Ok((files, lost)) if lost.is_empty() => Ok(Copied::Whole(Backup { store, volume: from.id(), files })),
+            Ok((_, lost)) => Ok(Copied::Partly(lost)),
             Err(error) => {
-                // What there is of it is of no use to anybody, and in the way of the next.
+                // It is not the drive that failed, and what there is of the copy is in the way of the next.
                 let _ = fs::remove_file(path);
                 for file in &listed {
                     let _ = store.delete(file.id);
@@ -132,15 +181,19 @@ impl Backup {
         }
     }
 
-    /// Copies files into an empty directory, and writes the list when all else is durable.
-    fn save(from: &ZonedStore, listed: &[FileEntry], store: &DirStore, path: &Path) -> Result<Vec<Saved>> {
-        let mut files = Vec::with_capacity(listed.len());
+    /// Copies files into an empty directory, and writes the list when all else is durable; none if anything was lost.
+    fn save(from: &ZonedStore, listed: &[FileEntry], store: &DirStore, path: &Path) -> Result<(Vec<Saved>, Vec<Lost>)> {
+        let (mut files, mut lost) = (Vec::with_capacity(listed.len()), Vec::new());
         for FileEntry { id, about, .. } in listed {
             let saved = Saved { id: *id, bytes: 0, checksum: 0, lifetime: about.lifetime, level: about.level, family: about.family };
-            let (bytes, checksum) = copy(from, store, *id, &saved.hint())?;
+            let (bytes, checksum, gone) = salvage(from, store, *id, &saved.hint())?;
+            lost.extend(gone);
             files.push(Saved { bytes, checksum, ..saved });
         }
         store.sync_names()?;
+        if !lost.is_empty() {
+            return Ok((files, lost));
+        }
         let write = || {
             let mut file = File::options().write(true).create_new(true).open(path)?;
             file.write_all(list(from.id(), &files).as_bytes())?;
@@ -148,7 +201,7 @@ impl Backup {
         };
         write().map_err(|e| wrong(path, e.kind(), e))?;
         store.sync_names()?;
-        Ok(files)
+        Ok((files, lost))
     }
 
     /// Reads the list of a backup. `InvalidData` if it is damaged, or if the directory has other files of a database than the list.
@@ -178,6 +231,11 @@ impl Backup {
     /// How many files it has.
     pub fn files(&self) -> usize {
         self.files.len()
+    }
+
+    /// How long each of them is.
+    pub fn lengths(&self) -> Vec<(FileId, u64)> {
+        self.files.iter().map(|saved| (saved.id, saved.bytes)).collect()
     }
 
     /// Their bytes.

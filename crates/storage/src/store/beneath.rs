@@ -52,12 +52,14 @@ pub struct ZonesNow {
     pub written: u64,
     /// Bytes of files that live, to whole blocks. What is written beyond is dead.
     pub live: u64,
-    /// Resets in the volume's life, of the least worn zone.
+    /// Resets of the least worn zone, as far as they are known.
     pub wear_least: u64,
     /// Of the most worn one.
     pub wear_most: u64,
     /// Of all together.
     pub wear_total: u64,
+    /// Of the most worn zone for metadata, which is none of the others.
+    pub wear_metadata: u64,
 }
 
 impl ZonesNow {

@@ -24,7 +24,7 @@ mod throttle;
 mod tiers;
 pub mod zoned;
 
-pub use backup::Backup;
+pub use backup::{Backup, Copied, Lost};
 pub use behind::behind;
 pub use beneath::{Beneath, ZonesNow};
 pub use dir::{DirStore, Relation, relation};

@@ -1,7 +1,7 @@
 //! Where a database lies, as people say it: the path of a directory, or `zoned:` and the path of a drive, with how its volume is run.
 
-use super::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
-use super::{DirStore, Result, Store, StoreError};
+use super::zoned::{Allocation, Collection, Fit, Options, Reset, VolumeId, ZonedStore};
+use super::{DirStore, FileId, Result, Store, StoreError};
 use crate::zoned::{Latency, find};
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const ZONED: &str = "zoned:";
 
 /// What can stand behind it.
-const FORM: &str = "zoned:DRIVE[,allocation=..][,reset=..][,collector=..][,reserve=N][,pace=N][,latency=zn540]";
+const FORM: &str = "zoned:DRIVE[,allocation=..][,reset=..][,collector=..][,reserve=N][,pace=N][,fallback=..][,tells=..][,latency=zn540]";
 
 /// Where a database lies.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,10 @@ pub struct ZonedPlace {
 /// The value of an option that has names.
 fn named<T>(option: &str, value: &str, found: Option<T>, names: impl Iterator<Item = &'static str>) -> std::result::Result<T, String> {
     found.ok_or_else(|| format!("{option}={value}: must be one of {}", names.collect::<Vec<_>>().join(", ")))
+}
+
+fn switch(option: &str, value: &str) -> std::result::Result<bool, String> {
+    named(option, value, value.parse().ok(), ["true", "false"].into_iter())
 }
 
 impl Place {
@@ -64,6 +68,14 @@ impl ZonedPlace {
     /// A volume that is run in the usual way.
     pub fn new(drive: impl Into<PathBuf>) -> Self {
         ZonedPlace { drive: drive.into(), options: Options::default(), zn540: false }
+    }
+
+    /// The drive at a path, which may have `zoned:` in front and options behind, as in [`Place::of`].
+    pub fn of(drive: &Path) -> std::result::Result<Self, String> {
+        Ok(match Place::of(drive)? {
+            Place::Zoned(place) => place,
+            Place::Directory(path) => ZonedPlace::new(path),
+        })
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
@@ -95,6 +107,8 @@ impl ZonedPlace {
                 let pace = value.parse().ok().filter(|pace: &f64| (0.0..=1e6).contains(pace));
                 options.pace = pace.ok_or_else(|| format!("{name}={value}: must be a number from 0 to 1000000"))?;
             }
+            "fallback" => options.fallback = switch(name, value)?,
+            "tells" => options.tells = switch(name, value)?,
             "latency" => self.zn540 = named(name, value, (value == "zn540").then_some(true), std::iter::once("zn540"))?,
             _ => return Err(format!("there is no option {name:?}; the form is {FORM}")),
         }
@@ -123,10 +137,10 @@ impl ZonedPlace {
         made.map_err(|e| self.explain(e))
     }
 
-    /// Bytes of files that an empty volume on the drive would have room for. Nothing is changed.
-    pub fn room(&self) -> Result<u64> {
+    /// Whether an empty volume on the drive would have room for files of these lengths. Nothing is changed.
+    pub fn fit(&self, files: &[(FileId, u64)]) -> Result<Fit> {
         let device = find(&self.drive, None)?;
-        ZonedStore::room_on(&*device, self.options).map_err(|e| self.explain(e))
+        ZonedStore::fit_on(&device, self.options, files).map_err(|e| self.explain(e))
     }
 
     fn explain(&self, error: StoreError) -> StoreError {
@@ -148,7 +162,7 @@ impl fmt::Display for Place {
 impl fmt::Display for ZonedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Options::default();
-        let Options { allocation, reset, collection, reserve, pace, .. } = self.options;
+        let Options { allocation, reset, collection, reserve, pace, fallback, tells, background: _ } = self.options;
         write!(f, "{ZONED}{}", self.drive.display())?;
         if allocation != usual.allocation {
             write!(f, ",allocation={}", allocation.name())?;
@@ -164,6 +178,12 @@ impl fmt::Display for ZonedPlace {
         }
         if pace != usual.pace {
             write!(f, ",pace={pace}")?;
+        }
+        if fallback != usual.fallback {
+            write!(f, ",fallback={fallback}")?;
+        }
+        if tells != usual.tells {
+            write!(f, ",tells={tells}")?;
         }
         if self.zn540 { f.write_str(",latency=zn540") } else { Ok(()) }
     }
@@ -184,7 +204,9 @@ mod tests {
     #[test]
     fn places_are_read_and_said_alike() {
         assert_eq!(Place::of(Path::new("a,b=c")), Ok(Place::Directory("a,b=c".into())));
-        for text in ["zoned:/dev/nvme0n1", "zoned:a.img,allocation=sla,reset=lzr,collector=lifetime,reserve=5,pace=0.5,latency=zn540"] {
+        let every =
+            "allocation=sla-without-tokens,reset=lzr,collector=lifetime,reserve=5,pace=0.5,fallback=false,tells=false,latency=zn540";
+        for text in ["zoned:/dev/nvme0n1", &format!("zoned:a.img,{every}")] {
             assert_eq!(Place::of(Path::new(text)).unwrap().to_string(), text);
         }
         let all = zoned("zoned:a.img,pace=0,allocation=zenfs-without-tokens").unwrap();
@@ -198,6 +220,8 @@ mod tests {
             ("zoned:a,collector=none", "must be one of greedy, "),
             ("zoned:a,reserve=-1", "must be a number of zones"),
             ("zoned:a,pace=NaN", "must be a number from 0"),
+            ("zoned:a,fallback=no", "fallback=no: must be one of true, false"),
+            ("zoned:a,tells=1", "tells=1: must be one of true, false"),
             ("zoned:a,latency=fast", "must be one of zn540"),
             ("zoned:a,speed=1", "there is no option \"speed\""),
         ] {
@@ -223,7 +247,7 @@ mod tests {
         let empty = place.format(false).unwrap();
         let free = empty.free_bytes().unwrap();
         drop(empty);
-        assert_eq!(Some(place.room().unwrap()), free);
+        assert_eq!(place.fit(&[]).map(|fit| (fit.needed, Some(fit.room))).unwrap(), (0, free));
         let store = Place::Zoned(place.clone()).open(false).unwrap();
         let id = crate::store::FileId::table(1);
         let file = store.create(id, &crate::store::Hint::new(crate::store::Cause::Flush)).unwrap();

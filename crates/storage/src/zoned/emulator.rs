@@ -205,7 +205,7 @@ impl Emulator {
     /// none any more.
     pub fn remove(path: impl AsRef<Path>) -> store::Result<()> {
         let path = path.as_ref();
-        let held = image::hold(path).map_err(|e| unopened("open emulated drive", path, e))?;
+        let (held, _bytes) = image::hold(path).map_err(|e| unopened("open emulated drive", path, e))?;
         image::remove(path, &held).map_err(|e| explain("remove emulated drive", path, e))
     }
 

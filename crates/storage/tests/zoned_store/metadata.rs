@@ -194,3 +194,32 @@ fn cut_zones_of_the_metadata_give_back_their_places() {
         assert_sound(&store);
     }
 }
+
+/// Resets of zones for metadata are counted as those of all others, and none are forgotten when the volume is made anew.
+#[test]
+fn wear_is_the_drives() {
+    let drive = tiny();
+    let worn = |store: &ZonedStore| store.map().unwrap().zones.iter().map(|zone| zone.resets).collect::<Vec<u64>>();
+    let real = || (0..TINY.zones).map(|zone| u64::from(drive.wear(zone))).collect::<Vec<u64>>();
+    let mut store = format(&drive, plain());
+    for round in 0..3 {
+        for number in 0..400 {
+            put(&store, FileId::table(number), &table_hint(1), 700);
+            store.sync_names().unwrap();
+            store.delete(FileId::table(number)).unwrap();
+            store.sync_names().unwrap();
+        }
+        assert!(store.figures().journal.snapshots > 1 && real()[0] > 0 && real()[1] > 0);
+        assert_eq!(worn(&store), real(), "round {round}");
+        assert_sound(&store);
+        drop(store);
+        store = open(&drive, plain());
+        assert_eq!(worn(&store), real(), "opened after round {round}");
+        drop(store);
+        store = format(&drive, plain());
+        assert_eq!(worn(&store), real(), "made anew after round {round}");
+        assert_sound(&store);
+    }
+    let zones = store.beneath().unwrap().zones;
+    assert_eq!(zones.wear_metadata, u64::from(drive.wear(0).max(drive.wear(1))));
+}

@@ -27,7 +27,7 @@ pub fn stepped(allocation: Allocation, reset: Reset) -> Options {
 }
 
 pub fn plain() -> Options {
-    stepped(Allocation::Sla, Reset::Eager)
+    stepped(Allocation::Sla { tokens: true }, Reset::Eager)
 }
 
 pub fn format(drive: &Arc<Emulator>, options: Options) -> ZonedStore {

@@ -192,7 +192,7 @@ fn policies_in_figures() {
 #[test]
 fn our_policies_move_less_and_lose_nothing_at_resets() {
     let ours = stepped(Allocation::Sinter, Reset::Sinter);
-    let theirs = stepped(Allocation::Sla, Reset::Lzr);
+    let theirs = stepped(Allocation::Sla { tokens: true }, Reset::Lzr);
     let roomy = run(ours, 150, Some(14), Keys::Uniform, 6000).unwrap();
     assert_eq!(roomy.figures.moved.total(), 0, "at {:.2}", roomy.share);
     let lost = roomy.figures.reset_unwritten as f64 / (roomy.figures.resets << 17) as f64;

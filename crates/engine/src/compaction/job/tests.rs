@@ -46,6 +46,7 @@ impl World {
             db: DB,
             family: 3,
             settings: &self.settings,
+            base: 1,
             auto: None,
             create: &|id, hint| Ok(self.store.create(id, hint)?),
             cache: &self.cache,

@@ -17,9 +17,17 @@ pub enum Allocation {
         tokens: bool,
     },
     /// Weakly by lifetime: a zone of equal lifetime, else as ZenFS.
-    Wla,
+    Wla {
+        /// With ZenFS's rule for active zones: if no more may become active, the cheapest is finished to make room for a new one. Without,
+        /// nothing is finished for it, as on a drive without a limit: where the limit is met all the same, what happens is what happens
+        /// when no zone is to be had.
+        tokens: bool,
+    },
     /// Strongly by lifetime: a zone of equal lifetime, else a new one.
-    Sla,
+    Sla {
+        /// As in [`Allocation::Wla`].
+        tokens: bool,
+    },
     /// A zone of the same level, else a new one.
     PerLevel,
     /// A zone with files of overlapping keys in adjacent levels, which die in the same compaction; else a new one.
@@ -33,11 +41,13 @@ pub enum Allocation {
 
 impl Allocation {
     /// Every policy.
-    pub const ALL: [Allocation; 8] = [
+    pub const ALL: [Allocation; 10] = [
         Allocation::Zenfs { tokens: true },
         Allocation::Zenfs { tokens: false },
-        Allocation::Wla,
-        Allocation::Sla,
+        Allocation::Wla { tokens: true },
+        Allocation::Wla { tokens: false },
+        Allocation::Sla { tokens: true },
+        Allocation::Sla { tokens: false },
         Allocation::PerLevel,
         Allocation::Caza,
         Allocation::Xfs,
@@ -49,8 +59,10 @@ impl Allocation {
         match self {
             Allocation::Zenfs { tokens: true } => "zenfs",
             Allocation::Zenfs { tokens: false } => "zenfs-without-tokens",
-            Allocation::Wla => "wla",
-            Allocation::Sla => "sla",
+            Allocation::Wla { tokens: true } => "wla",
+            Allocation::Wla { tokens: false } => "wla-without-tokens",
+            Allocation::Sla { tokens: true } => "sla",
+            Allocation::Sla { tokens: false } => "sla-without-tokens",
             Allocation::PerLevel => "per-level",
             Allocation::Caza => "caza",
             Allocation::Xfs => "xfs",
@@ -198,11 +210,14 @@ impl Allocation {
             Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
             Allocation::Sinter => sinter(want, zones, room),
             _ if want.moving => moving(want, zones, room),
-            Allocation::Wla => match equal(want, zones) {
+            Allocation::Wla { tokens } => match equal(want, zones) {
                 Some(view) => Choice::Use(view.zone),
-                None => zenfs(want, zones, room, true),
+                None => zenfs(want, zones, Room { token: room.token || !tokens, ..room }, true),
             },
-            Allocation::Sla => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
+            Allocation::Sla { tokens } => match equal(want, zones) {
+                Some(view) => Choice::Use(view.zone),
+                None => open_or_finish(zones, Room { token: room.token || !tokens, ..room }),
+            },
             Allocation::PerLevel => {
                 let same = |view: &&ZoneView<'_>| view.level == want.level && (view.lifetime <= 2) == (want.lifetime <= 2);
                 let same = zones.iter().filter(same).filter(|view| want.lifetime > 2 || view.lifetime == want.lifetime);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes of a log that are held back at most: with its head it fills whole blocks of any size up to 64 KiB.
-const LOG_HELD_BACK: usize = (64 << 10) - HEAD;
+pub(super) const LOG_HELD_BACK: usize = (64 << 10) - HEAD;
 
 /// Zones in which the same write may fail before the file is given up.
 const ATTEMPTS: u32 = 3;

@@ -32,14 +32,28 @@ const FACTS: usize = 32;
 
 /// The most that a record takes.
 fn size(record: &Record) -> usize {
+    size_of(record.place.ranges.len())
+}
+
+/// The most that the record of a file in so many ranges takes.
+pub(super) fn size_of(ranges: usize) -> usize {
     let created = 1 + 9 + 2 + 4 + 16 + 1 + 2 * (1 + KEY_PREFIX);
-    created + 1 + 9 + 1 + 8 + 4 + 20 * record.place.ranges.len()
+    created + 1 + 9 + 1 + 8 + 4 + 20 * ranges
 }
 
 impl Catalog {
     /// Of an empty volume.
     pub(super) fn new(zones: u32) -> Self {
         Catalog { zones: vec![ZoneNote::default(); zones as usize], ..Catalog::default() }
+    }
+
+    /// These zones are reset, or about to be.
+    pub(super) fn wear(&mut self, zones: impl IntoIterator<Item = u32>) {
+        for zone in zones {
+            if let Some(note) = self.zones.get_mut(zone as usize) {
+                note.resets += 1;
+            }
+        }
     }
 
     /// Takes an edit in. What is wrong with one that does not fit.

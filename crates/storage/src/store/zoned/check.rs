@@ -23,7 +23,7 @@ pub struct ZoneEntry {
     pub written: u64,
     /// Bytes of files that live; what was written beyond is dead.
     pub live: u64,
-    /// Resets since the volume was made.
+    /// Resets since the drive got its first volume, as far as its metadata could be read whenever it was formatted again.
     pub resets: u64,
     /// Lifetime of the first file written since the last reset, as in the hint; 0 if it is empty.
     pub lifetime: u8,

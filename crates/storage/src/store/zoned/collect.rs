@@ -366,7 +366,9 @@ mod tests {
         let zone = |zone, valid, full| Victim { zone, capacity: 1000, valid, full, age: 0, left: 0 };
         let victim = |free, valid, full| Collection::Zenfs.victim(&[zone(7, valid, full)], free);
         // A fifth free: only what is dead as a whole, which needs no collector. A tenth: 70 %. None: 40 %.
-        for (free, valid, taken) in [(0.21, 1, false), (0.19, 20, true), (0.1, 299, true), (0.1, 301, false), (0.0, 599, true), (0.0, 601, false)] {
+        for (free, valid, taken) in
+            [(0.21, 1, false), (0.19, 20, true), (0.1, 299, true), (0.1, 301, false), (0.0, 599, true), (0.0, 601, false)]
+        {
             assert_eq!(victim(free, valid, true), taken.then_some(7), "{free} free, {valid} live");
         }
         assert_eq!(victim(0.0, 1, false), None, "a zone that can still be written");

@@ -103,7 +103,10 @@ impl Volume {
         let mut now = ZonesNow::default();
         for (slot, note) in state.zones.iter().zip(&state.catalog.zones) {
             match slot.condition {
-                Condition::Reserved => continue,
+                Condition::Reserved => {
+                    now.wear_metadata = now.wear_metadata.max(note.resets);
+                    continue;
+                }
                 Condition::Empty => now.empty += 1,
                 Condition::ReadOnly | Condition::Offline => now.broken += 1,
                 Condition::Open | Condition::Full | Condition::Ended => {}

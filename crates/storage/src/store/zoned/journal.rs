@@ -396,6 +396,15 @@ impl Journal {
         Ok(())
     }
 
+    /// The zones of both regions that are not empty: what [`Journal::roll`] or [`Journal::erase`] would reset now, each once. Asked before,
+    /// so that the snapshot can count these resets.
+    pub(super) fn to_empty(&self) -> Result<Vec<u32>> {
+        let zones = self.layout.first..self.layout.data();
+        let found = self.device.report(zones.start, zones.len() as u32).map_err(|e| failed("report", e))?;
+        let written = |(_, zone): &(u32, Zone)| !matches!(zone.state, ZoneState::Empty | ZoneState::ReadOnly | ZoneState::Offline);
+        Ok(zones.zip(found).filter(written).map(|(number, _)| number).collect())
+    }
+
     fn empty(&mut self, zones: Range<u32>) -> Result<()> {
         let found = self.device.report(zones.start, zones.len() as u32).map_err(|e| failed("report", e))?;
         for (number, zone) in zones.zip(found) {

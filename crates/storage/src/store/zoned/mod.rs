@@ -64,6 +64,15 @@ pub struct Options {
     pub background: bool,
 }
 
+/// What files take in zones and what there is for them, bytes. They fit if the one is no more than the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// With frames, whole blocks, and zones that logs and manifests do not share.
+    pub needed: u64,
+    /// For files.
+    pub room: u64,
+}
+
 impl VolumeId {
     /// A random one, from the system.
     pub fn random() -> Result<Self> {
@@ -191,14 +200,15 @@ impl ZonedStore {
         Self::start(recover::format(&device, id, options)?, drive)
     }
 
-    /// Whether a volume can live on drives of a shape: `Unsupported` if not.
-    pub fn check_shape(geometry: &Geometry) -> Result<()> {
-        recover::layout(geometry).map(drop)
+    /// Whether a volume can live on drives of a shape, with zones of that capacity: `Unsupported` if not.
+    pub fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
+        recover::check_shape(geometry, capacity)
     }
 
-    /// Bytes of files that an empty volume on the drive would have room for; the drive is only asked.
-    pub fn room_on(device: &dyn ZonedDevice, options: Options) -> Result<u64> {
-        recover::room_on(device, options)
+    /// Whether files of these lengths find room on an empty volume on the drive, which is only asked. `StorageFull` if its metadata does
+    /// not have room for so many.
+    pub fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
+        recover::fit_on(device, options, files)
     }
 
     /// [`ZonedStore::format`] of a drive on which nothing is lost by that: an empty one, or one with a volume without files. Any other is

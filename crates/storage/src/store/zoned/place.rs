@@ -9,7 +9,6 @@
 //! policy refuses can be left refused.
 
 use super::allocate::{Choice, Room, Want, ZoneView};
-use super::failed;
 use super::figures::Written;
 use super::file::Cell;
 use super::format::{Edit, ZoneNote};
@@ -162,6 +161,15 @@ fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<Fallback> {
     let logs = |view: &ZoneView<'_>| (view.lifetime <= SHORT) != (want.lifetime <= SHORT);
     let apart = |view: &ZoneView<'_>| (pinned(view), logs(view), view.lifetime.abs_diff(want.lifetime), view.touched);
     zones.iter().min_by_key(|view| apart(view)).map(|view| Fallback { zone: view.zone, pinned: pinned(view) })
+}
+
+/// What a zone is that the drive gave up; `None` for any other.
+fn broken(state: ZoneState) -> Option<Condition> {
+    match state {
+        ZoneState::ReadOnly => Some(Condition::ReadOnly),
+        ZoneState::Offline => Some(Condition::Offline),
+        _ => None,
+    }
 }
 
 pub(super) fn no_space(operation: &'static str) -> StoreError {
@@ -318,11 +326,23 @@ impl Volume {
             _ => return,
         }
         state.figures.failed_zones += 1;
-        let finished = MutexGuard::unlocked(&mut state, || self.device.finish(zone));
+        let condition = MutexGuard::unlocked(&mut state, || self.finished(zone).unwrap_or_else(|left| left));
         if let Some(slot) = state.zones.get_mut(zone as usize) {
             slot.busy = false;
-            slot.condition = if finished.is_ok() { Condition::Full } else { Condition::Ended };
+            slot.condition = condition;
         }
+        // Its active place may have become free.
+        state.stir();
+        drop(state);
+        self.room.notify_all();
+    }
+
+    /// Finishes a zone: what it is then, or if the drive does not do it (`Err`), what the drive has made of it. One that became read-only
+    /// or offline holds no active place; only of one of which nothing is known that has to be assumed.
+    fn finished(&self, zone: u32) -> std::result::Result<Condition, Condition> {
+        let Err(_) = self.device.finish(zone) else { return Ok(Condition::Full) };
+        let found = self.device.report(zone, 1).ok().and_then(|found| found.first().map(|zone| zone.state));
+        Err(found.and_then(broken).unwrap_or(Condition::Ended))
     }
 
     /// If all in the zone is dead and the policy says so, it will be reset.
@@ -380,11 +400,7 @@ impl Volume {
             slot.busy = false;
             slot.stuck = found != Some(ZoneState::Empty);
             if slot.stuck {
-                slot.condition = match found {
-                    Some(ZoneState::ReadOnly) => Condition::ReadOnly,
-                    Some(ZoneState::Offline) => Condition::Offline,
-                    _ => slot.condition,
-                };
+                slot.condition = found.and_then(broken).unwrap_or(slot.condition);
                 continue;
             }
             let unwritten = if slot.condition == Condition::Full { 0 } else { slot.capacity - slot.written };
@@ -421,13 +437,15 @@ impl Volume {
     fn finish_zone(&self, state: &mut MutexGuard<'_, State>, zone: u32) {
         let Some(slot) = state.zones.get_mut(zone as usize) else { return };
         slot.busy = true;
-        let outcome = MutexGuard::unlocked(state, || self.device.finish(zone).map_err(|e| failed("finish", e)));
+        let outcome = MutexGuard::unlocked(state, || self.finished(zone));
         let Some(slot) = state.zones.get_mut(zone as usize) else { return };
         slot.busy = false;
         let padding = slot.capacity - slot.written;
-        slot.condition = if outcome.is_ok() { Condition::Full } else { Condition::Ended };
-        state.figures.finishes += 1;
-        state.figures.finish_padding += padding;
+        slot.condition = outcome.unwrap_or_else(|left| left);
+        if outcome.is_ok() {
+            state.figures.finishes += 1;
+            state.figures.finish_padding += padding;
+        }
         self.consider(state, zone);
     }
 }

@@ -5,14 +5,15 @@
 //! by frame. If anything was cut or a log was open, the metadata says so before anything else is written: a crash before that is whole is
 //! fine because the same metadata leads to the same cuts again. Where it cannot be written, the volume is there to be read.
 
-use super::catalog::{Catalog, Record};
+use super::appender::LOG_HELD_BACK;
+use super::catalog::{Catalog, Record, size_of};
 use super::file::{Cell, Content, HOLE};
-use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId};
+use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId, ZoneNote};
 use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
 use super::volume::{Condition, Slot, State, Volume};
-use super::{Options, corrupt, failed};
-use crate::store::{FileId, Result, StoreError};
+use super::{Fit, Options, corrupt, failed};
+use crate::store::{FileId, FileKind, Result, StoreError};
 use crate::zoned::{Geometry, ZoneState, ZonedDevice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -67,14 +68,57 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
     Ok((0u32..).zip(found).map(slot).collect())
 }
 
-/// Bytes of files that an empty volume on the drive would have room for.
-pub(super) fn room_on(device: &dyn ZonedDevice, options: Options) -> Result<u64> {
-    let layout = layout(device.geometry())?;
+/// Whether an empty volume can live on a drive of that shape, whose zones have that capacity.
+pub(super) fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
+    let region = u64::from(layout(geometry)?.zones).saturating_mul(capacity);
+    let room = usize::try_from(region).unwrap_or(usize::MAX).saturating_sub(HEAD);
+    check_region(&Catalog::new(geometry.zones), room)
+}
+
+/// Whether what an empty volume takes leaves enough of a region in which snapshots of `room` bytes fit.
+fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
+    let empty = catalog.snapshot_bytes();
+    if empty.saturating_mul(ROOM_LEAST) > room {
+        return Err(unfit(format!("the zones for metadata are too small: {room} bytes, of which an empty volume takes {empty}")));
+    }
+    Ok(())
+}
+
+/// What files take on an empty volume on the drive, and what it has for them.
+pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
+    let (geometry, layout) = (device.geometry(), layout(device.geometry())?);
+    let catalog = Catalog::new(geometry.zones);
+    let limit = Journal::new(device, &layout, VolumeId([0; 16])).snapshot_limit()?;
+    check_region(&catalog, limit)?;
     let is_reserved = |slot: &Slot| slot.condition == Condition::Reserved;
-    let files: Vec<Slot> = slots(device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
-    let reserve = options.reserve.min(files.len() as u32 / 8);
-    let usable = || files.iter().filter(|slot| !matches!(slot.condition, Condition::ReadOnly | Condition::Offline)).map(|s| s.capacity);
-    Ok(usable().sum::<u64>().saturating_sub(u64::from(reserve) * usable().max().unwrap_or(0)))
+    let slots: Vec<Slot> = slots(&**device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
+    let reserve = options.reserve.min(slots.len() as u32 / 8);
+    let usable = || slots.iter().filter(|slot| !matches!(slot.condition, Condition::ReadOnly | Condition::Offline)).map(|s| s.capacity);
+    let zone = usable().max().unwrap_or(0);
+    let room = usable().sum::<u64>().saturating_sub(u64::from(reserve) * zone);
+    let (block, zone) = (u64::from(geometry.block), zone.max(1));
+    let [mut tables, mut logs, mut manifests] = [0u64; 3];
+    let mut metadata = catalog.snapshot_bytes();
+    for &(id, length) in files {
+        metadata += size_of(1 + usize::try_from(length.div_ceil(zone)).unwrap_or(usize::MAX / 64));
+        let sum = match id.kind {
+            _ if !Cell::framed(id) => &mut tables,
+            FileKind::Manifest => &mut manifests,
+            _ => &mut logs,
+        };
+        // A frame that holds all it can is whole blocks; the last one in a zone is not.
+        let (full, ends) = (length / LOG_HELD_BACK as u64, 1 + length / zone);
+        let heads = if Cell::framed(id) { (full + ends).saturating_mul(HEAD as u64).saturating_add(ends.saturating_mul(block)) } else { 0 };
+        *sum = sum.saturating_add(length.saturating_add(heads).checked_next_multiple_of(block).unwrap_or(u64::MAX));
+    }
+    // As when they are created.
+    if metadata > limit / 2 {
+        let why = format!("the metadata of {} files takes {metadata} bytes, more than half of its region of {limit}", files.len());
+        return Err(StoreError::store("open", io::Error::new(io::ErrorKind::StorageFull, why)));
+    }
+    // Logs and manifests have their zones to themselves, and leave the ends of them.
+    let whole = |bytes: u64| bytes.checked_next_multiple_of(zone).unwrap_or(u64::MAX);
+    Ok(Fit { needed: tables.saturating_add(whole(logs)).saturating_add(whole(manifests)), room })
 }
 
 /// `AlreadyExists` if the drive holds anything but a volume without files.
@@ -100,17 +144,20 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     let layout = layout(device.geometry())?;
     let mut journal = Journal::new(device, &layout, id);
-    let catalog = Catalog::new(device.geometry().zones);
-    let (empty, room) = (catalog.snapshot_bytes(), journal.snapshot_limit()?);
-    if empty.saturating_mul(ROOM_LEAST) > room {
-        let why = format!("the zones for metadata are too small: {room} bytes, of which an empty volume takes {empty}");
-        return Err(unfit(why));
+    let mut catalog = Catalog::new(device.geometry().zones);
+    check_region(&catalog, journal.snapshot_limit()?)?;
+    // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
+    if let Ok(Some(old)) = Journal::open(device, &layout) {
+        let worn = old.catalog.zones.iter().map(|note| ZoneNote { resets: note.resets, ..ZoneNote::default() });
+        catalog.zones = worn.collect();
     }
+    catalog.wear(journal.to_empty()?);
     // First and durably: metadata never points to zones that are emptied below.
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
         if matches!(slot.condition, Condition::Open | Condition::Full) {
             device.reset(number).map_err(|e| failed("reset", e))?;
+            catalog.wear([number]);
         }
     }
     device.flush().map_err(|e| failed("flush", e))?;
@@ -123,7 +170,8 @@ pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Optio
 pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Arc<Volume>> {
     let layout = layout(device.geometry())?;
     let Some(mut found) = Journal::open(device, &layout)? else {
-        return Err(StoreError::store("open", io::Error::new(io::ErrorKind::NotFound, "there is no volume on this drive")));
+        let why = "there is no volume on this drive; `sinter zones format` makes one";
+        return Err(StoreError::store("open", io::Error::new(io::ErrorKind::NotFound, why)));
     };
     let slots = slots(&**device, &layout)?;
     let finder = Finder { device: &**device, volume: found.volume, catalog: &found.catalog, slots: &slots };

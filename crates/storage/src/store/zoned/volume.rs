@@ -342,6 +342,8 @@ impl Volume {
     fn outcome<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.dead.get_or_init(|| error.to_string());
+            // Who found the volume alive under this lock waits by now, and is woken. The journal may be held, which comes before it.
+            drop(self.state.lock());
             self.room.notify_all();
         }
         outcome
@@ -370,8 +372,11 @@ impl Volume {
     }
 
     fn roll(&self, journal: &mut Journal, mut leaving: Vec<Arc<Cell>>) -> Result<()> {
+        let worn = self.outcome(journal.to_empty())?;
         let snapshot = {
             let mut state = self.state.lock();
+            // The snapshot counts the resets that come with it. If there is a crash before it is whole, some were not counted.
+            state.catalog.wear(worn);
             // The catalog has them, and the snapshot with it.
             leaving.extend(state.take_pending().1);
             state.catalog.snapshot(self.device.geometry(), self.layout.zones)
@@ -434,5 +439,34 @@ impl Volume {
     pub(super) fn wake(&self) {
         self.room.notify_all();
         self.work.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::zoned::recover;
+    use crate::zoned::{Emulator, Geometry};
+    use std::time::Duration;
+
+    /// A flush fails while a writer is about to wait for room: it asked whether the volume is alive and does not wait yet. It was not
+    /// woken.
+    #[test]
+    fn a_failure_wakes_who_is_about_to_wait() {
+        let geometry = Geometry { block: 512, zones: 16, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
+        let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry, 64 << 10).unwrap());
+        let volume = recover::format(&device, VolumeId([7; 16]), Options::default()).unwrap();
+        std::thread::scope(|scope| {
+            let mut state = volume.state.lock();
+            let failing = scope.spawn(|| volume.outcome::<()>(Err(StoreError::store("flush", io::Error::other("it failed")))));
+            while volume.check_alive("append").is_ok() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let waited = volume.room.wait_for(&mut state, Duration::from_secs(60));
+            drop(state);
+            assert!(!waited.timed_out(), "nobody woke the writer");
+            assert!(failing.join().unwrap().is_err());
+        });
     }
 }

@@ -18,7 +18,7 @@
 //! 4. A reset syncs its record before the bytes go, since a record must never count bytes that are gone.
 
 use super::check_shape;
-use super::medium::{self, Bytes, Held, states_path};
+use super::medium::{self, Bytes, Held, bytes_path, states_path};
 use super::rules::Record;
 use crate::locked::Locked;
 use crate::zoned::{Geometry, Streams, ZoneState, sys};
@@ -79,12 +79,17 @@ fn are_states(states: &File) -> bool {
     is_named || boot_in(states).is_ok()
 }
 
-/// Keeps everybody else from the drive, whatever its states are.
-pub(super) fn hold(path: &Path) -> io::Result<Held> {
+/// Keeps everybody else from the drive, whatever its states are, by whatever name they know it.
+pub(super) fn hold(path: &Path) -> io::Result<(Held, Option<Locked>)> {
     if !is_image(path) {
         return Err(invalid("not an emulated drive"));
     }
-    Held::take(path)
+    let states = Held::take(path)?;
+    let bytes = match &states {
+        Held::File(_) => File::open(path).ok().map(Locked::take).transpose()?,
+        Held::Device(_) => None,
+    };
+    Ok((states, bytes))
 }
 
 /// The boot at which the drive was opened last.
@@ -108,8 +113,9 @@ pub(super) fn remove(path: &Path, held: &Held) -> io::Result<()> {
 }
 
 fn remove_files(path: &Path) -> io::Result<()> {
-    std::fs::remove_file(path)?;
-    std::fs::remove_file(states_path(path))
+    let (bytes, states) = (bytes_path(path), states_path(path));
+    std::fs::remove_file(bytes)?;
+    std::fs::remove_file(states)
 }
 
 /// This boot, as Linux tells it, for the drive at `path`.
@@ -133,6 +139,7 @@ impl Image {
         let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let bytes = create(path)?;
         let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
+        let bytes = Locked::take(bytes).inspect_err(|_| drop(remove_files(path)))?;
         let states = Locked::take(states).inspect_err(|_| drop(remove_files(path)))?;
         let make = || {
             bytes.set_len(geometry.bytes())?;

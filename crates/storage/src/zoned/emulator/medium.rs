@@ -23,12 +23,19 @@ pub(super) fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
 }
 
-/// Where the states of the drive at `path` lie: on a device at its beginning, else in a file beside the bytes.
+/// Where the bytes of the drive at `path` lie, which may be a link to them.
+pub(super) fn bytes_path(path: &Path) -> PathBuf {
+    let real = if path.is_symlink() { std::fs::canonicalize(path).ok() } else { None };
+    real.unwrap_or_else(|| path.to_owned())
+}
+
+/// Where the states of the drive at `path` lie: on a device at its beginning, else in a file beside the bytes, whatever link led there.
 pub(super) fn states_path(path: &Path) -> PathBuf {
-    if is_device(path) {
-        return path.to_owned();
+    let path = bytes_path(path);
+    if is_device(&path) {
+        return path;
     }
-    let mut name = path.as_os_str().to_owned();
+    let mut name = path.into_os_string();
     name.push(".zones");
     PathBuf::from(name)
 }
@@ -74,8 +81,8 @@ impl Deref for Held {
 
 /// The bytes of all zones, zone after zone.
 pub(super) enum Bytes {
-    /// A sparse file.
-    File(File),
+    /// A sparse file, by a lock of its own: it may have another name beside which other states lie.
+    File(Locked),
     /// A device, past the page cache, from behind the states on.
     Device(Device),
 }
@@ -97,7 +104,7 @@ impl Bytes {
             if file.metadata()?.len() < geometry.bytes() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the file with the bytes is too short"));
             }
-            return Ok(Bytes::File(file));
+            return Ok(Bytes::File(Locked::take(file)?));
         }
         let mut file = Direct::open(path)?;
         let first = first_zone(states_end);

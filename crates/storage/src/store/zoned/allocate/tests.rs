@@ -65,7 +65,9 @@ fn zenfs_takes_the_closest_longer_life_and_equal_only_without_a_token() {
 fn wla_and_sla_take_equal_lives_first() {
     let zones = [zone(1, 4, 2, 10), zone(2, 5, 3, 30)];
     use Choice::{Finish, Open, Use};
-    check(Allocation::Wla, &[(table(4, 2), ROOMY, Use(1)), (table(3, 1), ROOMY, Use(1)), (table(5, 4), NO_EMPTY, Use(2))], &zones);
+    let wla = [(table(4, 2), ROOMY, Use(1)), (table(3, 1), ROOMY, Use(1)), (table(5, 4), NO_EMPTY, Use(2))];
+    check(Allocation::Wla { tokens: true }, &wla, &zones);
+    check(Allocation::Wla { tokens: false }, &wla, &zones);
     let sla = [
         (table(4, 2), ROOMY, Use(1)),
         (table(3, 1), ROOMY, Open),
@@ -73,12 +75,17 @@ fn wla_and_sla_take_equal_lives_first() {
         (Want { moving: true, ..table(3, 1) }, ROOMY, Open),
         (Want { moving: true, ..table(3, 1) }, NO_EMPTY, Use(1)),
     ];
-    check(Allocation::Sla, &sla, &zones);
+    check(Allocation::Sla { tokens: true }, &sla, &zones);
     // Several writers share a zone; one that nobody writes is better.
     let shared = [ZoneView { writers: 2, ..zone(1, 4, 2, 10) }];
-    check(Allocation::Sla, &[(table(4, 2), ROOMY, Use(1))], &shared);
+    check(Allocation::Sla { tokens: true }, &[(table(4, 2), ROOMY, Use(1))], &shared);
     let both = [ZoneView { writers: 2, ..zone(9, 4, 2, 10) }, zone(3, 4, 2, 10)];
-    check(Allocation::Wla, &[(table(4, 2), ROOMY, Use(3))], &both);
+    check(Allocation::Wla { tokens: true }, &[(table(4, 2), ROOMY, Use(3))], &both);
+    // Where no more zones may be active: with ZenFS's rule one is finished, without it nothing is.
+    for (tokens, choice) in [(true, Finish(1)), (false, Open)] {
+        check(Allocation::Sla { tokens }, &[(table(3, 1), NO_TOKEN, choice), (table(4, 2), NO_TOKEN, Use(1))], &zones);
+        check(Allocation::Wla { tokens }, &[(table(0, 0), NO_TOKEN, choice), (table(3, 1), NO_TOKEN, Use(1))], &zones);
+    }
 }
 
 #[test]
