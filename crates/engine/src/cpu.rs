@@ -6,6 +6,7 @@
 
 use crate::limits::{CpuQuota, CpuTicks, ProcessLimits};
 use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CLOSEST_NS: u64 = 200_000_000;
 /// The room is smoothed over about this time: a sample after it counts half.
 const MEMORY_NS: u64 = 1_000_000_000;
+
+/// Processor time of this thread, nanoseconds.
+pub fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}
 
 /// The CPU that one process may use. One per open database, sampled once a second.
 #[derive(Debug)]
@@ -60,6 +67,11 @@ impl CpuRoom {
     /// Processors' worth of CPU that this process could still use, over about the last second; 0 if there is none or it is not known.
     pub fn idle(&self) -> f64 {
         f64::from_bits(self.idle.load(Ordering::Relaxed))
+    }
+
+    /// [`CpuRoom::idle`] was measured, or is what it is.
+    pub fn is_measured(&self) -> bool {
+        self.limits.is_none() || self.last.lock().as_ref().is_some_and(|last| last.is_measured)
     }
 
     /// The limits behind it; `None` for a fixed room.

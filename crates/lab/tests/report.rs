@@ -173,6 +173,8 @@ fn a_study_has_the_figures_that_it_wants() {
     assert!(text.contains("<b>Not run here:</b> runs of A with 64MiB, 128MiB, 256MiB of memory are not permitted (&lt;no cgroup&gt;)"));
     let had = "<td class=\"text\">default: kNoCompression:kNoCompression:kLZ4Compression:kLZ4Compression:kZSTD:kZSTD:kZSTD</td>";
     assert!(text.contains("Compression that the engines had") && text.contains(had));
+    let chosen = "readrandom: default L0 none, L6 zstd";
+    assert!(text.contains(chosen), "what auto chose, phase by phase");
     let figures = figures(&page);
     let drawn = figures.iter().find(|figure| figure["id"] == "w0-3-drawn-4").unwrap();
     let records = records(&folder);

@@ -241,7 +241,7 @@ fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result
         family.compression = if name.trim() == "auto" { Codecs::Auto } else { codec(name)?.into() };
     }
     if let Some(list) = &flags.compression_per_level {
-        family.compression = Codecs::Fixed(list.split([':', ',']).map(codec).collect::<Result<_, _>>()?);
+        family.compression = per_level(list)?;
     }
     if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {
         by_hand(family, "min_level_to_compress")?;
@@ -284,8 +284,30 @@ fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec
     }
 }
 
+/// A list as in settings files, with blanks or commas between the entries, so that these can have options (`zstd:3:dict=16KiB`); or as in
+/// OPTIONS files, with colons between the names.
+fn per_level(list: &str) -> Result<Codecs, String> {
+    let is_blank = |c: char| c == ',' || c.is_whitespace();
+    if !list.trim().contains(is_blank) {
+        return Ok(Codecs::Fixed(list.split(':').map(codec).collect::<Result<_, _>>()?));
+    }
+    let short = |entry: &str| {
+        let (name, options) = entry.find(':').map_or((entry, ""), |colon| entry.split_at(colon));
+        short_name(name) + options
+    };
+    parse_compression(&list.split(is_blank).map(short).collect::<Vec<_>>().join(" "))
+}
+
 /// One codec by db_bench's name, or by the name it has in OPTIONS files.
 fn codec(name: &str) -> Result<Compression, String> {
+    match parse_compression(&short_name(name))?.fixed() {
+        Some([one]) => Ok(*one),
+        _ => Err(format!("{name:?} is not one codec")),
+    }
+}
+
+/// A codec's name in settings files.
+fn short_name(name: &str) -> String {
     let word = name.trim().to_ascii_lowercase();
     let short = match word.as_str() {
         "knocompression" => "none",
@@ -296,10 +318,7 @@ fn codec(name: &str) -> Result<Compression, String> {
         "kzstd" => "zstd",
         other => other,
     };
-    match parse_compression(short)?.fixed() {
-        Some([one]) => Ok(*one),
-        _ => Err(format!("{name:?} is not one codec")),
-    }
+    short.to_string()
 }
 
 /// The effective settings by name, for results.

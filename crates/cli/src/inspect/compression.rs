@@ -1,5 +1,5 @@
 //! `sinter inspect PATH compression`: the codecs of each level, from the tables themselves. What the engine chose and why stands in the
-//! properties of the tables that it chose for; the newest of a level tells what it thought last.
+//! properties of the tables that it chose for; the newest of a level tells what it thought when it began that one, which is said, too.
 
 use super::Shown;
 use serde_json::{Value, json};
@@ -32,7 +32,16 @@ impl Group {
 struct Level {
     groups: BTreeMap<&'static str, Group>,
     unreadable: u64,
-    chosen: (u64, String),
+    newest: Newest,
+}
+
+/// The newest table of a level that can be read.
+#[derive(Debug, Default)]
+struct Newest {
+    number: u64,
+    /// When it was begun, unix seconds.
+    begun: u64,
+    chosen: String,
 }
 
 impl Level {
@@ -46,8 +55,8 @@ impl Level {
         group.bytes += info.bytes;
         // A damaged manifest and table may claim anything.
         group.raw_bytes = group.raw_bytes.saturating_add(properties.raw_block_bytes);
-        if info.number >= self.chosen.0 {
-            self.chosen = (info.number, properties.chosen);
+        if info.number >= self.newest.number {
+            self.newest = Newest { number: info.number, begun: properties.created, chosen: properties.chosen };
         }
     }
 
@@ -58,8 +67,9 @@ impl Level {
         let unreadable = (self.unreadable > 0).then(|| format!("{} tables cannot be read", self.unreadable));
         let parts: Vec<String> = self.groups.iter().map(group).chain(unreadable).collect();
         let mut out = format!("  level {number}: {}\n", parts.join("; "));
-        if !self.chosen.1.is_empty() {
-            let _ = writeln!(out, "    {}", crate::store::escape_whole(self.chosen.1.as_bytes()));
+        let Newest { number, begun, chosen } = &self.newest;
+        if !chosen.is_empty() {
+            let _ = writeln!(out, "    when table {number} was begun ({begun}): {}", crate::store::escape_whole(chosen.as_bytes()));
         }
         out
     }
@@ -68,7 +78,9 @@ impl Level {
         let codec =
             |(name, of): (&&str, &Group)| json!({ "codec": name, "tables": of.tables, "bytes": of.bytes, "raw_bytes": of.raw_bytes });
         let codecs: Vec<Value> = self.groups.iter().map(codec).collect();
-        json!({ "level": number, "codecs": codecs, "unreadable": self.unreadable, "chosen": self.chosen.1 })
+        let Newest { number: table, begun, chosen } = &self.newest;
+        let asked = if chosen.is_empty() { Value::Null } else { json!({ "table": table, "begun_unix": begun }) };
+        json!({ "level": number, "codecs": codecs, "unreadable": self.unreadable, "chosen": chosen, "chosen_for": asked })
     }
 }
 

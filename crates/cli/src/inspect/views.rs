@@ -164,6 +164,7 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
         ("dictionary_bytes", properties.dictionary_bytes.into()),
         ("data_blocks", properties.data_blocks.into()),
         ("raw_block_bytes", properties.raw_block_bytes.into()),
+        ("largest_raw_block", properties.largest_raw_block.into()),
         ("filter_bits_per_key", (properties.filter_millibits as f64 / 1000.0).into()),
         ("oldest_time", properties.oldest_time.into()),
         ("newest_time", properties.newest_time.into()),

@@ -10,6 +10,7 @@ use super::codecs::{
 use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
+use crate::cpu::thread_ns;
 use crate::settings::codec_name;
 use crate::table::ReadTimes;
 use parking_lot::Mutex;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 /// Nanoseconds between two reviews, at least.
 const PERIOD_NS: u64 = 250_000_000;
-/// Nothing is decided on less: by then it is known how busy the processors are.
+/// Where it cannot be known how busy the processors are, it is decided without after so many seconds.
 const SETTLE_SECONDS: f64 = 2.0;
 /// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
 const HALF_LIFE_SECONDS: f64 = 200.0;
@@ -39,7 +40,7 @@ const MERGE_NS: f64 = 0.7;
 const LEAST_WRITTEN: f64 = 1_048_576.0;
 /// A sample changes the mean by at least this part.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
-/// Once there are so many samples, one that takes many times as long was interrupted.
+/// Once there are so many samples, they can be judged by, and one that takes many times as long was interrupted.
 const ENOUGH_SAMPLES: u64 = 4;
 
 /// What is known of one level.
@@ -55,6 +56,8 @@ struct Level {
     missed: f64,
     /// Bytes before compression that it holds.
     holds: u64,
+    /// Those that will stay for the time being: what is more than its target goes down as soon as somebody comes to it.
+    stays: f64,
     /// For how long it has been known to hold something.
     watched_seconds: f64,
     standing: Standing,
@@ -71,6 +74,7 @@ impl Default for Level {
             written: 0.0,
             missed: 0.0,
             holds: 0,
+            stays: 0.0,
             watched_seconds: 0.0,
             standing: Standing::default(),
             since_unix: 0,
@@ -88,9 +92,18 @@ struct State {
     operations_seen: u64,
     reviewed_ns: Option<u64>,
     idle: f64,
-    /// Bytes appended to tables and the time it took.
-    appended: (f64, f64),
+    appended: Appended,
+    /// A table was written: what that costs is known.
+    sealed: bool,
     totals: Totals,
+}
+
+/// What was appended to tables: bytes, nanoseconds of processors, and those in which the medium was waited for, or a processor.
+#[derive(Debug, Clone, Copy, Default)]
+struct Appended {
+    bytes: f64,
+    busy_ns: f64,
+    wait_ns: f64,
 }
 
 /// What choosing has cost and done since the database was opened.
@@ -113,6 +126,8 @@ pub struct Observed {
     pub unix_seconds: u64,
     /// Processors that are idle.
     pub idle: f64,
+    /// That was measured.
+    pub idle_is_known: bool,
     /// Reads, seeks and writes of the family since the database was opened.
     pub operations: u64,
     /// What the kernel can keep of the family's files, bytes, where that is known.
@@ -130,8 +145,17 @@ pub struct Observed {
 pub struct Holding {
     /// Bytes of keys and values.
     pub raw_bytes: u64,
+    /// Those of them that are more than the level's target.
+    pub excess_bytes: u64,
     /// Blocks that readers did not find in the cache since the last review.
     pub misses: u64,
+}
+
+impl Holding {
+    /// So large a part of it is more than the level's target.
+    pub fn owing(self, part: f64) -> Self {
+        Holding { excess_bytes: (self.raw_bytes as f64 * part) as u64, ..self }
+    }
 }
 
 /// The engine's choice of codecs for one family.
@@ -211,6 +235,7 @@ impl Auto {
     /// A table was written to a level, with so many bytes of keys and values.
     pub(super) fn wrote(&self, level: usize, raw_bytes: u64) {
         let mut state = self.state.lock();
+        state.sealed = true;
         let level = state.level(level);
         level.written += raw_bytes as f64;
         level.unsampled = level.unsampled.saturating_add(raw_bytes);
@@ -218,7 +243,7 @@ impl Auto {
 
     /// Makes a table's file note how long it takes to be written.
     pub(super) fn timed(self: &Arc<Self>, file: Box<dyn Appender>) -> Box<dyn Appender> {
-        if self.measures { Box::new(Timed { file, auto: Arc::clone(self), bytes: 0, ns: 0 }) } else { file }
+        if self.measures { Box::new(Timed { file, auto: Arc::clone(self), bytes: 0, busy_ns: 0, wait_ns: 0 }) } else { file }
     }
 
     /// It is time for a review: always where nothing is timed.
@@ -240,12 +265,15 @@ impl Auto {
         let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
         let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
         let (seconds, idle) = (state.seconds, state.idle);
-        if self.measures && seconds < SETTLE_SECONDS {
+        if self.measures && !(state.sealed && (seen.idle_is_known || seconds >= SETTLE_SECONDS)) {
             return;
         }
         let mut changes = 0;
         for number in 0..state.levels.len() {
             let Some((effects, samples)) = state.effects(number) else { continue };
+            if self.measures && samples < ENOUGH_SAMPLES {
+                continue;
+            }
             let level = &mut state.levels[number];
             if !level.is_live() {
                 continue;
@@ -276,7 +304,7 @@ impl Auto {
                 changes += u64::from(was_settled);
                 level.since_unix = seen.unix_seconds;
             }
-            level.why = why(&situation, &verdict, samples, seconds, idle);
+            level.why = why(&situation, &verdict, &Grounds { samples, seconds, idle, holds: level.holds as f64 });
         }
         state.totals.changes += changes;
     }
@@ -316,9 +344,9 @@ impl Level {
         self.written.max(LEAST_WRITTEN)
     }
 
-    /// The part of what was written that is there still, 1 at most.
+    /// The part of what was written that is there still, and stays, 1 at most.
     fn held_per_written(&self) -> f64 {
-        (self.holds as f64 / self.judged_written()).min(1.0)
+        (self.stays / self.judged_written()).min(1.0)
     }
 
     fn is_live(&self) -> bool {
@@ -343,9 +371,9 @@ impl State {
 
     fn medium(&self, reads: &ReadTimes) -> Medium {
         let mut medium = REFERENCE_MEDIUM;
-        let (bytes, ns) = self.appended;
-        if bytes > 0.0 && ns > 0.0 {
-            medium.write_ns = ns / bytes;
+        let Appended { bytes, busy_ns, wait_ns } = self.appended;
+        if bytes > 0.0 && busy_ns + wait_ns > 0.0 {
+            (medium.write_ns, medium.write_wait_ns) = (busy_ns / bytes, wait_ns / bytes);
         }
         let times = reads.summary();
         medium.slow_share = times.slow_share;
@@ -364,7 +392,10 @@ impl State {
         self.seconds = self.seconds * kept + seconds;
         self.operations = self.operations * kept + seen.operations.saturating_sub(self.operations_seen) as f64;
         self.operations_seen = seen.operations;
-        self.appended = (self.appended.0 * kept, self.appended.1 * kept);
+        let Appended { bytes, busy_ns, wait_ns } = self.appended;
+        self.appended = Appended { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
+        // What is too much for the level above will be here.
+        let mut coming = 0.0;
         for (number, holding) in seen.levels.iter().enumerate() {
             let level = self.level(number);
             level.written *= kept;
@@ -373,22 +404,47 @@ impl State {
                 level.watched_seconds += seconds;
             }
             level.holds = holding.raw_bytes;
+            let excess = holding.excess_bytes.min(holding.raw_bytes);
+            level.stays = (holding.raw_bytes - excess) as f64 + std::mem::replace(&mut coming, excess as f64);
         }
     }
 }
 
-/// The reasons of a verdict in one line.
-fn why(situation: &Situation, verdict: &Verdict, samples: u64, seconds: f64, idle: f64) -> String {
+/// What the reasons of a verdict name besides the situation.
+struct Grounds {
+    samples: u64,
+    seconds: f64,
+    /// Processors, before levels divide them.
+    idle: f64,
+    holds: f64,
+}
+
+/// The reasons of a verdict in one line: all that the costs were made of.
+fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let Verdict { best, costs, ratios, allowance } = verdict;
+    let Grounds { samples, seconds, idle, holds } = grounds;
     let mut out = format!("{} is best of", codec_name(CANDIDATES.get(*best).unwrap_or(&CANDIDATES[FIRST]).codec));
-    for (candidate, (cost, ratio)) in CANDIDATES.iter().zip(costs.iter().zip(ratios)) {
-        let _ = write!(out, " {} {:.1} ms for {ratio:.2},", codec_name(candidate.codec), cost / 1e6);
+    for (number, candidate) in CANDIDATES.iter().enumerate() {
+        let Effect { compress_ns, decompress_ns, .. } = situation.effects[number];
+        let _ = write!(out, " {} {:.1} ms for {:.2}", codec_name(candidate.codec), costs[number] / 1e6, ratios[number]);
+        if number > 0 {
+            let _ = write!(out, " ({compress_ns:.2} and {decompress_ns:.2} ns/B, x {:.2})", situation.price(number));
+        }
+        out.push(',');
     }
     let observed = situation.missed / situation.written;
     let misses = observed.max(situation.expected_misses);
     let kind = if observed >= situation.expected_misses { "seen" } else { "expected" };
     let _ = write!(out, " {:.1} ms allowed; {misses:.2} misses per byte {kind}; ", allowance / 1e6);
-    let _ = write!(out, "{idle:.1} processors idle; {samples} samples; {seconds:.0} s");
+    let Medium { write_ns, write_wait_ns, fast_ns, slow_ns, slow_share } = situation.medium;
+    let waiting = situation.waiting();
+    let _ = write!(out, "writing {write_ns:.2} ns/B and {write_wait_ns:.2} of waiting, reads {fast_ns:.0} ns or {slow_ns:.0} ns ");
+    let _ = write!(out, "({:.1} % of them), waiting x {waiting:.2}; ", slow_share * 100.0);
+    if situation.for_files.is_finite() {
+        let _ = write!(out, "room for {:.1} MB of files; ", situation.for_files / 1e6);
+    }
+    let lives = if *seconds > 0.0 { format!("{:.0} s", holds / situation.written * seconds) } else { "unknown".into() };
+    let _ = write!(out, "a byte lives {lives}; {idle:.1} processors idle; {samples} samples; {seconds:.0} s");
     out
 }
 
@@ -397,14 +453,25 @@ struct Timed {
     file: Box<dyn Appender>,
     auto: Arc<Auto>,
     bytes: u64,
-    ns: u64,
+    busy_ns: u64,
+    wait_ns: u64,
+}
+
+/// What `work` gives, its nanoseconds of this thread's processor, and those in which it waited.
+fn timed<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64, u64) {
+    let (start, busy) = (auto.now(), thread_ns());
+    let result = work();
+    // A clock that tests move may stand still meanwhile.
+    let passed = auto.now().saturating_sub(start);
+    let busy = thread_ns().saturating_sub(busy).min(passed);
+    (result, busy, passed - busy)
 }
 
 impl Appender for Timed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let start = self.auto.now();
-        let result = self.file.append(bytes);
-        self.ns += self.auto.now().saturating_sub(start);
+        let (result, busy, wait) = timed(&self.auto, || self.file.append(bytes));
+        self.busy_ns += busy;
+        self.wait_ns += wait;
         self.bytes += bytes.len() as u64;
         result
     }
@@ -418,13 +485,13 @@ impl Appender for Timed {
     }
 
     fn seal(self: Box<Self>) -> Result<()> {
-        let Timed { file, auto, bytes, ns } = *self;
-        let start = auto.now();
-        let result = file.seal();
-        let ns = ns + auto.now().saturating_sub(start);
+        let Timed { file, auto, bytes, busy_ns, wait_ns } = *self;
+        let (result, busy, wait) = timed(&auto, || file.seal());
         let mut state = auto.state.lock();
-        state.appended.0 += bytes as f64;
-        state.appended.1 += ns as f64;
+        let appended = &mut state.appended;
+        appended.bytes += bytes as f64;
+        appended.busy_ns += (busy_ns + busy) as f64;
+        appended.wait_ns += (wait_ns + wait) as f64;
         result
     }
 }

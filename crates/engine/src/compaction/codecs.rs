@@ -31,7 +31,7 @@ const LEAST_IDLE: f64 = 0.05;
 /// The part of a read's time that its length decides, of a read of a block of 4 KiB: from the page cache, and from the medium.
 const FAST_BY_LENGTH: f64 = 0.37;
 const SLOW_BY_LENGTH: f64 = 0.08;
-/// What a reader's wait costs while no processor is idle, as a part of its time: whoever else wants to work does so meanwhile. How many
+/// What a wait costs while no processor is idle, as a part of its time: whoever else wants to work does so meanwhile. How many
 /// others there are when the data are read is not known when they are written.
 const BUSY_WAIT: f64 = 0.5;
 /// Fewer slow reads than this say nothing about the page cache's size: they are what nobody has read before.
@@ -64,8 +64,10 @@ pub struct Effect {
 /// What the medium costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medium {
-    /// Nanoseconds per byte written, syncs included.
+    /// Nanoseconds of a processor per byte written.
     pub write_ns: f64,
+    /// Nanoseconds per byte written in which the medium was waited for, syncs included.
+    pub write_wait_ns: f64,
     /// Nanoseconds of a read of one block that the page cache answers.
     pub fast_ns: f64,
     /// Nanoseconds of one that waits for the medium.
@@ -75,7 +77,7 @@ pub struct Medium {
 }
 
 /// What these cost where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
-pub const REFERENCE_MEDIUM: Medium = Medium { write_ns: 0.4, fast_ns: 700.0, slow_ns: 50_000.0, slow_share: 0.0 };
+pub const REFERENCE_MEDIUM: Medium = Medium { write_ns: 0.4, write_wait_ns: 0.0, fast_ns: 700.0, slow_ns: 50_000.0, slow_share: 0.0 };
 
 /// What is known of one level, over one and the same time. Bytes are counted before compression.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,11 +157,17 @@ impl Situation {
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0))
     }
 
-    /// The weight of the time that a reader waits: 1 with a processor idle, [`BUSY_WAIT`] with none. Idle is the level's part, as in
-    /// [`Situation::scarcity`]: a level that little is written to counts on less.
-    fn waiting(&self) -> f64 {
+    /// The weight of the time that somebody waits for the medium, a reader or a job: 1 with a processor idle, [`BUSY_WAIT`] with none.
+    /// Idle is the level's part, as in [`Situation::scarcity`]: a level that little is written to counts on less.
+    pub(super) fn waiting(&self) -> f64 {
         let idle = if sound(self.seconds) > 0.0 { sound(self.idle).min(1.0) } else { 0.0 };
         BUSY_WAIT + (1.0 - BUSY_WAIT) * idle
+    }
+
+    /// [`Situation::scarcity`] of a candidate by its number.
+    pub(super) fn price(&self, candidate: usize) -> f64 {
+        let current = self.current.min(COUNT - 1);
+        Situation { current, ..self.clone() }.scarcity(self.effects[candidate].sound())
     }
 
     /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
@@ -182,15 +190,21 @@ impl Situation {
 
     /// Nanoseconds that the level would have cost with a candidate.
     fn cost(&self, candidate: Effect) -> f64 {
-        let Medium { write_ns, fast_ns, slow_ns, .. } = self.medium;
+        let Medium { write_ns, write_wait_ns, fast_ns, slow_ns, .. } = self.medium;
+        let (fast_ns, slow_ns) = (sound(fast_ns), self.slow_share(candidate) * sound(slow_ns) * self.waiting());
         let (written, block) = (sound(self.written), sound(self.block).max(1.0));
         let missed = sound(self.missed).max(written * sound(self.expected_misses));
-        let writing = written * (candidate.compress_ns * self.scarcity(candidate) + candidate.ratio * sound(write_ns));
-        let fast = sound(fast_ns) * (1.0 - FAST_BY_LENGTH + FAST_BY_LENGTH * candidate.ratio);
+        let price = self.scarcity(candidate);
+        let appending = sound(write_ns) + sound(write_wait_ns) * self.waiting();
+        let writing = written * (candidate.compress_ns * price + candidate.ratio * appending);
+        // Whatever is written is read once more, by the merge that comes next: in order, so that only its length counts.
+        let ahead = (FAST_BY_LENGTH * fast_ns + SLOW_BY_LENGTH * slow_ns) / block;
+        let merging = written * (candidate.decompress_ns * price + candidate.ratio * ahead);
+        let fast = fast_ns * (1.0 - FAST_BY_LENGTH + FAST_BY_LENGTH * candidate.ratio);
         let reading = missed * candidate.decompress_ns + missed / block * fast;
         let elsewhere = (sound(self.missed_anywhere) - missed).max(0.0);
         let waits = missed * (1.0 - SLOW_BY_LENGTH + SLOW_BY_LENGTH * candidate.ratio) + elsewhere;
-        writing + reading + waits / block * self.slow_share(candidate) * sound(slow_ns) * self.waiting()
+        writing + merging + reading + waits / block * slow_ns
     }
 }
 

@@ -36,6 +36,11 @@ pub struct Targets {
 }
 
 impl Targets {
+    /// What a level below level 0 and above the last may hold before it is worked on, bytes.
+    pub fn target(&self, level: usize) -> u64 {
+        if self.drained.is_some_and(|drained| level <= drained) { 0 } else { self.bytes[level] }
+    }
+
     /// The targets of a tree.
     pub fn of(version: &Version, settings: &FamilySettings) -> Targets {
         // Placement by age has the last level to itself.
@@ -110,7 +115,7 @@ impl Picker for Leveled {
         let (mut moving, mut debt) = if is_due { (level0, level0 + version.level_bytes(targets.base)) } else { (0, 0) };
         for level in targets.base.max(1)..targets.last {
             let size = version.level_bytes(level) + std::mem::take(&mut moving);
-            let target = if targets.drained.is_some_and(|d| level <= d) { 0 } else { targets.bytes[level] };
+            let target = targets.target(level);
             if size > target {
                 moving = size - target;
                 let fan_out = version.level_bytes(level + 1) as f64 / size as f64 + 1.0;
@@ -132,7 +137,9 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     // Deletions give nothing back before they meet what they delete.
     let by_room = if env.room < u64::MAX && idle_runs > 0 { 1.0 } else { 0.0 };
     let mut scores = vec![(by_runs.max(by_bytes).max(by_room), 0)];
-    let mut coming = 0;
+    // All of level 0 will come, whoever is at it: otherwise merges out of the level below it keep those of level 0 waiting, and readers
+    // search every run.
+    let mut coming = version.level_bytes(0);
     for level in 1..targets.last {
         let bytes: u64 = version.levels[level].iter().map(idle).sum();
         let target = targets.bytes[level];

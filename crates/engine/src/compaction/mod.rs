@@ -15,7 +15,7 @@ pub mod auto;
 pub mod codecs;
 pub mod collapse;
 pub mod job;
-mod leveled;
+pub mod leveled;
 mod manual;
 mod narrow;
 pub mod output;

@@ -4,7 +4,9 @@ use super::family::FamilyCore;
 use super::view::Tree;
 use super::{Db, Family, Inner};
 use crate::compaction::auto::{Holding, Observed, Totals};
-use crate::settings::Codecs;
+use crate::compaction::leveled::Targets;
+use crate::manifest::Version;
+use crate::settings::{Codecs, FamilySettings, Style};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -13,6 +15,17 @@ fn mean_block(tree: &Tree) -> u32 {
     let sum = |(bytes, count): (u64, u64), blocks: (u64, u64)| (bytes.saturating_add(blocks.0), count.saturating_add(blocks.1));
     let (bytes, count) = tree.tables().map(|table| table.blocks()).fold((0, 0), sum);
     bytes.checked_div(count).map_or(0, |mean| u32::try_from(mean).unwrap_or(u32::MAX))
+}
+
+/// The part of each level that is more than its target, 0 to 1.
+fn excess(version: &Version, settings: &FamilySettings) -> Vec<f64> {
+    let targets = (settings.style == Style::Leveled).then(|| Targets::of(version, settings));
+    let part = |level: usize| {
+        let target = targets.as_ref().filter(|targets| (1..targets.last).contains(&level))?.target(level);
+        let bytes = version.level_bytes(level);
+        Some(bytes.saturating_sub(target) as f64 / bytes.max(1) as f64)
+    };
+    (0..version.levels.len()).map(|level| part(level).unwrap_or(0.0)).collect()
 }
 
 impl Inner {
@@ -50,17 +63,20 @@ impl Inner {
             runs.iter().flat_map(|run| &run.tables).fold(Holding::default(), |sum, table| Holding {
                 raw_bytes: sum.raw_bytes.saturating_add(table.info().raw_bytes),
                 misses: sum.misses + table.take_misses(),
+                ..Holding::default()
             })
         };
+        let holdings = tree.levels.iter().map(tables).zip(excess(&tree.version, &settings));
         core.auto.review(&Observed {
             now_ns,
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
+            idle_is_known: self.cpu.is_measured(),
             operations: core.counters.operations(),
             for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),
             room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
             block_size: mean_block(&tree).max(settings.block_size),
-            levels: tree.levels.iter().map(tables).collect(),
+            levels: holdings.map(|(holding, part)| holding.owing(part)).collect(),
         });
     }
 

@@ -322,6 +322,12 @@ impl TableBuilder {
         self.properties.entries
     }
 
+    /// A block has so many bytes before compression.
+    fn count_raw(&mut self, bytes: usize) {
+        self.properties.raw_block_bytes += bytes as u64;
+        self.properties.largest_raw_block = self.properties.largest_raw_block.max(bytes as u64);
+    }
+
     /// Ends the current block: into the buffer, the window, or to the samples.
     fn finish_block(&mut self) -> Result<()> {
         self.last_key.clear();
@@ -330,7 +336,7 @@ impl TableBuilder {
         if self.options.compression.codec == Codec::None {
             let start = self.out.buffer.len();
             self.block.finish(&mut self.out.buffer);
-            self.properties.raw_block_bytes += (self.out.buffer.len() - start) as u64;
+            self.count_raw(self.out.buffer.len() - start);
             self.index.add_block(self.out.seal(start, None)?);
             return Ok(());
         }
@@ -338,7 +344,7 @@ impl TableBuilder {
         let start = raw.len();
         self.block.finish(raw);
         let size = raw.len() - start;
-        self.properties.raw_block_bytes += size as u64;
+        self.count_raw(size);
         let Some(samples) = &mut self.samples else { return self.pack_block() };
         samples.sizes.push(size);
         let enough = (self.options.compression.dictionary_bytes as usize).saturating_mul(SAMPLES_PER_DICTIONARY).min(MOST_SAMPLES);

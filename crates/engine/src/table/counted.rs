@@ -153,7 +153,7 @@ impl ReadTimes {
         ReadSummary { fast_ns: noted.fast_ns, slow_ns, slow_share: noted.slow_share }
     }
 
-    fn note(&self, ns: u64) {
+    pub(crate) fn note(&self, ns: u64) {
         let mut noted = self.noted.lock();
         let is_slow = ns >= SLOW_NS;
         noted.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - noted.slow_share);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The checksum is verified before anything else is believed. A claimed raw length must be one that the codec can reach, and no more than
-//! all blocks of the table have together as far as the manifest knows: memory is taken for nothing else.
+//! the table's largest block has as far as its properties know, or, in tables that do not say, than all blocks together: memory is taken
+//! for nothing else.
 
 use crate::cache::Packed;
 use crate::checksum::Salt;
@@ -57,8 +58,8 @@ pub(super) struct Frames {
     pub id: FileId,
     pub file: std::sync::Arc<dyn ReadAt>,
     pub salt: Salt,
-    /// Decompressed bytes of all its data blocks; 0 until that is known.
-    pub raw_bytes: u64,
+    /// What a data block may claim to be when decompressed; 0 until that is known.
+    pub most_raw: u64,
 }
 
 impl Frames {
@@ -88,7 +89,7 @@ impl Frames {
         let (payload, raw) = body
             .split_last_chunk::<4>()
             .map(|(payload, raw)| (payload, u32::from_le_bytes(*raw) as usize))
-            .filter(|(payload, raw)| codec.plausible(payload.len(), *raw) && *raw as u64 <= self.raw_bytes)
+            .filter(|(payload, raw)| codec.plausible(payload.len(), *raw) && *raw as u64 <= self.most_raw)
             .ok_or_else(|| self.corrupt(offset, "a block claims an impossible length"))?;
         Ok(Frame { payload: 0..payload.len(), codec, raw, checksum })
     }

@@ -8,10 +8,10 @@
 //! what they get is what others leave, and if that is next to nothing they are not asked any more.
 
 use crate::codec::{Codec, Compression, Compressor, Trained};
+use crate::cpu::thread_ns;
 use crate::error::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::process::nice;
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -243,16 +243,10 @@ fn help(shared: &Shared) {
         };
         queue.working += 1;
         MutexGuard::unlocked(&mut queue, || {
-            let before = thread_time();
+            let before = thread_ns();
             slot.put(batch.into_packed());
-            shared.spent_ns.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
+            shared.spent_ns.fetch_add(thread_ns().saturating_sub(before), Ordering::Relaxed);
         });
         queue.working -= 1;
     }
-}
-
-/// Processor time of this thread, nanoseconds.
-fn thread_time() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }

@@ -52,6 +52,8 @@ pub struct TableProperties {
     pub data_blocks: u64,
     /// Bytes of the data blocks before compression.
     pub raw_block_bytes: u64,
+    /// Bytes of the largest of them before compression; 0: the table does not say.
+    pub largest_raw_block: u64,
     /// Thousandths of a filter bit per key; 0: no filter.
     pub filter_millibits: u64,
     /// Why the engine chose the codec, in one line for people; empty if it did not choose.
@@ -82,7 +84,7 @@ impl TableProperties {
     }
 
     /// The numbers with their tags. Tags are never used for something else.
-    fn numbers(&mut self) -> [(u64, &mut u64); 16] {
+    fn numbers(&mut self) -> [(u64, &mut u64); 17] {
         [
             (1, &mut self.format_version),
             (2, &mut self.entries),
@@ -100,6 +102,7 @@ impl TableProperties {
             (14, &mut self.raw_block_bytes),
             (15, &mut self.filter_millibits),
             (18, &mut self.created),
+            (20, &mut self.largest_raw_block),
         ]
     }
 
@@ -154,6 +157,11 @@ impl TableProperties {
         (read.format_version == u64::from(FORMAT_VERSION)).then_some(read)
     }
 
+    /// What a block may claim to be before compression, at most. Tables from before the largest was noted know all of them together.
+    pub(super) fn most_raw(&self) -> u64 {
+        if self.largest_raw_block == 0 { self.raw_block_bytes } else { self.largest_raw_block }
+    }
+
     /// What the manifest says of a table agrees with what the table says.
     pub(super) fn agrees(&self, info: &TableInfo) -> bool {
         self.entries == info.entries
@@ -162,6 +170,7 @@ impl TableProperties {
             && self.range_tombstones == info.range_tombstones
             // What an entry takes in a block beside key and value, its share of the block's head included.
             && self.raw_block_bytes <= info.raw_bytes.saturating_add(info.entries.saturating_mul(MOST_OVERHEAD))
+            && self.largest_raw_block <= self.raw_block_bytes
             && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)
             && (self.min_seq, self.max_seq) == (info.min_seq, info.max_seq)
             && self.range == info.range

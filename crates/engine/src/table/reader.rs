@@ -96,7 +96,7 @@ impl Table {
     pub fn open(store: &dyn Store, db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
         let id = FileId::table(info.number);
         let file = Arc::new(Counted::new(store.open(id)?, Arc::clone(cache), info.temperature));
-        let mut frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 };
+        let mut frames = Frames { id, file: file.clone(), salt: Salt::new(&db, id), most_raw: 0 };
         let bytes = frames.file.len();
         if bytes != info.bytes {
             return Err(frames.corrupt(bytes.min(info.bytes), &format!("the file has {bytes} bytes, not {}", info.bytes)));
@@ -116,7 +116,7 @@ impl Table {
         let (Some(blocks), true) = (blocks, properties.agrees(&info)) else {
             return Err(frames.corrupt(at, "the properties contradict the manifest"));
         };
-        frames.raw_bytes = properties.raw_block_bytes;
+        frames.most_raw = properties.most_raw();
         let number = info.number;
         Ok(Arc::new(Table {
             info,
@@ -163,7 +163,7 @@ impl Table {
         let id = FileId::table(number);
         let file = Arc::new(Counted::new(Arc::new(NoFile), Arc::clone(cache), info.temperature));
         Arc::new(Table {
-            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), raw_bytes: 0 },
+            frames: Frames { id, file: file.clone(), salt: Salt::new(&db, id), most_raw: 0 },
             footer: Footer { db, number, data_end: 0, sections: [0; 5], digest: 0 },
             properties: TableProperties::default(),
             info,

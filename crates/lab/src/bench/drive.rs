@@ -128,6 +128,7 @@ impl<O: Opener + Sync> One<'_, O> {
         result.memory = Memory::of(&after_process, &after);
         result.cpu_seconds = after_process.cpu_seconds - process.cpu_seconds;
         result.levels = LevelResult::list(&target.levels(0)?);
+        result.chosen_codecs = target.chosen_codecs(0);
         result.counters = target.counters()?;
         let outcome = threads.failure.take().map_or(Ok(()), Err);
         result.interrupted = outcome.is_err() || self.bench.stop.load(Ordering::Relaxed);

@@ -215,6 +215,8 @@ impl<'a, T: Target> Run<'a, T> {
             let figures = self.target.levels(index)?;
             Ok((family.name.clone(), LevelResult::list(&figures)))
         });
+        let families = self.spec.engine.families.iter().enumerate();
+        let chosen = families.filter_map(|(index, family)| Some((family.name.clone(), self.target.chosen_codecs(index)?)));
         Ok(PhaseRecord {
             operations: totals.operations,
             not_started: totals.not_started,
@@ -223,6 +225,7 @@ impl<'a, T: Target> Run<'a, T> {
             latency: Latencies::sum(&by_kind).result(),
             latency_by_operation: kinds.iter().cloned().zip(&by_kind).filter_map(|(name, one)| Some((name, one.result()?))).collect(),
             levels: levels.collect::<Outcome<_>>()?,
+            chosen_codecs: chosen.collect(),
             series,
             tickers: self.target.counters()?.tickers,
             ..PhaseRecord::default()

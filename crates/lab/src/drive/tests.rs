@@ -376,6 +376,22 @@ fn a_medium_can_be_full() {
     assert_eq!(record.phases.len(), 1, "the load found room");
 }
 
+/// What the engine chose by itself stands in the record of each phase, and nothing where it was told.
+#[test]
+fn a_record_has_the_codecs_that_were_chosen() {
+    let directory = tempfile::tempdir().unwrap();
+    let puts = vec![mix("all", Distribution::Uniform, &[("put", 1.0)])];
+    let settle = Phase { name: "settle".into(), kind: PhaseKind::Settle };
+    let mut spec = spec(workload([phase("run", puts, 2000, 1), settle]), directory.path());
+    let told = execute(&SinterEngine, &spec, &AtomicBool::new(false));
+    assert!(told.failure.is_none() && told.phases.iter().all(|phase| phase.chosen_codecs.is_empty()), "{:?}", told.failure);
+    spec.engine.families[0].settings.insert("compression".into(), "auto".into());
+    let record = execute(&SinterEngine, &spec, &AtomicBool::new(false));
+    let name = &spec.engine.families[0].name;
+    let settled = &record.phases.last().unwrap().chosen_codecs[name];
+    assert!(settled.starts_with("level 0: ") && settled.contains(" since ") && settled.contains(" samples took "), "{settled}");
+}
+
 #[test]
 fn a_stop_ends_a_run_soon() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ mod zones;
 mod tests;
 
 pub use machine::{Machine, Process};
-pub use text::{header, print_levels, print_statistics, print_workload};
+pub use text::{codecs_in_short, header, print_levels, print_statistics, print_workload};
 pub use zones::Zones;
 
 use crate::bench::BenchConfig;
@@ -87,6 +87,9 @@ pub struct WorkloadResult {
     pub cpu_seconds: f64,
     /// The levels at its end.
     pub levels: Vec<LevelResult>,
+    /// The codecs that the engine had chosen by itself at its end, and why, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_codecs: Option<String>,
     /// Named counters and distributions since the database was opened.
     #[serde(flatten)]
     pub counters: Counters,

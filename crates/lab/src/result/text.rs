@@ -191,6 +191,10 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
             result.stalls.count, result.stalls.seconds, result.stalls.longest_seconds_since_open
         )?;
     }
+    let chosen = result.chosen_codecs.as_deref().map(codecs_in_short).unwrap_or_default();
+    if !chosen.is_empty() {
+        writeln!(out, "  codecs chosen: {chosen}")?;
+    }
     let memory = &result.memory;
     writeln!(
         out,
@@ -201,6 +205,15 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
         memory.memtable_bytes as f64 / MIB,
         memory.cache_bytes as f64 / MIB
     )
+}
+
+/// What the engine says of the codecs that it chose (`level 6: zstd since ..`) without the reasons: `L0 none, L6 zstd`.
+pub fn codecs_in_short(chosen: &str) -> String {
+    let level = |line: &str| {
+        let (level, rest) = line.strip_prefix("level ")?.split_once(": ")?;
+        Some(format!("L{level} {}", rest.split_whitespace().next()?))
+    };
+    chosen.lines().filter_map(level).collect::<Vec<_>>().join(", ")
 }
 
 /// Files and bytes per level, as db_bench's `levelstats`, and runs.

@@ -122,6 +122,9 @@ pub struct Phase {
     pub client_cpu_seconds: Option<f64>,
     /// The levels at its end, by family.
     pub levels: BTreeMap<String, Vec<LevelResult>>,
+    /// The codecs that the engine had chosen by itself at its end, and why, by family, in its own words: a line for each level.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub chosen_codecs: BTreeMap<String, String>,
     /// One per second; ten per second of a server.
     pub series: Vec<Second>,
     /// The engine's own counters at its end.

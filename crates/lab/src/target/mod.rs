@@ -49,6 +49,10 @@ pub trait Target: Sync + Sized {
     fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>>;
     /// Named counters and distributions.
     fn counters(&self) -> Outcome<Counters>;
+    /// The codecs that the engine chose by itself for a family's levels, and why, in its own words; `None` if it does not choose.
+    fn chosen_codecs(&self, _family: usize) -> Option<String> {
+        None
+    }
     /// Ends background work and reports what failed in it.
     fn close(self) -> Outcome<()>;
 }

@@ -4,7 +4,7 @@ use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Sc
 use sinter_storage::store::{Cause, DirStore, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
 use sinterdb::manifest;
-use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::settings::{Codecs, DbSettings, FamilySettings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,6 +146,12 @@ impl Target for SinterTarget {
         let stats = self.db.stats();
         let tickers: BTreeMap<String, u64> = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Ok(Counters { tickers, histograms: stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect() })
+    }
+
+    fn chosen_codecs(&self, family: usize) -> Option<String> {
+        let family = self.families.get(family)?;
+        let chooses = self.db.family_settings(family).is_ok_and(|settings| settings.compression == Codecs::Auto);
+        chooses.then(|| self.db.property(family, "sinterdb.compression"))?
     }
 
     fn close(self) -> Outcome<()> {

@@ -68,6 +68,26 @@ fn compression_of_levels() {
     }
 }
 
+/// With blanks or commas it is the list of settings files, options of entries included.
+#[test]
+fn compression_of_levels_as_in_settings_files() {
+    let list = |value: &str| {
+        let flags = EngineFlags { compression_per_level: Some(value.to_string()), ..EngineFlags::default() };
+        choose(&flags).map(|chosen| format_compression(&chosen.family.compression))
+    };
+    for (value, expected) in [
+        ("none none lz4 lz4 zstd zstd zstd", "none none lz4 lz4 zstd zstd zstd"),
+        ("none, LZ4,zstd:3", "none lz4 zstd:3"),
+        (" kNoCompression kZSTD:3:dict=16KiB ", "none zstd:3:dict=16KiB"),
+        (" kNoCompression:kZSTD ", "none zstd"),
+    ] {
+        assert_eq!(list(value).as_deref(), Ok(expected), "{value}");
+    }
+    for wrong in ["none auto", "none lz4:zstd", "none zstd:many", ", "] {
+        assert!(list(wrong).is_err(), "{wrong}");
+    }
+}
+
 /// An effort is for those codecs of a list that have one, and refused where there is none.
 #[test]
 fn efforts_go_to_the_codecs_that_take_them() {

@@ -18,12 +18,27 @@ fn trials(lz4: f64, zstd: f64) -> [Trial; COUNT] {
     [trial(1.0, None), trial(lz4, Some((0.58, 0.08))), trial(zstd, Some((1.6, 0.72)))]
 }
 
+/// As many samples as it takes.
+fn learn(auto: &Auto, level: usize, trials: [Trial; COUNT]) {
+    (0..ENOUGH_SAMPLES).for_each(|_| auto.learn(level, trials, 10_000));
+}
+
 /// What is observed of a family whose last level alone holds something: 1 GB.
 fn observed(now_seconds: u64, idle: f64, misses: u64) -> Observed {
     let mut levels = vec![Holding::default(); 7];
-    levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses };
+    levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses, excess_bytes: 0 };
     let (now_ns, unix_seconds) = (now_seconds * 1_000_000_000, 5000 + now_seconds);
-    Observed { now_ns, unix_seconds, idle, operations: 0, for_files: None, room_in_memtables: None, block_size: 4096, levels }
+    Observed {
+        now_ns,
+        unix_seconds,
+        idle,
+        idle_is_known: true,
+        operations: 0,
+        for_files: None,
+        room_in_memtables: None,
+        block_size: 4096,
+        levels,
+    }
 }
 
 fn codec(auto: &Auto, level: usize) -> Codec {
@@ -66,20 +81,102 @@ fn level_0_starts_without_compression_where_the_kernel_can_keep_the_upper_levels
 #[test]
 fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
     let (_, auto) = measuring();
-    auto.learn(LAST, trials(0.53, 0.42), 10_000);
-    pass(&auto, 0..2, 1.5, 50_000_000, 0);
-    assert_eq!(codec(&auto, LAST), Codec::Lz4, "nothing is decided within the first two seconds");
-    pass(&auto, 2..10, 1.5, 50_000_000, 0);
+    learn(&auto, LAST, trials(0.53, 0.42));
+    pass(&auto, 0..10, 1.5, 50_000_000, 0);
     assert_ne!(codec(&auto, LAST), Codec::Zstd, "readers may be yet to come");
     pass(&auto, 10..20_000, 1.5, 50_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::Zstd);
     let report = auto.report();
     assert!(report.starts_with("level 6: zstd since "), "{report}");
-    assert!(report.contains("zstd is best of none ") && report.contains("1 samples took 0.010 ms"), "{report}");
+    assert!(report.contains("zstd is best of none ") && report.contains("4 samples took 0.040 ms"), "{report}");
     // Readers come: 400 MB/s of blocks that are not in the cache, for five minutes.
     pass(&auto, 20_000..20_300, 0.5, 50_000_000, 100_000);
     assert_ne!(codec(&auto, LAST), Codec::Zstd, "{}", auto.report());
     assert!(auto.report().contains("misses per byte seen"), "{}", auto.report());
+}
+
+/// Not after so and so many seconds: a load is over soon, and what it began with stays on the level that it ended on.
+#[test]
+fn a_verdict_comes_as_soon_as_enough_is_known() {
+    let settles = |samples: u64, wrote: bool, idle_is_known: bool, seconds: u64| {
+        let (_, auto) = measuring();
+        (0..samples).for_each(|_| auto.learn(LAST, trials(0.53, 0.42), 10_000));
+        if wrote {
+            auto.wrote(LAST, 50_000_000);
+        }
+        for now in [0, seconds] {
+            auto.review(&Observed { idle_is_known, ..observed(now, 0.0, 0) });
+        }
+        !auto.choice(LAST).1.ends_with("nothing is known yet")
+    };
+    assert!(settles(ENOUGH_SAMPLES, true, true, 0));
+    assert!(!settles(ENOUGH_SAMPLES - 1, true, true, 100), "too few samples");
+    assert!(!settles(ENOUGH_SAMPLES, false, true, 100), "nothing was written, which may cost anything");
+    assert!(!settles(ENOUGH_SAMPLES, true, false, 1), "processors may be free or not");
+    assert!(settles(ENOUGH_SAMPLES, true, false, 2), "and that is never known here");
+}
+
+/// What a level holds beyond its target goes down unread: readers are expected where it will be.
+#[test]
+fn debt_has_no_readers_of_its_own() {
+    let (_, auto) = measuring();
+    learn(&auto, LAST, trials(0.53, 0.42));
+    for level in [5, LAST] {
+        auto.wrote(level, 2_000_000_000);
+    }
+    let mut seen = observed(0, 0.0, 0);
+    seen.levels[5] = Holding { raw_bytes: 1_000_000_000, ..Holding::default() }.owing(0.75);
+    auto.review(&seen);
+    let expected = [5, LAST].map(|level| said(&auto.report(), level, " misses per byte expected"));
+    assert_eq!(expected, [0.12, 0.88], "of 2 GB written each, 250 MB and 1750 MB are there to stay");
+}
+
+#[test]
+fn the_reasons_name_all_that_the_costs_are_made_of() {
+    let (clock, auto) = measuring();
+    learn(&auto, LAST, trials(0.53, 0.42));
+    auto.reads.note(700);
+    auto.reads.note(50_000);
+    let mut file = auto.timed(Box::new(Waiting(clock)));
+    file.append(&[0; 1000]).unwrap();
+    file.seal().unwrap();
+    for now in 0..5 {
+        auto.wrote(LAST, 50_000_000);
+        auto.review(&Observed { for_files: Some(3_000_000_000), ..observed(now, 0.5, 0) });
+    }
+    let (_, why) = auto.choice(LAST);
+    for part in [
+        "(0.58 and 0.08 ns/B, x ",
+        "(1.60 and 0.72 ns/B, x ",
+        " of waiting, reads 700 ns or 50000 ns (",
+        " % of them), waiting x 0.75; room for 3000.0 MB of files; a byte lives 16 s; 0.5 processors idle; 4 samples; 4 s",
+    ] {
+        assert!(why.contains(part), "{part} is not in {why}");
+    }
+    let waited: f64 = why.split(" of waiting").next().unwrap().split(' ').next_back().unwrap().parse().unwrap();
+    assert!((900_000.0..=1_000_000.0).contains(&waited), "all but what this thread did: {why}");
+}
+
+/// A file on a medium that takes its time.
+struct Waiting(Arc<ManualClock>);
+
+impl Appender for Waiting {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.advance_ns(bytes.len() as u64 * 1_000_000);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        0
+    }
+
+    fn seal(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[test]
@@ -87,12 +184,12 @@ fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
     let loaded = |for_files, idle| {
         let (_, auto) = measuring();
         for level in [0, LAST] {
-            auto.learn(level, trials(0.53, 0.42), 10_000);
+            learn(&auto, level, trials(0.53, 0.42));
         }
         for now in 0..4 {
             auto.wrote(0, 200_000_000);
             auto.wrote(LAST, 200_000_000);
-            let mut seen = Observed { for_files, ..observed(now, idle, 0) };
+            let mut seen = Observed { for_files, idle_is_known: now > 1, ..observed(now, idle, 0) };
             seen.levels[0].raw_bytes = 100_000_000;
             auto.review(&seen);
         }
@@ -107,16 +204,16 @@ fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
 #[test]
 fn data_that_do_not_shrink_are_left_alone() {
     let (_, auto) = measuring();
-    auto.learn(LAST, trials(1.0, 1.0), 10_000);
+    learn(&auto, LAST, trials(1.0, 1.0));
     pass(&auto, 0..1000, 2.0, 50_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::None);
-    assert_eq!(auto.totals(), Totals { samples: 1, sample_ns: 10_000, changes: 0 });
+    assert_eq!(auto.totals(), Totals { samples: 4, sample_ns: 40_000, changes: 0 });
 }
 
 #[test]
 fn no_processor_is_taken_from_writers() {
     let (_, auto) = measuring();
-    auto.learn(LAST, trials(0.53, 0.42), 10_000);
+    learn(&auto, LAST, trials(0.53, 0.42));
     pass(&auto, 0..2000, 0.0, 500_000_000, 0);
     assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
 }
@@ -132,7 +229,7 @@ fn a_level_may_cost_its_part_of_the_data_more() {
     let (_, auto) = measuring();
     for now in 0..10 {
         for level in [4, LAST] {
-            auto.learn(level, trials(0.53, 0.42), 10_000);
+            learn(&auto, level, trials(0.53, 0.42));
             auto.wrote(level, 50_000_000);
         }
         let mut seen = observed(now, 1.0, 0);
@@ -148,7 +245,7 @@ fn a_level_may_cost_its_part_of_the_data_more() {
 fn what_was_rewritten_is_not_expected_to_be_read() {
     let expected = |written| {
         let (_, auto) = measuring();
-        auto.learn(LAST, trials(0.53, 0.42), 10_000);
+        learn(&auto, LAST, trials(0.53, 0.42));
         pass(&auto, 0..10, 1.5, written, 0);
         said(&auto.report(), LAST, " misses per byte expected")
     };
@@ -159,7 +256,7 @@ fn what_was_rewritten_is_not_expected_to_be_read() {
 #[test]
 fn one_interrupted_sample_does_not_spoil_what_is_known() {
     let (_, auto) = measuring();
-    (0..20).for_each(|_| auto.learn(LAST, trials(0.53, 0.42), 10_000));
+    (0..5).for_each(|_| learn(&auto, LAST, trials(0.53, 0.42)));
     let mut late = trials(0.53, 0.42);
     late[1].ns = Some((5000.0, 0.08));
     auto.learn(LAST, late, 10_000_000);
@@ -171,7 +268,7 @@ fn one_interrupted_sample_does_not_spoil_what_is_known() {
 #[test]
 fn a_level_without_samples_goes_by_those_of_the_nearest() {
     let (_, auto) = measuring();
-    auto.learn(0, trials(1.0, 1.0), 10_000);
+    learn(&auto, 0, trials(1.0, 1.0));
     pass(&auto, 0..1000, 2.0, 50_000_000, 0);
     assert_eq!((codec(&auto, LAST), auto.unsampled(LAST)), (Codec::None, None));
 }

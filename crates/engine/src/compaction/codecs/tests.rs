@@ -50,6 +50,32 @@ fn without_free_processors_writing_fast_comes_first() {
     assert_eq!(best(&Situation { idle: 0.0, medium: slow, ..quiet() }), ZSTD);
 }
 
+/// A job that waits leaves its processor to others just as a reader does.
+#[test]
+fn a_wait_has_one_price_whoever_waits() {
+    let cost = |idle, write_ns, write_wait_ns| {
+        let medium = Medium { write_ns, write_wait_ns, ..REFERENCE_MEDIUM };
+        judge(&Situation { idle, medium, ..quiet() }).costs[NONE]
+    };
+    assert_eq!(cost(0.0, 0.4, 20.0), cost(0.0, 10.4, 0.0), "half, as with no processor idle others work meanwhile");
+    assert_eq!(cost(1.0, 0.4, 20.0), cost(1.0, 20.4, 0.0));
+}
+
+/// Nobody reads, but the next merge will: it decompresses what was written, and reads less of it from the medium.
+#[test]
+fn what_is_written_is_read_by_the_next_merge() {
+    let busy = Situation { idle: 0.0, written: 1e9, ..quiet() };
+    let difference = |situation: &Situation, a: usize, b: usize| {
+        let costs = judge(situation).costs;
+        (costs[a] - costs[b]) / situation.written
+    };
+    let slower = difference(&busy, ZSTD, LZ4);
+    assert!((slower - (1.6 - 0.58 + 0.72 - 0.08 - (0.53 - 0.42) * (0.4 + 0.37 * 700.0 / 4096.0))).abs() < 1e-9, "{slower}");
+    let medium = Medium { slow_share: 1.0, ..REFERENCE_MEDIUM };
+    let from_medium = difference(&Situation { medium, ..busy }, ZSTD, LZ4);
+    assert!((slower - from_medium - (0.53 - 0.42) * 0.08 * 50_000.0 / 4096.0 * BUSY_WAIT).abs() < 0.05, "{slower} {from_medium}");
+}
+
 #[test]
 fn what_memory_cannot_hold_is_made_smaller_before_anyone_reads() {
     // Data that were just loaded, with writers that leave no processor.
@@ -161,7 +187,7 @@ fn whatever_is_measured_there_is_a_verdict() {
                 unwatched: a,
                 seconds: a,
                 idle: b,
-                medium: Medium { write_ns: a, fast_ns: b, slow_ns: a, slow_share: b },
+                medium: Medium { write_ns: a, write_wait_ns: b, fast_ns: b, slow_ns: a, slow_share: b },
                 allowance: a,
             };
             let verdict = judge(&situation);

@@ -29,6 +29,8 @@ struct Forged {
     raw: u64,
     /// As the properties have it.
     raw_blocks: u64,
+    /// Of the largest block, as the properties have it; 0: they do not say.
+    largest: u64,
     /// As the index has it; `None`: as it is.
     block_length: Option<u64>,
 }
@@ -36,7 +38,7 @@ struct Forged {
 impl Forged {
     fn new(codec: u8, payload: &[u8], raw: u32) -> Self {
         let frame = [payload, &raw.to_le_bytes(), &[codec]].concat();
-        Forged { frame, dictionary: Vec::new(), raw: 10 << 20, raw_blocks: 10 << 20, block_length: None }
+        Forged { frame, dictionary: Vec::new(), raw: 10 << 20, raw_blocks: 10 << 20, largest: 0, block_length: None }
     }
 
     fn write(&self) -> (Memory, Arc<TableInfo>) {
@@ -55,6 +57,7 @@ impl Forged {
             range: range.clone(),
             data_blocks: 1,
             raw_block_bytes: self.raw_blocks,
+            largest_raw_block: self.largest,
             ..TableProperties::default()
         };
         let mut index = IndexBuilder::default();
@@ -141,7 +144,7 @@ fn the_forgery_itself_is_readable() {
     let raw = block(20_000);
     for codec in PACKING {
         let forged = Forged { raw: 20_001, ..Forged::new(codec as u8, &compress(codec, &raw), raw.len() as u32) };
-        let forged = Forged { raw_blocks: raw.len() as u64, ..forged };
+        let forged = Forged { raw_blocks: raw.len() as u64, largest: raw.len() as u64, ..forged };
         for result in forged.read() {
             result.unwrap();
         }
@@ -196,6 +199,9 @@ fn bombs_do_not_go_off() {
         // It says something else.
         bomb(10_000, 10_000).is_refused("does not decompress", &what);
         bomb(10_000, 1 << 40).is_refused("does not decompress", &what);
+        // The table as a whole would have room for it.
+        Forged { largest: 10_000, ..bomb(4 << 20, 4 << 20) }.is_refused("impossible length", &what);
+        Forged { largest: 1 << 40, ..bomb(4 << 20, 4 << 20) }.is_refused("contradict the manifest", &what);
         // The properties make room, and the manifest knows better.
         let forged = Forged { raw: 10_000, ..bomb(4 << 20, 4 << 20) };
         forged.is_refused("contradict the manifest", &what);

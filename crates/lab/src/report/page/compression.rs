@@ -1,8 +1,10 @@
-//! Which compression the engines say that they had, and on which levels data lay at the end: codecs of levels without data do nothing.
+//! Which compression the engines say that they had, on which levels data lay at the end (codecs of levels without data do nothing), and
+//! what an engine that chooses by itself had chosen at the end of each phase.
 
 use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
 use crate::report::text::{escape, number};
+use crate::result::codecs_in_short;
 use crate::run::PhaseRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,28 +12,37 @@ const MIB: f64 = 1_048_576.0;
 
 /// The table; nothing where all runs of an engine had the same, or no engine said what.
 pub fn compression(folders: &[Folder]) -> String {
-    let mut had: BTreeMap<(&str, String), BTreeMap<String, &Run>> = BTreeMap::new();
+    let mut had: BTreeMap<(&str, String), BTreeMap<(String, String), &Run>> = BTreeMap::new();
     for (folder, run) in folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run))) {
         let record = &run.record;
         let Some((_, cell)) = folder.planned(run).filter(|_| record.failure.is_none() && !record.compression.is_empty()) else { continue };
         let text = record.compression.iter().map(|(family, text)| format!("{family}: {text}")).collect::<Vec<_>>().join("; ");
-        // The first repeat speaks for the others.
-        had.entry((&record.spec.engine.name, cell.name.clone())).or_default().entry(text).or_insert(run);
+        let chosen = record.phases.iter().map(chosen).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+        // The first repeat speaks for the others, as long as they chose alike.
+        had.entry((&record.spec.engine.name, cell.name.clone())).or_default().entry((text, chosen)).or_insert(run);
     }
     let of_cells = had.iter().flat_map(|((engine, _), texts)| texts.keys().map(move |text| (*engine, text)));
-    let texts: BTreeSet<(&str, &String)> = of_cells.collect();
+    let texts: BTreeSet<(&str, &(String, String))> = of_cells.collect();
     let engines: BTreeSet<&str> = texts.iter().map(|(engine, _)| *engine).collect();
-    if texts.len() == engines.len() {
+    if texts.len() == engines.len() && texts.iter().all(|(_, (_, chosen))| chosen.is_empty()) {
         return String::new();
     }
-    let row = |engine: &str, cell: &str, text: &str, run: &Run| {
+    let row = |engine: &str, cell: &str, (text, chosen): &(String, String), run: &Run| {
         let levels = run.record.phases.last().map_or(String::new(), levels);
-        let cells = [text, &levels].map(|text| format!("<td class=\"text\">{}</td>", escape(text))).concat();
+        let cells = [text, &levels, chosen].map(|text| format!("<td class=\"text\">{}</td>", escape(text))).concat();
         format!("<tr><th>{}</th><th>{}</th>{cells}</tr>\n", escape(engine), escape(cell))
     };
     let rows = had.iter().flat_map(|((engine, cell), texts)| texts.iter().map(move |(text, run)| row(engine, cell, text, run)));
-    let head = "<th>engine</th><th>settings</th><th>what the engine says it had</th><th>data at the end, MiB by level</th>";
-    format!("<details><summary>Compression that the engines had</summary>\n{}</details>\n", framed(head, &rows.collect::<String>()))
+    let heads = ["engine", "settings", "what the engine says it had", "data at the end, MiB by level", "codecs it chose, by phase"];
+    let head = heads.map(|name| format!("<th>{name}</th>")).concat();
+    format!("<details><summary>Compression that the engines had</summary>\n{}</details>\n", framed(&head, &rows.collect::<String>()))
+}
+
+/// What the engine had chosen at a phase's end; nothing if it does not choose.
+fn chosen(phase: &PhaseRecord) -> String {
+    let families = phase.chosen_codecs.iter().map(|(family, text)| format!("{family} {}", codecs_in_short(text)));
+    let families = families.collect::<Vec<_>>().join(", ");
+    if families.is_empty() { families } else { format!("{}: {families}", phase.name) }
 }
 
 /// Bytes of each level that has any.
