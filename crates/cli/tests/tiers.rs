@@ -63,6 +63,75 @@ fn what_keeps_data_from_the_last_level_is_told() {
     assert!(!text.contains("family ") && json.as_array().unwrap().is_empty(), "{text}");
 }
 
+/// The slow medium is a volume on a zoned drive, found again by whoever opens the database.
+#[test]
+fn a_tier_on_a_zoned_drive_is_made_shown_and_verified() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(at, &["zones", "format", "--emulate", "zones.img,64x1MiB"]);
+    let bench = ["bench", "--db=db", "--num=3000", "--tier=cold=zoned:zones.img", "--temperature_ages=cold"];
+    prints(at, &[&bench[..], &["--benchmarks=fillrandom,flush,waitforcompaction,readrandom"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", "db", "tiers", "--json"])).unwrap();
+    assert!(json["tiers"][1]["tables"].as_u64().unwrap() > 0 && json["tiers"][0]["tables"] == 0, "{json}");
+    let text = prints(at, &["inspect", "db", "tiers"]);
+    assert!(text.contains(&format!("\ncold zoned:{}: ", at.canonicalize().unwrap().join("zones.img").display())), "{text}");
+    assert!(prints(at, &["check", "db"]).contains("clean"));
+    // Made again over what is there, as slow as a disk.
+    prints(at, &[&bench[..], &["--tier_model=cold=0.1,1000", "--benchmarks=fillseq,flush"]].concat());
+    assert!(prints(at, &["check", "db"]).contains("clean"));
+    prints(at, &["zones", "check", "zones.img"]);
+    let other = sinter(at, &["bench", "--db=other", "--num=10", "--tier=cold=zoned:zones.img", "--benchmarks=fillseq"]);
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && said.contains("cannot be attached"), "{said}");
+}
+
+/// Two directories and an age.
+#[test]
+fn the_last_level_of_one_line_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    prints(
+        at,
+        &["bench", "--db=db", "--tier=cold=slow", "--preclude_last_level_data_seconds=auto", "--num=3000", "--benchmarks=fillrandom"],
+    );
+    let text = prints(at, &["inspect", "db", "tiers"]);
+    assert!(text.contains("the last level is cold, as the coldest tier: last_level_temperature is not set\n"), "{text}");
+}
+
+/// Young data that sank is not moved up for its age, so nobody has to wait for that.
+#[test]
+fn what_will_not_move_does_not_wait_to_be_moved() {
+    use sinterdb::Db;
+    use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::create_dir(at.join("slow")).unwrap();
+    let tiers = format!("cold={}", at.join("slow").display()).parse().unwrap();
+    let family = FamilySettings { temperature_ages: "cold".parse().unwrap(), ..FamilySettings::default() };
+    let settings = DbSettings { tiers, max_background_jobs: 0, ..DbSettings::default() };
+    let db = Db::builder().settings(settings).family("default", family.clone()).open(at.join("db")).unwrap();
+    let default = db.default_family();
+    db.put(b"key", b"value").unwrap();
+    db.compact_range(&default, None, None).unwrap();
+    let moves = || db.stats().tickers.iter().find(|(name, _)| *name == "sinterdb.tier.move.count").unwrap().1;
+    let sinking = FamilySettings {
+        temperature_ages: "hot 1h, cold".parse().unwrap(),
+        preclude_last_level_data_seconds: Preclude::Seconds(3600),
+        ..family.clone()
+    };
+    db.change_family_settings(&default, sinking).unwrap();
+    db.wait_for_compactions().unwrap();
+    assert_eq!(moves(), 0);
+    let elsewhere = || {
+        let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", "db", "tiers", "--json"])).unwrap();
+        json["elsewhere"]["tables"].as_u64()
+    };
+    assert_eq!(elsewhere(), Some(0));
+    // Without an age that keeps it above, it is in the wrong place.
+    db.change_family_settings(&default, FamilySettings { temperature_ages: "hot 1h, cold".parse().unwrap(), ..family }).unwrap();
+    assert_eq!(elsewhere(), Some(u64::from(moves() == 0)));
+}
+
 #[test]
 fn what_is_wrong_with_a_tier_is_one_line() {
     let home = tempfile::tempdir().unwrap();

@@ -142,7 +142,7 @@ pub struct EngineFlags {
     /// Block cache, bytes [default: 32MiB].
     #[arg(long)]
     pub cache_size: Option<String>,
-    /// A directory for tables of a temperature, as in cold=/mnt/slow (hot, warm, cool, cold, ice); may be repeated.
+    /// A directory, or zoned:DRIVE, for tables of a temperature, as in cold=/mnt/slow (hot, warm, cool, cold, ice); may be repeated.
     #[arg(long, value_name = "TEMPERATURE=DIRECTORY")]
     pub tier: Vec<String>,
     /// Makes a tier as slow as a medium with that seek and throughput, as in cold=8,150; may be repeated (docs/tiers.md).

@@ -11,10 +11,11 @@ use sinterdb::cache::Cache;
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::manifest::{FamilyState, State, TableInfo, TierHeat};
 use sinterdb::placement::heat::SAMPLED;
-use sinterdb::settings::{FamilySettings, Preclude, format_seconds};
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude, format_seconds};
 use sinterdb::table::Table;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MIB: f64 = 1_048_576.0;
@@ -30,6 +31,8 @@ struct Placed<'a> {
     /// `None`: it is in no store.
     place: Option<Temperature>,
     wanted: Temperature,
+    /// As cold it may be as well, and is not moved: it may have sunk to the last level although it is young.
+    sunk: Temperature,
 }
 
 impl Placed<'_> {
@@ -111,13 +114,31 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
     (!times.is_empty()).then(|| Cost { reads: times.len(), mean, most: times.iter().copied().fold(0.0, f64::max) })
 }
 
+/// A family's settings, with what they leave to the tiers decided.
+fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings>> {
+    let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
+    Some(Arc::new(settings).on_tiers(state.tiers.keys().copied()))
+}
+
+/// When what is kept from the last level begins, unix seconds; `None`: nothing is. What the engine chose is known to it alone: anything.
+fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
+    settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
+        Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
+        Preclude::Auto => 1,
+    })
+}
+
 fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
     let mut list = Vec::new();
     for family in state.families.values() {
-        let settings = FamilySettings::from_stored(&family.settings).map(|(settings, _)| settings).unwrap_or_default();
+        let settings = settings_of(state, family).unwrap_or_default();
+        let since = kept_since(state, &settings, now);
         list.extend(family.version.tables().map(|(level, _, table)| {
             let wanted = settings.temperature_of(level, table.newest_time, table.temperature, now);
-            Placed { table, place: all.place(FileId::table(table.number)), wanted }
+            let is_last = since.is_some() && level + 1 == family.version.levels.len();
+            let newest = since.filter(|_| is_last).map_or(table.newest_time, |since| table.newest_time.min(since));
+            let sunk = settings.temperature_of(level, newest, table.temperature, now);
+            Placed { table, place: all.place(FileId::table(table.number)), wanted, sunk }
         }));
     }
     list
@@ -126,7 +147,9 @@ fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
 /// What keeps data of a family from the last level; `None`: nothing does.
 fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> {
     let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
-    match settings.preclude_last_level_data_seconds {
+    let last = settings.last_level_by(state.tiers.keys().copied());
+    let last = last.map(|tier| format!("; the last level is {}, as the coldest tier: last_level_temperature is not set", tier.name()));
+    let why = match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(0) => None,
         Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", format_seconds(age))),
         Preclude::Auto => {
@@ -138,7 +161,8 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
             let why = properties.map(|properties| properties.placed).filter(|why| !why.is_empty());
             Some(why.unwrap_or_else(|| "auto: the newest table does not tell".into()))
         }
-    }
+    };
+    why.map(|why| why + &last.unwrap_or_default())
 }
 
 /// How hot the data of a store is.
@@ -161,6 +185,8 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     let tables = placed(state, &stores.all, now);
     let mut text = String::new();
     let mut list = Vec::new();
+    let settings = DbSettings::from_stored(&state.settings).map(|(settings, _)| settings).unwrap_or_default();
+    let named = |wanted| settings.tiers.named().find(|(temperature, _)| *temperature == wanted).map(|(_, path)| path);
     for (temperature, store) in &stores.each {
         let here: Vec<&Placed<'_>> = tables.iter().filter(|placed| placed.place == Some(*temperature)).collect();
         let mut contents = Contents::default();
@@ -171,7 +197,8 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
         }
         let files: Vec<_> = here.iter().map(|placed| (placed.id(), placed.table.bytes)).collect();
         let (cost, heat) = (measure(&**store, &files), heat(state, *temperature));
-        let looked = Looked { temperature: *temperature, store: &**store, contents, cost, heat, now };
+        let at = store.directory().or_else(|| named(*temperature)).map(Path::to_owned);
+        let looked = Looked { temperature: *temperature, at, store: &**store, contents, cost, heat, now };
         looked.text(&mut text);
         list.push(looked.json());
     }
@@ -180,7 +207,8 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
         list.push(json!({ "tier": temperature.name(), "problem": error.to_string() }));
     }
     let serving = |wanted: Temperature| state.tiers.range(..=wanted).next_back().map_or(Temperature::Unknown, |(known, _)| *known);
-    let is_elsewhere = |placed: &&Placed<'_>| placed.place.is_some_and(|place| place != serving(placed.wanted));
+    let is_elsewhere =
+        |placed: &&Placed<'_>| placed.place.is_some_and(|place| [placed.wanted, placed.sunk].into_iter().all(|may| serving(may) != place));
     let (elsewhere, bytes) =
         tables.iter().filter(is_elsewhere).fold((0u64, 0u64), |(n, sum), p| (n + 1, sum.saturating_add(p.table.bytes)));
     let missing = tables.iter().filter(|placed| placed.place.is_none()).count();
@@ -211,6 +239,8 @@ fn age(time: u64, now: u64) -> String {
 /// A store that was looked at.
 struct Looked<'a> {
     temperature: Temperature,
+    /// A directory, or a zoned drive.
+    at: Option<PathBuf>,
     store: &'a dyn Store,
     contents: Contents,
     cost: Option<Cost>,
@@ -220,9 +250,9 @@ struct Looked<'a> {
 
 impl Looked<'_> {
     fn text(&self, text: &mut String) {
-        let Looked { temperature, store, contents, cost, heat, now } = self;
+        let Looked { temperature, at, store, contents, cost, heat, now } = self;
         let mib = |bytes: u64| bytes as f64 / MIB;
-        let place = store.directory().map(|path| format!(" {}", path.display())).unwrap_or_default();
+        let place = at.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default();
         let free = store.free_bytes().ok().flatten().map(|free| format!(", {:.1} MB free", mib(free))).unwrap_or_default();
         let tables = format!("{} tables, {:.1} MB", contents.tables, mib(contents.bytes));
         let others = format!("{} other files, {:.1} MB", contents.other_files, mib(contents.other_bytes));
@@ -251,11 +281,11 @@ impl Looked<'_> {
     }
 
     fn json(&self) -> Value {
-        let Looked { temperature, store, contents, cost, heat, now } = self;
+        let Looked { temperature, at, store, contents, cost, heat, now } = self;
         let ages: Vec<Value> = contents.ages().into_iter().map(|(age, bytes)| json!({ "age": age, "bytes": bytes })).collect();
         let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| json!({ "temperature": t.name(), "tables": n, "bytes": bytes }));
         json!({
-            "tier": name(*temperature), "directory": store.directory(), "tables": contents.tables, "bytes": contents.bytes,
+            "tier": name(*temperature), "directory": at, "tables": contents.tables, "bytes": contents.bytes,
             "other_files": contents.other_files, "other_bytes": contents.other_bytes, "free_bytes": store.free_bytes().ok().flatten(),
             "oldest_time": contents.oldest, "newest_time": contents.newest, "now": now, "by_age": ages,
             "by_temperature": warmth.collect::<Vec<_>>(),

@@ -55,6 +55,11 @@ impl Media {
         self.tiers.as_ref().is_none_or(|tiers| tiers.serving(temperature) == Temperature::Unknown)
     }
 
+    /// Temperatures that have a store of their own.
+    pub fn temperatures(&self) -> impl Iterator<Item = Temperature> {
+        self.members.iter().map(|member| member.temperature).filter(|temperature| *temperature != Temperature::Unknown)
+    }
+
     /// The primary store alone: whoever made names only there need not wait for slower ones.
     pub fn primary(&self) -> &dyn Store {
         self.store_of(Temperature::Unknown).unwrap_or(&*self.store)
@@ -115,7 +120,7 @@ pub(super) fn tier_name(temperature: Temperature) -> &'static str {
 pub struct TierStats {
     /// Of the tables that belong there; [`Temperature::Unknown`]: the primary store.
     pub temperature: Temperature,
-    /// Its directory, if it has one.
+    /// Its directory, or `zoned:` and its drive; `None`: a store that was passed.
     pub directory: Option<PathBuf>,
     /// Files of the database in it.
     pub files: u64,
@@ -171,6 +176,7 @@ impl Inner {
     /// Each store of the database, the primary one first.
     pub(super) fn tier_stats(&self) -> Vec<TierStats> {
         let ledger = self.ledger.snapshot();
+        let named = |wanted| self.settings.tiers.named().find(|(temperature, _)| *temperature == wanted).map(|(_, path)| path);
         let figures = |member: &Member| {
             let is_primary = member.temperature == Temperature::Unknown;
             let files = member.meter.list().unwrap_or_default().into_iter().filter(|(id, _)| is_primary || id.kind == FileKind::Table);
@@ -178,7 +184,7 @@ impl Inner {
             let meter = member.meter.snapshot();
             TierStats {
                 temperature: member.temperature,
-                directory: member.meter.directory().map(Into::into),
+                directory: member.meter.directory().or(named(member.temperature)).map(Into::into),
                 files,
                 bytes,
                 free: member.meter.free_bytes().ok().flatten(),

@@ -149,7 +149,7 @@ impl Inner {
         let now = self.clock.unix_seconds();
         let mut found = Vec::new();
         for core in shared.families.values().filter(|core| !shared.manual.contains(&core.id)) {
-            let settings = core.settings.load();
+            let settings = self.settings_of(core);
             let version = core.view.load().tree.version.clone();
             let since = self.young(shared, core, &settings).map(|young| young.since);
             for (level, run, table) in version.tables() {
@@ -188,7 +188,7 @@ impl Inner {
 
     /// What should make room on the fast medium found none below.
     pub(super) fn note_no_room_below(&self, shared: &Shared, core: &FamilyCore) {
-        let settings = core.settings.load();
+        let settings = self.settings_of(core);
         let young = self.young(shared, core, &settings);
         if let (Some(tiers), Some(young)) = (&self.media.tiers, young) {
             self.note_no_room(self.place_of_last(tiers, &settings, &young));

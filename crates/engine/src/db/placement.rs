@@ -11,6 +11,7 @@ use crate::settings::{FamilySettings, Preclude, format_seconds};
 use crate::table::Table;
 use crate::times::{Cut, TimeMap};
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -102,11 +103,15 @@ impl Db {
     /// one that wrote chose.
     pub(super) fn tiering_lines(&self, family: &Family) -> String {
         let settings = family.core.settings.load();
-        match settings.preclude_last_level_data_seconds {
+        let mut lines = match settings.preclude_last_level_data_seconds {
             Preclude::Auto if self.inner.shared.lock().manifest.is_none() => told_by_tables(&family.core),
             Preclude::Auto => family.core.placement.report(&self.inner.seconds_for(&family.core)),
             Preclude::Seconds(0) => "age does not place data\n".into(),
             Preclude::Seconds(age) => format!("keeps what is younger than {} seconds ({})\n", age, format_seconds(age)),
+        };
+        if let Some(coldest) = settings.last_level_by(self.inner.media.temperatures()) {
+            let _ = writeln!(lines, "the last level is {}, as the coldest tier: last_level_temperature is not set", coldest.name());
         }
+        lines
     }
 }

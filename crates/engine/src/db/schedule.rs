@@ -138,7 +138,7 @@ impl Inner {
 
     /// Calls `pick` with what it may know besides the version.
     pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
-        let settings = core.settings.load_full();
+        let settings = self.settings_of(core);
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
         let snapshots = self.snapshots.list(|| self.visible());
@@ -159,6 +159,11 @@ impl Inner {
             room: u64::MAX,
             rested: self.older_than(shared, REST_SECONDS).map_or(0, |old| old.seq),
         })
+    }
+
+    /// A family's settings, with what they leave to the tiers decided.
+    pub(super) fn settings_of(&self, core: &FamilyCore) -> Arc<FamilySettings> {
+        core.settings.load_full().on_tiers(self.media.temperatures())
     }
 
     /// What has just become old belongs on another tier than what is young.
@@ -416,7 +421,7 @@ impl Inner {
     /// The plan without an output above the last level, if that one lies on another medium that has room for all of it.
     fn without_upper(&self, core: &FamilyCore, plan: &Plan) -> Option<Plan> {
         let (tiers, hot) = (self.media.tiers.as_ref()?, plan.hot.as_ref()?);
-        let (settings, now) = (core.settings.load(), self.clock.unix_seconds());
+        let (settings, now) = (self.settings_of(core), self.clock.unix_seconds());
         let left = settings.temperature_of(plan.output_level, hot.old.time, settings.default_write_temperature, now);
         let free = tiers.free_bytes_of(left).ok()?;
         let has_room = tiers.serving(left) != Temperature::Unknown && free.is_none_or(|free| free >= plan.bytes());
@@ -436,7 +441,7 @@ impl Inner {
     }
 
     fn with_context<T>(&self, core: &Arc<FamilyCore>, claim: Option<&Claim>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
-        let settings = core.settings.load_full();
+        let settings = self.settings_of(core);
         self.review_codecs(core);
         self.review_placement(core);
         let snapshots = self.snapshots.list(|| self.visible());

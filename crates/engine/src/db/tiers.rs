@@ -1,8 +1,8 @@
 //! Opening the stores of a tiered database, and attaching and detaching them.
 //!
-//! Which tiers a database has stands in its manifest, with the identity of each ([`TierIdentity`]); which directories these are stands in
-//! its settings. A tier that the database knows is opened, never created: a directory that is missing, empty (a medium that is not
-//! mounted) or another one than was attached is an error, before a lock file or anything else is written to it.
+//! Which tiers a database has stands in its manifest, with the identity of each ([`TierIdentity`]); which directories or zoned drives these
+//! are stands in its settings. A tier that the database knows is opened, never created: a directory that is missing, empty (a medium that
+//! is not mounted) or another one than was attached is an error, before a lock file or anything else is written to it.
 //!
 //! Attaching, all of it before the log is replayed:
 //!
@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
 use crate::settings::{DbSettings, TierPaths};
 use crate::tier::{TIER_BYTES, TierIdentity};
-use sinter_storage::store::{Cause, DirStore, FileId, FileKind, Meter, Relation, Store, StoreError, StoreLock, Temperature, relation};
+use sinter_storage::store::{Cause, FileId, FileKind, Meter, Place, Relation, Store, StoreError, StoreLock, Temperature, relation};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,19 +33,21 @@ type Paths = BTreeMap<Temperature, PathBuf>;
 struct Tier {
     temperature: Temperature,
     store: Arc<Meter>,
+    /// Where that is.
+    at: Option<PathBuf>,
     /// `None`: it is new.
     known: Option<KnownTier>,
 }
 
 impl Tier {
     fn name(&self) -> String {
-        name(self.temperature, &*self.store)
+        name(self.temperature, self.at.as_deref())
     }
 
     fn check(&self, db: DbId) -> Result<()> {
         let checked = match &self.known {
-            Some(known) => check_known(&*self.store, known, db),
-            None => leftovers(self.temperature, &*self.store, db).map(drop),
+            Some(known) => check_known(&*self.store, self.at.as_deref(), known, db),
+            None => leftovers(self, db).map(drop),
         };
         checked.map_err(|error| self.named(error))
     }
@@ -65,8 +67,8 @@ impl Tier {
 }
 
 /// A tier for people.
-fn name(temperature: Temperature, store: &dyn Store) -> String {
-    let at = store.directory().map(|path| format!(" ({})", path.display())).unwrap_or_default();
+fn name(temperature: Temperature, at: Option<&Path>) -> String {
+    let at = at.map(|path| format!(" ({})", path.display())).unwrap_or_default();
     format!("tier {}{at}", temperature.name())
 }
 
@@ -82,24 +84,29 @@ fn paths_of(settings: &DbSettings) -> Paths {
     settings.tiers.named().map(|(temperature, path)| (temperature, path.to_owned())).collect()
 }
 
+/// Where a tier lies, by what the settings say.
+fn place(path: &Path) -> Result<Place> {
+    Place::of(path).map_err(|what| Error::invalid(format!("tiers: {}: {what}", path.display())))
+}
+
 fn files(store: &dyn Store) -> Result<Vec<FileId>> {
     Ok(store.list()?.into_iter().map(|(id, _)| id).collect())
 }
 
-/// The store is the one that was attached.
-pub(super) fn check_known(store: &dyn Store, known: &KnownTier, db: DbId) -> Result<()> {
-    let wrong = |what: String| Err(Error::invalid(format!("{} {what}", name(known.temperature, store))));
+/// The store is the one that was attached; `at`: where it is, for people.
+pub(super) fn check_known(store: &dyn Store, at: Option<&Path>, known: &KnownTier, db: DbId) -> Result<()> {
+    let wrong = |what: String| Err(Error::invalid(format!("{} {what}", name(known.temperature, at))));
     let (files, id) = (files(store)?, FileId::tier(known.number));
     if let Some(other) = files.iter().find(|file| matches!(file.kind, FileKind::Manifest | FileKind::Log)) {
         return wrong(format!("is the directory of a database: {other} is in it"));
     }
     if files.contains(&id) {
-        let (identity, checksum) = TierIdentity::read(store, id).map_err(|error| at_path(store, error))?;
+        let (identity, checksum) = TierIdentity::read(store, id).map_err(|error| at_path(at, error))?;
         return if checksum == known.identity { Ok(()) } else { wrong(describe(&identity, known.temperature, db)) };
     }
     match files.iter().find(|file| file.kind == FileKind::Tier) {
         Some(other) => {
-            let (identity, _) = TierIdentity::read(store, *other).map_err(|error| at_path(store, error))?;
+            let (identity, _) = TierIdentity::read(store, *other).map_err(|error| at_path(at, error))?;
             wrong(describe(&identity, known.temperature, db))
         }
         None if files.is_empty() => wrong("is empty: is its medium mounted?".into()),
@@ -119,22 +126,22 @@ fn describe(identity: &TierIdentity, wanted: Temperature, db: DbId) -> String {
 }
 
 /// Damage with the whole path of the file.
-fn at_path(store: &dyn Store, error: Error) -> Error {
-    match (error, store.directory()) {
+fn at_path(at: Option<&Path>, error: Error) -> Error {
+    match (error, at) {
         (Error::Corrupt { file, offset, what }, Some(path)) => Error::Corrupt { file: path.join(file).display().to_string(), offset, what },
         (error, _) => error,
     }
 }
 
 /// What an attachment that did not end left in a store, in which there may be nothing else.
-fn leftovers(temperature: Temperature, store: &dyn Store, db: DbId) -> Result<Vec<FileId>> {
-    let wrong = |what: String| Err(Error::invalid(format!("{} cannot be attached: it {what}", name(temperature, store))));
-    let files = files(store)?;
+fn leftovers(tier: &Tier, db: DbId) -> Result<Vec<FileId>> {
+    let wrong = |what: String| Err(Error::invalid(format!("{} cannot be attached: it {what}", tier.name())));
+    let files = files(&*tier.store)?;
     if let Some(other) = files.iter().find(|file| file.kind != FileKind::Tier) {
         return wrong(format!("is not empty, {other} is in it"));
     }
     for file in &files {
-        match TierIdentity::read(store, *file) {
+        match TierIdentity::read(&*tier.store, *file) {
             Ok((identity, _)) if identity.db != db => return wrong(format!("belongs to database {}", identity.db)),
             // Torn by a crash.
             Ok(_) | Err(Error::Corrupt { .. }) => {}
@@ -203,11 +210,15 @@ impl Builder {
         for (temperature, store) in &self.tier_stores {
             match store.directory() {
                 Some(path) => drop(paths.insert(*temperature, path.to_owned())),
+                // Whoever also names a drive has wrapped the volume on it.
+                None if settings.tiers.named().any(|(named, path)| named == *temperature && matches!(place(path), Ok(Place::Zoned(_)))) => {
+                }
                 None => drop(paths.remove(temperature)),
             }
         }
         for path in paths.values_mut() {
-            *path = std::path::absolute(&*path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+            let absolute = place(path)?.absolute();
+            *path = absolute.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?.into_path();
         }
         settings.tiers = if paths.is_empty() { TierPaths::Stored } else { TierPaths::Only(paths) };
         settings.validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))?;
@@ -223,8 +234,10 @@ impl Builder {
             return Media::new(Arc::clone(primary), Vec::new());
         }
         let find = |temperature: &Temperature| {
-            let store = Arc::new(Meter::new(self.find_tier(*temperature, paths.get(temperature))?));
-            Ok(Tier { temperature: *temperature, store, known: state.tiers.get(temperature).copied() })
+            let path = paths.get(temperature);
+            let store = Arc::new(Meter::new(self.find_tier(*temperature, path)?));
+            let at = store.directory().or(path.map(PathBuf::as_path)).map(Path::to_owned);
+            Ok(Tier { temperature: *temperature, store, at, known: state.tiers.get(temperature).copied() })
         };
         let tiers = wanted.iter().map(find).collect::<Result<Vec<Tier>>>()?;
         check_apart(&**primary, &tiers)?;
@@ -265,11 +278,16 @@ impl Builder {
         let Some(path) = path else {
             return Err(Error::invalid(format!("tier {name} of this database is a store that no setting names: pass it to the builder")));
         };
-        match DirStore::open(path, false) {
-            Ok(store) => Ok(Arc::new(store)),
-            Err(error) if error.is_not_found() => {
+        let place = place(path)?;
+        let is_directory = matches!(place, Place::Directory(_));
+        match if self.read_only { place.quiet() } else { place }.open(false) {
+            Ok(store) => Ok(store),
+            Err(error) if error.is_not_found() && is_directory => {
                 Err(Error::invalid(format!("tier {name}: there is no directory {}: is its medium mounted?", path.display())))
             }
+            Err(error) if error.is_not_found() => Err(Error::invalid(format!("tier {name}: {}", error.source))),
+            // Two processes cannot have one drive, not even to look at.
+            Err(error) if error.is_locked() => Err(Error::Busy(format!("tier {name} ({}): the drive is in use", path.display()))),
             Err(error) => Err(error.into()),
         }
     }
@@ -306,7 +324,7 @@ impl Builder {
 
     fn attach(&self, tier: &Tier, opening: &mut Opening<'_>) -> Result<()> {
         let db = opening.state.db;
-        for file in leftovers(tier.temperature, &*tier.store, db)? {
+        for file in leftovers(tier, db)? {
             tier.store.delete(file)?;
         }
         let identity =
@@ -352,12 +370,12 @@ impl Opening<'_> {
     /// Removes what is left in the directory of a tier that was detached. Nothing needs it, so failures do not matter.
     fn clear_out(&self, known: &KnownTier) {
         let Some((_, path)) = self.before.named().find(|(temperature, _)| *temperature == known.temperature) else { return };
-        let Ok(store) = DirStore::open(path, false) else { return };
+        let Ok(store) = place(path).and_then(|place| Ok(place.quiet().open(false)?)) else { return };
         let Ok(_lock) = store.lock() else { return };
-        if check_known(&store, known, self.state.db).is_err() {
+        if check_known(&*store, Some(path), known, self.state.db).is_err() {
             return;
         }
-        let files = files(&store).unwrap_or_default();
+        let files = files(&*store).unwrap_or_default();
         let (identity, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|id| id.kind == FileKind::Tier);
         // Without its identity, a table that stays would keep the directory from being attached again.
         if others.into_iter().all(|id| store.delete(id).is_ok()) {
@@ -382,8 +400,9 @@ pub fn find_tiers(state: &State) -> FoundTiers {
     let mut found = FoundTiers::default();
     let paths = stored_settings(state).map(|settings| paths_of(&settings)).unwrap_or_default();
     for (temperature, known) in &state.tiers {
-        let store = Builder::default().find_tier(*temperature, paths.get(temperature));
-        match store.and_then(|store| check_known(&*store, known, state.db).map(|()| store)) {
+        let path = paths.get(temperature);
+        let store = Builder::default().read_only().find_tier(*temperature, path);
+        match store.and_then(|store| check_known(&*store, path.map(PathBuf::as_path), known, state.db).map(|()| store)) {
             Ok(store) => found.stores.push((*temperature, store)),
             Err(error) => found.problems.push((*temperature, error)),
         }

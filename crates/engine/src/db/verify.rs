@@ -56,7 +56,8 @@ impl Db {
         files.sort_unstable();
         let known: Vec<_> = self.inner.shared.lock().state.tiers.values().copied().collect();
         for tier in known {
-            let checked = self.inner.media.store_of(tier.temperature).map(|store| check_known(store, &tier, self.inner.db));
+            let checked =
+                self.inner.media.store_of(tier.temperature).map(|store| check_known(store, store.directory(), &tier, self.inner.db));
             if let Some(Err(error)) = checked {
                 found.push(Damage::new(FileId::tier(tier.number).to_string(), &error));
             }

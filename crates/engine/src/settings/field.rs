@@ -292,11 +292,12 @@ pub(super) static DB: &[Field<DbSettings>] = &[
     Field {
         name: "tiers",
         rocksdb: "",
-        effect: "Tables lie in these directories by temperature; a temperature without one has the next hotter one, the hottest the \
-                 database's own. stored: those that the database has. A list attaches what is new and detaches what it does not name.",
+        effect: "Tables lie in these directories, or in volumes on zoned drives, by temperature; a temperature without one has the next \
+                 hotter one, the hottest the database's own. stored: those that the database has. A list attaches what is new and detaches \
+                 what it does not name.",
         limit: "",
         kind: Kind::List {
-            form: "stored, none, or entries TEMPERATURE=DIRECTORY",
+            form: "stored, none, or entries TEMPERATURE=DIRECTORY or TEMPERATURE=zoned:DRIVE",
             get: |s| s.tiers.text(),
             set: |s, text| TierPaths::parse(text).map(|tiers| s.tiers = tiers),
         },
@@ -537,8 +538,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         fast_tier_budget,
         TierBudget {},
         "",
-        "For preclude_last_level_data_seconds = auto, and refused without: how much of the family's data merges may keep from the last \
-         level. Larger: more reads are answered by the fast tier. What is written between two merges comes on top.",
+        "For preclude_last_level_data_seconds = auto, and without effect otherwise: how much of the family's data merges may keep from \
+         the last level. Larger: more reads are answered by the fast tier. What is written between two merges comes on top.",
         "nothing could be kept, or more than there is",
     ),
     plain!(
@@ -553,7 +554,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         last_level_temperature,
         Temperature {},
         "last_level_temperature",
-        "Of the tables of the last level: what places files goes by it. unknown: default_write_temperature.",
+        "Of the tables of the last level: what places files goes by it. unknown: that of the coldest tier, where \
+         preclude_last_level_data_seconds is on and temperature_ages off; else default_write_temperature.",
         "",
     ),
     plain!(

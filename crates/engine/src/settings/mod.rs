@@ -36,6 +36,7 @@ pub use tiers::{TemperatureAges, TierPaths};
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Everything a settings file can say: budgets, the database, and column families by name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -168,7 +169,8 @@ pub struct FamilySettings {
     pub fast_tier_budget: TierBudget,
     /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
     pub preclude_last_level_data_seconds: Preclude,
-    /// Of tables that are written to the last level; `Unknown`: as all others.
+    /// Of tables that are written to the last level; `Unknown`: as all others, or where age places data and nothing says how warm it is,
+    /// that of the coldest tier ([`FamilySettings::on_tiers`]).
     pub last_level_temperature: Temperature,
     /// Of all other tables when they are written.
     pub default_write_temperature: Temperature,
@@ -277,6 +279,20 @@ impl FamilySettings {
     /// if ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
     pub fn temperature_of(&self, level: usize, newest: u64, written: Temperature, now: u64) -> Temperature {
         self.temperature_ages.at(newest, now).or(self.temperature_of_last(level)).unwrap_or(written)
+    }
+
+    /// How warm the last level is if the settings do not say it: where age places data, as the coldest tier that the database has. Whoever
+    /// names a slow directory and an age need not say a third time what is meant. Hot is no place for what is old, and not taken.
+    pub fn last_level_by(&self, tiers: impl Iterator<Item = Temperature>) -> Option<Temperature> {
+        let is_open = self.last_level_temperature == Temperature::Unknown && self.temperature_ages == TemperatureAges::default();
+        tiers.max().filter(|coldest| is_open && self.places_by_age() && *coldest > Temperature::Hot)
+    }
+
+    /// The same settings, with what they leave to the tiers decided by these.
+    #[must_use]
+    pub fn on_tiers(self: Arc<Self>, tiers: impl Iterator<Item = Temperature>) -> Arc<Self> {
+        let Some(last_level_temperature) = self.last_level_by(tiers) else { return self };
+        Arc::new(FamilySettings { last_level_temperature, ..(*self).clone() })
     }
 
     fn temperature_of_last(&self, level: usize) -> Option<Temperature> {

@@ -1,11 +1,11 @@
 //! Tiers in settings: which directory has which temperature, and how old data of a family may be for a temperature.
 
 use super::size::{format_seconds, parse_seconds, shorten};
-use sinter_storage::store::Temperature;
+use sinter_storage::store::{Place, Temperature};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Directories beside the database's own, by temperature.
+/// Places beside the database's own, by temperature: directories, or volumes on zoned drives as [`Place::of`] reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TierPaths {
     /// Those that the database has.
@@ -17,8 +17,27 @@ pub enum TierPaths {
 
 const STORED: &str = "stored";
 const NONE: &str = "none";
-/// What a place on a zoned drive begins with, where the command line takes one.
-const ZONED: &str = "zoned:";
+
+/// The place is a volume on a zoned drive.
+fn is_zoned(path: &Path) -> bool {
+    !matches!(Place::of(path), Ok(Place::Directory(_)))
+}
+
+/// Text cut into entries. Options of a zoned drive stand behind commas, too, and have names that no temperature has.
+fn entries(text: &str) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let goes_on = |entry: &&mut String| {
+            let place = entry.split_once('=').map_or("", |(_, place)| place.trim());
+            is_zoned(Path::new(place)) && part.split_once('=').is_none_or(|(name, _)| known(name.trim()).is_err())
+        };
+        match entries.last_mut().filter(goes_on) {
+            Some(entry) => entry.extend([",", part]),
+            None => entries.push(part.into()),
+        }
+    }
+    entries
+}
 
 impl TierPaths {
     /// The directories that are named.
@@ -38,15 +57,13 @@ impl TierPaths {
             _ => {}
         }
         let mut list = BTreeMap::new();
-        for entry in text.split(',').map(str::trim) {
+        for entry in &entries(text) {
             let (name, path) = entry
                 .split_once('=')
                 .map(|(name, path)| (name.trim(), path.trim()))
                 .filter(|(_, path)| !path.is_empty())
                 .ok_or_else(|| format!("`{}` is not TEMPERATURE=DIRECTORY, as in cold=/mnt/slow", shorten(entry)))?;
-            if path.starts_with(ZONED) {
-                return Err(format!("`{}` is a zoned drive: a tier is a directory (./{path} is one of that name)", shorten(entry)));
-            }
+            Place::of(Path::new(path)).map_err(|what| format!("`{}`: {what}", shorten(entry)))?;
             if list.insert(known(name)?, PathBuf::from(path)).is_some() {
                 return Err(format!("{name} has two directories"));
             }
@@ -67,9 +84,12 @@ impl TierPaths {
 
     /// A path that the text form cannot hold.
     pub(super) fn complaint(&self) -> Option<String> {
-        let unfit = |path: &&Path| match path.to_str() {
-            Some(text) => text.is_empty() || text.trim() != text || text.chars().any(|c| c == ',' || c.is_control()),
-            None => true,
+        let unfit = |path: &&Path| match (path.to_str(), Place::of(path)) {
+            (Some(text), Ok(place)) => {
+                let may_have_commas = matches!(place, Place::Zoned(_));
+                text.is_empty() || text.trim() != text || text.chars().any(|c| (c == ',' && !may_have_commas) || c.is_control())
+            }
+            _ => true,
         };
         let path = self.named().map(|(_, path)| path).find(unfit)?;
         let shown = shorten(&path.to_string_lossy());
@@ -218,7 +238,15 @@ mod tests {
 
     #[test]
     fn directories_are_read_and_printed() {
-        for text in ["stored", "none", "cold=/mnt/slow", "cold=./zoned:a", "hot=/a b/c=d, cold=/mnt/slow, ice=tape"] {
+        for text in [
+            "stored",
+            "none",
+            "cold=/mnt/slow",
+            "cold=./zoned:a",
+            "cold=zoned:/dev/nvme0n2, ice=tape",
+            "cold=zoned:z.img,allocation=sla,reserve=5, ice=/t",
+            "hot=/a b/c=d, cold=/mnt/slow, ice=tape",
+        ] {
             let tiers: TierPaths = text.parse().unwrap();
             assert_eq!((tiers.text().as_str(), tiers.complaint()), (text, None));
         }
@@ -229,12 +257,15 @@ mod tests {
             ("cold=/a,", "not TEMPERATURE=DIRECTORY"),
             ("unknown=/a", "not a temperature"),
             ("cold=/a, cold=/b", "two directories"),
-            ("cold=/a, ice=zoned:nvme0n2", "is a zoned drive"),
+            ("cold=/a, ice=zoned:", "no drive is named"),
+            ("cold=zoned:a,allocation=best", "must be one of zenfs, "),
+            ("cold=zoned:a, tepid=/b", "there is no option \"tepid\""),
+            ("cold=zoned:a,", "is no option"),
         ] {
             let complaint = text.parse::<TierPaths>().unwrap_err();
             assert!(complaint.contains(part), "{text}: {complaint}");
         }
-        for path in ["/a,b", " /a", "/a\n", ""] {
+        for path in ["/a,b", " /a", "/a\n", "", "zoned:", "zoned:a,b"] {
             let tiers = TierPaths::Only(BTreeMap::from([(Temperature::Cold, PathBuf::from(path))]));
             assert!(tiers.complaint().is_some(), "{path:?}");
         }

@@ -2,7 +2,7 @@
 
 use super::field::{DB, FAMILY, Field, Kind};
 use super::size::{codec_name, format_bytes};
-use super::{Budgets, Codecs, DbSettings, FamilySettings, Preclude, TierBudget};
+use super::{Budgets, Codecs, DbSettings, FamilySettings, Preclude};
 use crate::codec::{Codec, Compression};
 
 impl DbSettings {
@@ -50,13 +50,6 @@ impl FamilySettings {
             let (age, least) = (preclude.text(), Preclude::LEAST_LEVELS);
             let why = "one level is for flushes, one for what is younger, one for the rest";
             complaints.push(format!("preclude_last_level_data_seconds = {age}: allowed from num_levels = {least} on, {why}"));
-        }
-        if self.fast_tier_budget != TierBudget::default() && preclude != Preclude::Auto {
-            let (budget, age) = (self.fast_tier_budget.text(), preclude.text());
-            let why = "a stated age keeps what is younger, however much that is";
-            complaints.push(format!(
-                "fast_tier_budget = {budget}: allowed with preclude_last_level_data_seconds = auto only (it is {age}), because {why}"
-            ));
         }
     }
 

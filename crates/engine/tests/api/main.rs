@@ -14,6 +14,7 @@ mod open;
 mod placement;
 mod read;
 mod recovery;
+mod slow_media;
 mod store;
 mod tiering;
 mod tiers;

@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const HOUR: u64 = 3600;
+pub(super) const HOUR: u64 = 3600;
 const NOW: u64 = 1_700_000_000;
 
 /// A directory with `db`, `slow`, `tape` in it, and a clock.
-struct Place {
+pub(super) struct Place {
     home: TempDir,
-    clock: Arc<ManualClock>,
+    pub(super) clock: Arc<ManualClock>,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         ["db", "slow", "tape"].iter().for_each(|name| std::fs::create_dir(home.path().join(name)).unwrap());
         let clock = Arc::new(ManualClock::default());
@@ -30,12 +30,12 @@ impl Place {
         Place { home, clock }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
     /// Settings with these tiers, as `cold=slow`.
-    fn settings(&self, tiers: &[&str]) -> DbSettings {
+    pub(super) fn settings(&self, tiers: &[&str]) -> DbSettings {
         let full = |entry: &&str| {
             let (temperature, name) = entry.split_once('=').unwrap();
             format!("{temperature}={}", self.path(name).display())
@@ -44,7 +44,7 @@ impl Place {
         DbSettings { tiers: if text.is_empty() { "none".parse().unwrap() } else { text.parse().unwrap() }, ..inline() }
     }
 
-    fn builder(&self) -> Builder {
+    pub(super) fn builder(&self) -> Builder {
         Db::builder().clock(self.clock.clone())
     }
 
@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// Opens without naming anything.
-    fn reopen(&self) -> Result<Db, Error> {
+    pub(super) fn reopen(&self) -> Result<Db, Error> {
         self.builder().open(self.path("db"))
     }
 
@@ -72,7 +72,7 @@ fn listing(path: &Path) -> BTreeSet<String> {
     std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn aged(ages: &str) -> FamilySettings {
+pub(super) fn aged(ages: &str) -> FamilySettings {
     FamilySettings { temperature_ages: ages.parse().unwrap(), ..small() }
 }
 
@@ -89,7 +89,7 @@ fn lying(db: &Db) -> Vec<(&'static str, u64)> {
     sums
 }
 
-fn places(db: &Db) -> Vec<&'static str> {
+pub(super) fn places(db: &Db) -> Vec<&'static str> {
     lying(db).into_iter().map(|(name, _)| name).collect()
 }
 

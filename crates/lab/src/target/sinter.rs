@@ -1,7 +1,7 @@
 //! SinterDB as a target.
 
 use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
-use sinter_storage::store::{Cause, DirStore, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
+use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
 use sinterdb::manifest;
 use sinterdb::settings::{Codecs, DbSettings, FamilySettings};
@@ -48,9 +48,13 @@ impl SinterOpener {
     pub fn open_on(&self, store: Arc<dyn Store>, fresh: bool) -> Outcome<SinterTarget> {
         let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         for (temperature, path) in self.database.tiers.named() {
-            let store = DirStore::open(path, fresh)?;
-            if let Some(medium) = self.slow.get(&temperature) {
-                builder = builder.tier_store(temperature, Arc::new(Throttle::new(Arc::new(store), *medium)));
+            match (Place::of(path)?, self.slow.get(&temperature)) {
+                (place, Some(medium)) => {
+                    builder = builder.tier_store(temperature, Arc::new(Throttle::new(place.open(fresh)?, *medium)));
+                }
+                (place @ Place::Directory(_), None) => drop(place.open(fresh)?),
+                // A drive is opened once, by the database.
+                (Place::Zoned(_), None) => {}
             }
         }
         let builder = self.families.iter().fold(builder, |builder, (name, settings)| builder.family(name, settings.clone()));

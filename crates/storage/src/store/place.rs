@@ -55,6 +55,31 @@ impl Place {
         ZonedPlace::parse(text).map(Place::Zoned)
     }
 
+    /// The same place, wherever the process goes: with the whole path of the directory or the drive.
+    pub fn absolute(self) -> io::Result<Self> {
+        Ok(match self {
+            Place::Directory(path) => Place::Directory(std::path::absolute(path)?),
+            Place::Zoned(place) => Place::Zoned(ZonedPlace { drive: std::path::absolute(&place.drive)?, ..place }),
+        })
+    }
+
+    /// As it is written in settings.
+    pub fn into_path(self) -> PathBuf {
+        match self {
+            Place::Directory(path) => path,
+            Place::Zoned(place) => place.to_string().into(),
+        }
+    }
+
+    /// For who only looks: a volume has no thread of its own.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        match self {
+            Place::Zoned(place) => Place::Zoned(place.quiet()),
+            directory @ Place::Directory(_) => directory,
+        }
+    }
+
     /// Opens the store; `create` makes a directory that is missing, but no volume.
     pub fn open(&self, create: bool) -> Result<Arc<dyn Store>> {
         Ok(match self {

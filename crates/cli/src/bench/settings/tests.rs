@@ -166,6 +166,8 @@ fn the_listing_names_every_setting() {
 
 #[test]
 fn tiers_are_directories_and_may_be_slow() {
+    let Chosen { database, .. } = settings("--tier cold=zoned:zones.img,reserve=5 --tier=ice=tape").unwrap();
+    assert!(database.to_toml().contains("tiers = \"cold=zoned:zones.img,reserve=5, ice=tape\"\n"), "{}", database.to_toml());
     let Chosen { database, family, slow, .. } =
         settings("--tier cold=/slow --tier=ice=tape --tier_model cold=8.5,150 --temperature_ages=cold").unwrap();
     assert!(database.to_toml().contains("tiers = \"cold=/slow, ice=tape\"\n"), "{}", database.to_toml());
@@ -176,7 +178,7 @@ fn tiers_are_directories_and_may_be_slow() {
         ("--tier=/slow", "not TEMPERATURE=DIRECTORY"),
         ("--tier=tepid=/slow", "tepid"),
         ("--tier=cold=/a --tier=cold=/b", "two directories"),
-        ("--tier=cold=zoned:zones.img", "is a zoned drive"),
+        ("--tier=cold=zoned:zones.img,allocation=best", "must be one of zenfs, "),
         ("--tier_model=cold=8,150", "there is no tier cold"),
         ("--tier=cold=/slow --tier_model=cold=8", "as in cold=8,150"),
         ("--tier=cold=/slow --tier_model=cold=-1,150", "as in cold=8,150"),

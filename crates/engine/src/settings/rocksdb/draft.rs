@@ -2,7 +2,7 @@
 
 use super::super::field::{DB, FAMILY, Field};
 use super::super::size::{parse_bytes, parse_count, shorten};
-use super::super::{Codecs, DbSettings, FamilySettings, Style};
+use super::super::{Codecs, DbSettings, FamilySettings, Preclude, Style};
 use super::known;
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
@@ -90,6 +90,7 @@ const TABLE: &str = "BlockBasedTable.";
 
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
 const NO_SUCH_LEVELS: &str = "num_levels is less: entries beyond it are left out";
+const TOO_FLAT: &str = "age places data from num_levels = 3 on: taken as preserve_internal_time_seconds";
 const NO_LEVELS: &str = "only zstd and zlib take a level";
 const NO_DICTIONARIES: &str = "only zstd uses dictionaries";
 
@@ -211,9 +212,18 @@ impl FamilyDraft {
         found
     }
 
-    /// The option that is used in part only, with the reason.
-    pub(super) fn in_part(&self) -> Option<(&'static str, &'static str)> {
-        (self.per_level.len() > self.settings.num_levels).then_some(("compression_per_level", NO_SUCH_LEVELS))
+    /// Options that are used in part only, with the reason.
+    pub(super) fn in_part(&self) -> Vec<(&'static str, &'static str)> {
+        let parts = [
+            (self.per_level.len() > self.settings.num_levels).then_some(("compression_per_level", NO_SUCH_LEVELS)),
+            self.is_too_flat().then_some(("preclude_last_level_data_seconds", TOO_FLAT)),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+
+    /// Age is to place data in a tree without a level for what is young. RocksDB places nothing there, and goes on telling ages.
+    fn is_too_flat(&self) -> bool {
+        self.settings.preclude_last_level_data_seconds.is_on() && !self.settings.places_by_age()
     }
 
     /// What is asked for and cannot be had together.
@@ -229,6 +239,12 @@ impl FamilyDraft {
     }
 
     pub(super) fn finish(mut self) -> FamilySettings {
+        if self.is_too_flat() {
+            if let Preclude::Seconds(age) = self.settings.preclude_last_level_data_seconds {
+                self.settings.preserve_internal_time_seconds = self.settings.preserve_internal_time_seconds.max(age);
+            }
+            self.settings.preclude_last_level_data_seconds = Preclude::default();
+        }
         if self.filters_for_hits {
             self.settings.bloom_bits_last_level = 0.0;
         }

@@ -55,6 +55,9 @@ fn settings_that_rocksdb_does_not_have_go_by_their_names() {
     let text = file("compressed_cache=0.25\nmemory_budget=64MiB", "ttl_seconds=30d", "");
     let read = OptionsFile::parse(&text).unwrap();
     assert_eq!((read.db.compressed_cache, read.db.memory_budget), (crate::settings::CompressedCache::Share(0.25), 64 << 20));
+    let tiered = OptionsFile::parse(&file("tiers=cold=/slow", "temperature_ages=hot 1h, cold\nfast_tier_budget=10%", "")).unwrap();
+    assert_eq!((tiered.db.tiers, tiered.unknown), ("cold=/slow".parse().unwrap(), vec![]));
+    assert_eq!(tiered.families[0].1.temperature_ages, "hot 1h, cold".parse().unwrap());
     assert_eq!((read.families[0].1.ttl_seconds, read.report()), (30 * 86_400, Vec::<String>::new()));
     let elsewhere = OptionsFile::parse(&file("cache_size=1", "memory_budget=1", "compressed_cache=auto")).unwrap();
     assert_eq!((elsewhere.unknown.len(), elsewhere.db), (3, DbSettings::default()), "they have a section, and others have RocksDB's name");
@@ -112,6 +115,22 @@ fn options_that_mean_something_together() {
     assert_eq!(db("max_background_jobs=8\nmax_background_compactions=4\nmax_background_flushes=-1", "").max_background_jobs, 5);
     assert_eq!(db("max_background_jobs=8", "block_cache={capacity=1048576;num_shard_bits=4}").cache_size, 1 << 20);
     assert_eq!(db("db_write_buffer_size=0\nmax_total_wal_size=8388608", "").max_total_wal_size, 8 << 20);
+}
+
+/// RocksDB takes an age for the last level at any number of levels, so the file must be read at any.
+#[test]
+fn an_age_for_the_last_level_of_a_flat_tree_is_only_kept() {
+    for (levels, preserve, expected) in [(2, 0, 3600), (2, 10, 3600), (2, 7200, 7200)] {
+        let text = format!("preclude_last_level_data_seconds=3600\nnum_levels={levels}\npreserve_internal_time_seconds={preserve}");
+        let file = OptionsFile::parse(&file("", &text, "")).unwrap();
+        let family = &file.families[0].1;
+        assert_eq!((family.preclude_last_level_data_seconds, family.preserve_internal_time_seconds), (Preclude::Seconds(0), expected));
+        let told = file.report();
+        assert!(told.len() == 1 && told[0].contains("preclude_last_level_data_seconds = 3600: age places data from num_levels = 3 on"));
+    }
+    assert_eq!(family("preclude_last_level_data_seconds=3600\nnum_levels=3", "").preclude_last_level_data_seconds, Preclude::Seconds(3600));
+    let f = family("preclude_last_level_data_seconds=auto\nnum_levels=2", "");
+    assert_eq!((f.preclude_last_level_data_seconds, f.preserve_internal_time_seconds), (Preclude::Seconds(0), 0));
 }
 
 /// Whoever leaves all levels to the engine can name neither the codec of one nor an effort, whichever line comes first.
