@@ -4,6 +4,7 @@ use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, all_names, read};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_memory};
@@ -52,12 +53,16 @@ pub fn memory(text: &str) -> Result<u64, String> {
     if is_one { Ok(bytes) } else { Err(format!("allowed {} to {}", format_bytes(MEMORY_MIN), format_bytes(MEMORY_MAX))) }
 }
 
+/// Bytes of logs that a start may have to read again: a quarter of the engine's own limit, as a server that was killed is waited for.
+const LOGS_MAX: u64 = 256 << 20;
+
 /// Opens the keyspace in a store. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
 ///
 /// # Errors
 /// A budget that is none; those of opening.
 pub fn open_keyspace(store: Arc<dyn Store>, memory: u64) -> Result<Keyspace, Ended> {
-    let settings = Settings::new(Budgets { memory: engine_memory(memory), ..Budgets::default() });
+    let mut settings = Settings::new(Budgets { memory: engine_memory(memory), ..Budgets::default() });
+    settings.db.max_total_wal_size = settings.db.max_total_wal_size.min(LOGS_MAX);
     settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
     Keyspace::open(store, &settings, seed()?).map_err(failed)
 }
@@ -175,6 +180,20 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
+/// Lets the process have as many files and clients open as it may, as Redis does: what it is given unasked, often 1,024, is enough for few
+/// clients. Before the data are opened, as the engine goes by it, too.
+fn raise_descriptors(log: &Log) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    if soft >= hard {
+        return;
+    }
+    let now = sinter_server::net::unix_ms();
+    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => log.event(now, Level::Notice, "descriptors_raised", &[("from", &soft), ("to", &hard)]),
+        Err(error) => log.event(now, Level::Warning, "descriptors_not_raised", &[("at", &soft), ("error", &error)]),
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -186,6 +205,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let listening = configuration.listening().map_err(Ended::usage)?;
     let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
+    raise_descriptors(&log);
     let keyspace = open_keyspace(open(&directory)?, configuration.memory)?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_server::command::Configuration;
-use sinter_server::command::configuration::{ABSENT, FIXED, PARAMETERS};
+use sinter_server::command::configuration::{ABSENT, FIXED, FREE, PARAMETERS};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -27,6 +27,11 @@ fn tables() -> String {
     for fixed in FIXED {
         let values = fixed.values.split('|').map(value).collect::<Vec<_>>().join(" or ");
         writeln!(text, "| {} | {values} | {} |", code(fixed.names), fixed.why).unwrap();
+    }
+    text.push_str("\nAccepted without effect and remembered for `CONFIG GET`:\n\n");
+    text.push_str("| names | default | values | why they have none |\n|---|---|---|---|\n");
+    for free in FREE {
+        writeln!(text, "| {} | {} | {} | {} |", code(free.names), value(free.default), free.accepts(), free.why).unwrap();
     }
     text.push_str("\nRefused:\n\n| names | why |\n|---|---|\n");
     for (names, why) in ABSENT {

@@ -111,6 +111,12 @@ impl Db {
         self.inner.memory.note()
     }
 
+    /// The next write to a family would wait until a memtable is flushed, if `underway` more bytes are written by then. For those who have
+    /// something else to do meanwhile.
+    pub fn would_wait(&self, family: &Family, underway: usize) -> bool {
+        self.inner.would_wait(&family.core, underway)
+    }
+
     /// Bytes that memtables and the cache hold.
     pub fn memory_used(&self) -> (u64, u64) {
         (self.inner.memtable_bytes(), self.inner.cache.used())

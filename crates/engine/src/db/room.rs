@@ -168,6 +168,19 @@ impl Inner {
         result
     }
 
+    /// The next write to a family would wait for a flush, if `bytes` that are on their way are there by then: its memtable is full, and so
+    /// are as many as it may have. False where it would get an error instead, and where the writer itself does the work.
+    pub(super) fn would_wait(&self, core: &FamilyCore, bytes: usize) -> bool {
+        let view = core.view.load();
+        let most = core.settings.load().max_write_buffer_number.max(2);
+        let is_full = view.full.len() + 1 >= most && view.mem.memory().saturating_add(bytes) >= self.memtable_limit(core);
+        if !is_full || self.inline() || self.check_writable().is_err() {
+            return false;
+        }
+        let shared = self.shared.lock();
+        shared.blocked.is_none() && !shared.closing
+    }
+
     /// Makes the active memtable of a family full and starts a new one, with a new log segment.
     pub(super) fn switch(&self, state: &mut WriteState, id: u32) -> Result<()> {
         self.switch_each(state, &[id])?;

@@ -27,6 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "no-evict",
             "pause",
             "reply",
+            "setinfo",
             "setname",
             "tracking",
             "trackinginfo",
@@ -84,6 +85,7 @@ pub struct Client {
     pub(super) user: u64,
     user_name: Vec<u8>,
     name: Vec<u8>,
+    library: [Vec<u8>; 2],
     db: usize,
     command: (&'static str, &'static str),
     /// 2 or 3.
@@ -114,6 +116,9 @@ impl Client {
         self.queued = session.multi.as_ref().map(|multi| multi.commands.len());
         if self.name != session.name {
             self.name.clone_from(&session.name);
+        }
+        if self.library != session.library {
+            self.library.clone_from(&session.library);
         }
     }
 
@@ -153,7 +158,8 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={} argv-mem=0 multi-mem={queued} rbs={output_memory} rbp={output_memory} obl={output} oll=0 omem={output_memory} \
-             tot-mem={} events={} cmd={command} user={} redir=-1 resp={}\n",
+             tot-mem={} events={} cmd={command} user={} redir=-1 resp={} lib-name={} \
+             lib-ver={}\n",
             self.id,
             self.address,
             self.local_address,
@@ -172,7 +178,19 @@ impl Client {
             if output > 0 { "rw" } else { "r" },
             String::from_utf8_lossy(&self.user_name),
             self.protocol,
+            String::from_utf8_lossy(&self.library[0]),
+            String::from_utf8_lossy(&self.library[1]),
         )
+    }
+}
+
+impl Session {
+    /// This command of it writes, or ends a transaction that does.
+    pub fn would_write(&self, command: &Command) -> bool {
+        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
+        let in_transaction =
+            || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
+        writes(command) || command.name == "exec" && in_transaction()
     }
 }
 
@@ -198,10 +216,7 @@ impl Pause {
 
     /// This request of a client waits.
     pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
-        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
-        let in_transaction =
-            || session.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
-        !self.is_over(now) && (self.all || writes(command) || command.name == "exec" && in_transaction())
+        !self.is_over(now) && (self.all || session.would_write(command))
     }
 
     fn extend(&mut self, until: u64, all: bool, now: u64) {
@@ -237,6 +252,8 @@ const HELP: &[&str] = &[
     "    Let all requests, or those that write, wait for so many milliseconds.",
     "REPLY (ON|OFF|SKIP)",
     "    Which replies this connection wants.",
+    "SETINFO (LIB-NAME|LIB-VER) <value>",
+    "    Say what this connection speaks with.",
     "SETNAME <name>",
     "    Name this connection.",
     "TRACKING OFF",
@@ -275,6 +292,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("no-evict", 3, no_evict),
     Sub("pause", -3, pause),
     Sub("reply", 3, reply_mode),
+    Sub("setinfo", 4, set_info),
     Sub("setname", 3, set_name),
     Sub("tracking", -3, tracking),
     Sub("trackinginfo", 2, tracking_info),
@@ -293,6 +311,19 @@ fn client(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn set_name(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     check_name(arguments[2])?;
     context.session.name = arguments[2].to_vec();
+    context.reply.ok();
+    Ok(())
+}
+
+fn set_info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    const ATTRIBUTES: [&str; 2] = ["lib-name", "lib-ver"];
+    let (word, value) = (arguments[2], arguments[3]);
+    let Some(at) = ATTRIBUTES.iter().position(|name| is(word, name)) else {
+        return Err(Failure::new([b"ERR Unrecognized option '", word, b"'"].concat()));
+    };
+    let why = || Failure::new(format!("ERR {} cannot contain spaces, newlines or special characters.", ATTRIBUTES[at]));
+    check_name(value).map_err(|_| why())?;
+    context.session.library[at] = value.to_vec();
     context.reply.ok();
     Ok(())
 }

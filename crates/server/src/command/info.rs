@@ -2,6 +2,7 @@
 //! that monitors find what they look for.
 
 use super::arguments::is;
+use super::configuration::percentile_text;
 use super::connection::REDIS_VERSION;
 use super::table::{LOADING, Run, STALE};
 use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic};
@@ -213,8 +214,12 @@ fn errorstats(context: &Context, out: &mut String) -> std::fmt::Result {
 fn latencystats(context: &Context, out: &mut String) -> std::fmt::Result {
     for (name, used) in context.server.records.usage.used() {
         let Some(histogram) = &used.histogram else { continue };
-        let micros = |thousandths| histogram.percentile(thousandths) as f64 / 1000.0;
-        write!(out, "latency_percentiles_usec_{name}:p50={:.3},p99={:.3},p99.9={:.3}\r\n", micros(500), micros(990), micros(999))?;
+        write!(out, "latency_percentiles_usec_{name}:")?;
+        for (at, percentile) in context.server.configuration.latency_percentiles.iter().enumerate() {
+            let micros = histogram.percentile(u64::from(*percentile)) as f64 / 1000.0;
+            write!(out, "{}p{}={micros:.3}", if at > 0 { "," } else { "" }, percentile_text(*percentile))?;
+        }
+        out.write_str("\r\n")?;
     }
     Ok(())
 }

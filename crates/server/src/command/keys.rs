@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
     key("expiretime", 2, expiretime).flags(READ | FAST).since("7.0.0").says("The second at which a key ends", "O(1)"),
     key("move", 3, move_key).flags(WRITE | FAST).says("Move a key to another database", "O(1)"),
     key("object", -2, object)
-        .subcommands(&["encoding", "freq", "help", "refcount"])
+        .subcommands(&["encoding", "freq", "help", "idletime", "refcount"])
         .keys(2, 2, 1)
         .flags(READ)
         .since("2.2.3")
@@ -260,11 +260,16 @@ const OBJECT_HELP: &[&str] = &[
     "    The name of the encoding that Redis would have for what the key holds.",
     "FREQ <key>",
     "    An error: how often keys are used is not counted.",
+    "IDLETIME <key>",
+    "    0: when keys were used last is not kept.",
     "REFCOUNT <key>",
     "    1.",
     "HELP",
     "    Print this help.",
 ];
+
+/// What may be asked of a key.
+const OBJECT_WORDS: [&str; 4] = ["encoding", "freq", "idletime", "refcount"];
 
 fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
@@ -272,13 +277,14 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.array(OBJECT_HELP.len());
             OBJECT_HELP.iter().for_each(|line| context.reply.simple(line));
         }
-        [_, word, key] if is(word, "encoding") || is(word, "freq") || is(word, "refcount") => {
+        [_, word, key] if OBJECT_WORDS.iter().any(|known| is(word, known)) => {
             let Some(head) = context.keyspace.find(context.session.db, key)? else {
                 context.reply.null();
                 return Ok(());
             };
             match () {
                 () if is(word, "refcount") => context.reply.integer(1),
+                () if is(word, "idletime") => context.reply.integer(0),
                 () if is(word, "freq") => return Err(NO_FREQUENCY),
                 () => {
                     let name = encoding(context, key, &head)?;
@@ -286,7 +292,7 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
                 }
             }
         }
-        [_, word, ..] if ["help", "encoding", "freq", "refcount"].iter().any(|known| is(word, known)) => {
+        [_, word, ..] if is(word, "help") || OBJECT_WORDS.iter().any(|known| is(word, known)) => {
             return Err(wrong_arity(&[b"object|", *word].concat()));
         }
         _ => return Err(unknown_subcommand(arguments)),

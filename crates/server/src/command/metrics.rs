@@ -93,7 +93,7 @@ fn commands(out: &mut String, usage: &usage::Usage) {
     let _ = write!(out, "# HELP sinterdb_{name} Times of a command, to within 6 %.\n# TYPE sinterdb_{name} summary\n");
     for (command, used) in usage.used() {
         let Some(histogram) = &used.histogram else { continue };
-        for (quantile, thousandths) in [("0.5", 500), ("0.99", 990), ("0.999", 999)] {
+        for (quantile, thousandths) in [("0.5", 50_000), ("0.99", 99_000), ("0.999", 99_900)] {
             let seconds = histogram.percentile(thousandths) as f64 / 1e9;
             let _ = writeln!(out, "sinterdb_{name}{{command=\"{command}\",quantile=\"{quantile}\"}} {seconds}");
         }

@@ -38,6 +38,10 @@ pub struct Saving {
     pub since: Option<u64>,
     /// When the last one ended well, unix seconds; 0: none has since the start.
     pub last: u64,
+    /// How often keys had been changed when the last one that ended well began, and when the one began that is going on.
+    changes: u64,
+    /// See `changes`.
+    pub changes_when_begun: u64,
     /// How many have ended well since the start.
     pub count: u64,
     /// Seconds that the last one in the background took.
@@ -49,6 +53,7 @@ pub struct Saving {
 impl Saving {
     /// One has ended well.
     fn note(&mut self, now: u64) {
+        self.changes = self.changes_when_begun;
         self.last = now / 1000;
         self.count += 1;
     }
@@ -91,6 +96,7 @@ fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
     }
     // What the turn has done so far is to be in the file, and what is in the file must not be lost here.
     context.keyspace.commit(&WriteOptions::default())?;
+    context.server.saving.changes_when_begun = context.keyspace.times_changed();
     context.server.append.keep();
     context.keyspace.syncer().sync()?;
     let (directory, name) = context.server.configuration.dump_file();
@@ -180,6 +186,8 @@ pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     let saving = &context.server.saving;
     let now = context.keyspace.now();
     let seconds = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
+    let changes = context.keyspace.times_changed().saturating_sub(saving.changes);
+    write!(out, "rdb_changes_since_last_save:{changes}\r\n")?;
     write!(out, "rdb_bgsave_in_progress:{}\r\n", u8::from(saving.since.is_some() || saving.is_wanted))?;
     write!(out, "rdb_last_save_time:{}\r\n", last(context))?;
     write!(out, "rdb_last_bgsave_status:{}\r\n", if saving.failed.is_none() { "ok" } else { "err" })?;

@@ -92,6 +92,8 @@ pub struct Server {
     pub run_id: String,
     /// Keys whose time has come stay until somebody looks at them.
     pub keeps_expired: bool,
+    /// Requests that write wait until the engine can take more.
+    pub is_short_of_room: bool,
     /// Who may do what.
     pub users: Users,
     /// What encrypted connections begin with; `None`: there are none.

@@ -62,6 +62,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// As `CLIENT SETNAME` has it.
     pub name: Vec<u8>,
+    /// As `CLIENT SETINFO` has it: name and version of what the client speaks with.
+    pub library: [Vec<u8>; 2],
     /// May use more than the commands that authenticate.
     pub is_authenticated: bool,
     /// The number of its user.
@@ -113,7 +115,9 @@ impl Session {
 
     /// As just connected.
     pub(super) fn reset(&mut self, server: &Server) {
-        *self = Session { last_command: self.last_command, stays: self.stays, ..Session::new(self.id, server) };
+        // What it speaks with stays the same.
+        let library = std::mem::take(&mut self.library);
+        *self = Session { last_command: self.last_command, stays: self.stays, library, ..Session::new(self.id, server) };
     }
 
     /// It listens, in a protocol in which messages cannot be told from replies.

@@ -4,7 +4,7 @@
 mod hot;
 mod streams;
 
-use super::{Ended, Server, Session, execute, units};
+use super::{Client, Ended, Server, Session, execute, units};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
 use sinterdb::db::WriteOptions;
@@ -364,6 +364,36 @@ fn replies_can_be_switched_off() {
         ("GET a", ""),
         ("GET a", "$1|1|"),
     ]);
+}
+
+#[test]
+fn what_clients_and_monitors_ask_for() {
+    script(&[
+        ("CLIENT SETINFO LIB-NAME redis-py", "+OK|"),
+        ("CLIENT SETINFO lib-ver 5.1.0", "+OK|"),
+        ("CLIENT SETINFO lib-foo x", "-ERR Unrecognized option 'lib-foo'|"),
+        ("CLIENT SETINFO lib-name \u{e9}", "-ERR lib-name cannot contain spaces, newlines or special characters.|"),
+        ("CLIENT SETINFO lib-name", "-ERR wrong number of arguments for 'client|setinfo' command|"),
+        ("OBJECT IDLETIME a", "$-1|"),
+        ("SET a 1", "+OK|"),
+        ("OBJECT IDLETIME a", ":0|"),
+    ]);
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    talk.server.clients.insert(1, Client::new(1, String::new(), String::new(), 0, 0));
+    talk.say(&mut session, "CLIENT SETINFO lib-name redis-py");
+    talk.say(&mut session, "RESET");
+    let line = talk.say(&mut session, "CLIENT INFO");
+    assert!(line.contains(" resp=2 lib-name=redis-py lib-ver=\n"), "{line}");
+    let changes = |talk: &mut Talk, session: &mut Session| -> u64 {
+        let text = talk.say(session, "INFO persistence");
+        text.split('|').find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")).unwrap().parse().unwrap()
+    };
+    let before = changes(&mut talk, &mut session);
+    for (said, count) in [("SET a 1", 1), ("SETBIT a 0 0", 1), ("GET a", 1), ("SETBIT a 0 1", 2), ("MSET a 1 b 2", 4), ("DEL a b c", 6)] {
+        talk.say(&mut session, said);
+        assert_eq!(changes(&mut talk, &mut session) - before, count, "{said}");
+    }
 }
 
 /// Each command with every number that could break arithmetic, wherever it takes an argument: an answer, and no panic.

@@ -96,6 +96,7 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
             ("no-evict", 3, SETUP, "7.0.0"),
             ("pause", -3, SETUP, "2.9.50"),
             ("reply", 3, ASK, "3.2.0"),
+            ("setinfo", 4, ASK, "7.2.0"),
             ("setname", 3, ASK, "2.6.9"),
             ("tracking", -3, ASK, "6.0.0"),
             ("trackinginfo", 2, ASK, "6.2.0"),

@@ -54,9 +54,9 @@ impl Histogram {
         self.total
     }
 
-    /// The time that so many of a thousand did not exceed, nanoseconds.
+    /// The time that so many thousandths of a percent did not exceed, nanoseconds.
     pub fn percentile(&self, thousandths: u64) -> u64 {
-        let wanted = (self.total.saturating_mul(thousandths)).div_ceil(1000).max(1);
+        let wanted = (self.total.saturating_mul(thousandths)).div_ceil(100_000).max(1);
         let mut seen = 0;
         let found = self.counts.iter().position(|count| {
             seen += count;
@@ -207,13 +207,13 @@ mod tests {
     #[test]
     fn percentiles_and_powers() {
         let mut histogram = Histogram::default();
-        assert_eq!((histogram.percentile(500), histogram.by_powers()), (0, Vec::new()));
+        assert_eq!((histogram.percentile(50_000), histogram.by_powers()), (0, Vec::new()));
         for _ in 0..99 {
             histogram.add(500);
         }
         histogram.add(3_000_000);
-        assert!(histogram.percentile(500) < 520 && histogram.percentile(990) < 520);
-        assert!((3_000_000..3_200_000).contains(&histogram.percentile(999)));
+        assert!(histogram.percentile(50_000) < 520 && histogram.percentile(99_000) < 520);
+        assert!((3_000_000..3_200_000).contains(&histogram.percentile(99_900)));
         assert_eq!(histogram.by_powers(), [(1, 99), (4227, 100)]);
     }
 

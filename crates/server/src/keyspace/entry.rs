@@ -31,6 +31,16 @@ pub enum Kind {
     Stream = 5,
 }
 
+/// Bytes before a string, at most.
+pub(super) const STRING_START_MOST: usize = 9;
+
+/// What stands before the string in an entry; `None`: it holds none.
+pub(super) fn string_start(entry: &[u8]) -> Option<&[u8]> {
+    let first = *entry.first()?;
+    let length = if first & DEADLINE == 0 { 1 } else { STRING_START_MOST };
+    entry.get(..length).filter(|_| first & !DEADLINE == Kind::String as u8)
+}
+
 impl Kind {
     fn from_bits(bits: u8) -> Option<Kind> {
         Some(match bits {

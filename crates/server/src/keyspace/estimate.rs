@@ -12,6 +12,7 @@ impl Keyspace {
     /// `None`: there is no such key.
     pub fn estimate(&mut self, db: usize, key: &[u8], samples: u64) -> Result<Option<u64>> {
         let Some(head) = self.find(db, key)? else { return Ok(None) };
+        self.complete()?;
         let own = (layout::entry_key(self.seed, self.counters.places.of(db), key).len() + self.entry.len()) as u64;
         if head.kind == Kind::String {
             return Ok(Some(own));

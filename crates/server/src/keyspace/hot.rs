@@ -10,8 +10,8 @@
 //!
 //! **Who enters.** As long as there is room, whatever is read or written. After that, what was missed twice: the first miss leaves a mark
 //! that others overwrite in time, as the doorkeeper of TinyLFU does (Einziger, Friedman and Manes, ACM Transactions on Storage 2017), so
-//! reading everything once displaces nothing. Entries larger than a block stay outside: they fill blocks of their own, which the engine's
-//! cache holds as well.
+//! reading everything once displaces nothing. Strings larger than a block stay outside but for their type and
+//! deadline: they fill blocks of their own, which the engine's cache holds as well.
 //!
 //! **The index** is a table of open addressing for each of some shards, which the first bits of a hash choose. Each grows by itself, so
 //! memory follows what is here, and no growth takes long.
@@ -28,7 +28,7 @@
 
 mod shard;
 
-use super::layout;
+use super::{entry, layout};
 use shard::{Place, Shard, mark_of, place, unit_of};
 use sinterdb::prefetch;
 
@@ -102,6 +102,33 @@ pub struct HotCounts {
 
 /// Where the index has an entry: shard, and place in it.
 type Spot = (usize, usize);
+
+/// How much of an entry is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// What stands before a long string: its type and deadline.
+    Start,
+}
+
+/// Stands before the start of an entry that is too long to be kept. No entry begins with it.
+const STUB: u8 = u8::MAX;
+/// Bytes of a stub.
+const STUB_MOST: usize = 1 + entry::STRING_START_MOST;
+
+/// What is kept of an entry: of one with a long string its start, so that to replace or remove it, or to ask for its type and deadline, it
+/// is not read.
+fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [u8] {
+    let is_long = HEAD + key.len() + value.len() > LARGEST;
+    let Some(start) = is_long.then(|| entry::string_start(value)).flatten() else { return value };
+    room[0] = STUB;
+    match room.get_mut(1..=start.len()) {
+        Some(to) => to.copy_from_slice(start),
+        None => return value,
+    }
+    &room[..=start.len()]
+}
 
 /// A bounded number of bytes of entries, by the keys of [`layout::entry_key`].
 #[derive(Debug, Default)]
@@ -178,28 +205,31 @@ impl Hot {
     }
 
     /// The value of an entry's key into `out`; false, and `out` as it was, if it is not here.
-    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Option<Part> {
         if self.len > 0
             && let Some((_, unit)) = self.find(key)
             && let Some(at) = self.at_mut(unit)
             && let Some(entry) = Entry::read(at)
             && let Some(value) = entry.value(at)
         {
+            let (part, value) = if let Some((&STUB, start)) = value.split_first() { (Part::Start, start) } else { (Part::Whole, value) };
             out.clear();
             out.extend_from_slice(value);
             if entry.state != WAS_READ {
                 write(at, Entry { state: WAS_READ, ..entry });
             }
             self.counts.hits += 1;
-            return true;
+            return Some(part);
         }
         self.counts.misses += 1;
-        false
+        None
     }
 
     /// The engine had to be asked for this, which is not here: it is kept if there is room, or else from its second time on.
     pub fn missed(&mut self, key: &[u8], value: &[u8]) {
         let Some((mark, other)) = layout::marks(key) else { return };
+        let mut room = [0; STUB_MOST];
+        let value = kept(key, value, &mut room);
         if self.has_room() {
             return self.insert(mark, key, value);
         }
@@ -233,6 +263,8 @@ impl Hot {
 
     /// The engine has this from now on; `None`: it has nothing at this key.
     pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let mut room = [0; STUB_MOST];
+        let value = value.map(|value| kept(key, value, &mut room));
         let Some((spot, unit)) = self.find(key) else {
             if self.has_room()
                 && let Some(value) = value
@@ -444,8 +476,8 @@ mod tests {
     fn get(hot: &mut Hot, key: &[u8]) -> Option<Vec<u8>> {
         let mut out = b"before".to_vec();
         let found = hot.get(key, &mut out);
-        assert!(found || out == b"before");
-        found.then_some(out)
+        assert!(found.is_some() || out == b"before");
+        found.map(|_| out)
     }
 
     /// Missed as often as it takes.

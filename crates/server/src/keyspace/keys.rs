@@ -4,6 +4,7 @@ use super::changes::Change;
 use super::cleaner;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
+use super::hot::Part;
 use super::layout::{self, DATABASES, Room};
 use super::turn::Direction;
 use super::{CHUNK, Keyspace};
@@ -95,13 +96,26 @@ impl Keyspace {
         }
         self.known.version = None;
         self.known.head = None;
-        if self.turn.get_entry(&self.place, &mut self.entry)? {
+        self.known.part = None;
+        if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true)? {
+            self.known.part = Some(part);
             let (head, string_at) = Head::decode(&self.entry)?;
             self.string_at = string_at;
             self.known.head = Some(head);
         }
         std::mem::swap(&mut self.known.place, &mut self.place);
         self.known.version = Some(self.turn.version());
+        Ok(())
+    }
+
+    /// Reads the string of the entry that is known, if that was not needed so far.
+    pub(super) fn complete(&mut self) -> Result<()> {
+        if self.known.part == Some(Part::Start) {
+            let part = self.turn.get_entry(&self.known.place, &mut self.entry, false)?;
+            // It was there a moment ago.
+            part.ok_or(Error::Damaged("an entry that is known"))?;
+            self.known.part = part;
+        }
         Ok(())
     }
 
@@ -126,6 +140,9 @@ impl Keyspace {
     /// [`Error::WrongType`] if the key holds something else.
     pub fn string(&mut self, db: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         let found = self.find_kind(db, key, Kind::String)?.is_some();
+        if found {
+            self.complete()?;
+        }
         Ok(if found { self.entry.get(self.string_at..) } else { None })
     }
 
@@ -146,6 +163,8 @@ impl Keyspace {
         if is_new {
             self.entry = Head::string(None).encode(b"");
             self.string_at = self.entry.len();
+        } else {
+            self.complete()?;
         }
         // What was read becomes what is written: a bit of a long string costs one copy.
         self.known.version = None;
@@ -170,14 +189,18 @@ impl Keyspace {
     /// Changes when a key ends; `None`: never. False: there is no such key.
     pub fn set_deadline(&mut self, db: usize, key: &[u8], deadline: Option<u64>) -> Result<bool> {
         let Some(old) = self.find(db, key)? else { return Ok(false) };
-        let string = self.found_string(&old);
+        let string = self.found_string(&old)?;
         self.write(db, key, Some(&old), &Head { deadline, ..old }, &string);
         Ok(true)
     }
 
     /// The value of the string that was found last; nothing for a collection.
-    fn found_string(&self, head: &Head) -> Vec<u8> {
-        if head.kind == Kind::String { self.entry.get(self.string_at..).unwrap_or_default().to_vec() } else { Vec::new() }
+    fn found_string(&mut self, head: &Head) -> Result<Vec<u8>> {
+        if head.kind != Kind::String {
+            return Ok(Vec::new());
+        }
+        self.complete()?;
+        Ok(self.entry.get(self.string_at..).unwrap_or_default().to_vec())
     }
 
     /// Gives what a key holds, with its deadline, to another key, which loses what it held. Costs the same for any collection.
@@ -186,7 +209,7 @@ impl Keyspace {
         if from == to {
             return Ok(true);
         }
-        let string = self.found_string(&head);
+        let string = self.found_string(&head)?;
         let old = self.find(to.0, to.1)?;
         self.write(to.0, to.1, old.as_ref(), &head, &string);
         self.forget(from.0, from.1, &head, Change::Removed);
@@ -196,7 +219,7 @@ impl Keyspace {
     /// Makes another key hold the same, with the same deadline; it loses what it held.
     pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
         let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
-        let string = self.found_string(&head);
+        let string = self.found_string(&head)?;
         let old = self.find(to.0, to.1)?;
         let mut copy = head;
         if head.kind != Kind::String {
@@ -411,7 +434,7 @@ impl Keyspace {
     /// Removes keys whose time has come, at most so many; says how many deadlines it has dealt with. Fewer than `most`: there are no more.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
         // Most of the time nothing is due. A look costs what stands before the first deadline in a table, which may be a huge value.
-        let Some(before) = self.now.checked_sub(1).filter(|before| *before >= self.first_due) else { return Ok(0) };
+        let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.first_due) else { return Ok(0) };
         let due = self.chunk(Room::Keys, &layout::deadlines(self.first_due, before), Direction::Forward, most)?;
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
@@ -422,8 +445,10 @@ impl Keyspace {
                 self.turn.delete(Room::Keys, place.clone());
             }
         }
-        if due.len() < most {
-            self.first_due = self.first_deadline(self.now)?;
+        match due.last().and_then(|(place, _)| layout::split_expiry_key(place)) {
+            // All before the last one are gone, and need not be walked over again.
+            Some((last, ..)) if due.len() >= most => self.first_due = last,
+            _ => self.first_due = self.first_deadline(self.now)?,
         }
         Ok(due.len())
     }
@@ -445,6 +470,7 @@ impl Keyspace {
 
     /// Those are told who watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.touched += 1;
         self.note_change(db, key);
         self.watches.touch(db, key);
         self.waits.touch(db, key);

@@ -154,6 +154,8 @@ pub struct Keyspace {
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
     lookups: Lookups,
+    /// How often keys were changed.
+    touched: u64,
 }
 
 /// Keys that were looked for.
@@ -172,6 +174,8 @@ struct Known {
     version: Option<u64>,
     place: Vec<u8>,
     head: Option<Head>,
+    /// How much of it was read.
+    part: Option<hot::Part>,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -253,6 +257,7 @@ impl Keyspace {
             random: random | 1,
             keeps_ended: false,
             lookups: Lookups::default(),
+            touched: 0,
         }
     }
 
@@ -382,6 +387,16 @@ impl Keyspace {
     /// read here.
     pub fn take_sync_failure(&self) -> Option<String> {
         self.marks.failure.lock().take()
+    }
+
+    /// A commit would wait for a flush.
+    pub fn would_wait(&self) -> bool {
+        self.turn.would_wait()
+    }
+
+    /// How often keys were changed since the start.
+    pub fn times_changed(&self) -> u64 {
+        self.touched
     }
 
     /// Drops all writes since the last commit.

@@ -84,6 +84,7 @@ impl Keyspace {
     /// were not removed.
     pub fn peek(&mut self, db: usize, key: &[u8]) -> Result<Option<(Head, &[u8])>> {
         self.look_up(db, key)?;
+        self.complete()?;
         let string = self.entry.get(self.string_at..).unwrap_or_default();
         Ok(self.known.head.map(|head| (head, if head.kind == super::Kind::String { string } else { &[] })))
     }

@@ -9,7 +9,7 @@
 
 use super::committer::Committer;
 use super::error::Result;
-use super::hot::Hot;
+use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
@@ -85,6 +85,8 @@ pub(super) struct Turn {
     committer: OnceCell<Option<Committer>>,
     /// Reads may not find yet what it was given last.
     is_behind: Cell<bool>,
+    /// Bytes of the batch that it was given last.
+    underway: usize,
     /// Bytes of keys, values and ranges that were written.
     bytes: usize,
     /// Counted up whenever anything is written or dropped.
@@ -99,7 +101,19 @@ impl Turn {
     pub fn new(engine: Db, keys: Family, elements: Family) -> Self {
         let (keys, elements) = (Side::new(keys), Side::new(elements));
         let (batch, read, hot) = (WriteBatch::new(), ReadOptions::default(), Hot::default());
-        Turn { engine, keys, elements, batch, committer: OnceCell::new(), is_behind: Cell::new(false), bytes: 0, version: 0, read, hot }
+        Turn {
+            engine,
+            keys,
+            elements,
+            batch,
+            committer: OnceCell::new(),
+            is_behind: Cell::new(false),
+            underway: 0,
+            bytes: 0,
+            version: 0,
+            read,
+            hot,
+        }
     }
 
     /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
@@ -114,6 +128,12 @@ impl Turn {
     pub fn db(&self) -> &Db {
         self.catch_up();
         &self.engine
+    }
+
+    /// A commit would wait for a flush, or might: a batch that is being inserted counts as if it were there.
+    pub fn would_wait(&self) -> bool {
+        let underway = if self.is_behind.get() { self.underway } else { 0 };
+        self.engine.would_wait(&self.keys.family, underway) || self.engine.would_wait(&self.elements.family, underway)
     }
 
     /// Waits until reads find all that was committed.
@@ -190,19 +210,21 @@ impl Turn {
         }
     }
 
-    /// [`Turn::get`] of the room of keys, which remembers what is read often.
-    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    /// [`Turn::get`] of the room of keys, which remembers what is read often. Of a long string it may find what stands before it alone,
+    /// if that is enough.
+    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool) -> Result<Option<Part>> {
         if let Some(found) = self.keys.changed(key, out) {
-            return Ok(found);
+            return Ok(found.then_some(Part::Whole));
         }
-        if self.hot.get(key, out) {
-            return Ok(true);
+        let hot = self.hot.get(key, out);
+        if hot == Some(Part::Whole) || hot.is_some() && start_is_enough {
+            return Ok(hot);
         }
         let found = self.db().get_into(&self.keys.family, key, &self.read, out)?;
-        if found {
+        if found && hot.is_none() {
             self.hot.missed(key, out);
         }
-        Ok(found)
+        Ok(found.then_some(Part::Whole))
     }
 
     pub fn put(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
@@ -322,6 +344,7 @@ impl Turn {
         let is_large = self.batch.bytes() >= LARGE;
         let committer = is_large.then(|| self.committer.get_or_init(|| Committer::beside(&self.engine)).as_ref()).flatten();
         if let Some(committer) = committer {
+            self.underway = self.batch.bytes();
             committer.begin(&mut self.batch, *options);
             self.is_behind.set(true);
         }

@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 /// Bytes of writes at which a turn is committed before it ends.
 pub(super) const TURN_BYTES: usize = 8 << 20;
 /// Bytes to be sent at which a client's further requests wait.
-const OUTPUT_PAUSE: usize = 1 << 20;
+const OUTPUT_PAUSE: usize = 64 << 10;
 /// Bytes to be sent at which a client is closed: one reply larger than that.
 const OUTPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
@@ -27,7 +27,7 @@ const WRITE_SHARE: usize = 1 << 20;
 /// Bytes of one request, all arguments together.
 const INPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
-const STRICT_INPUT_MAX: usize = 256 << 10;
+const STRICT_INPUT_MAX: usize = 64 << 10;
 /// Memory of an empty buffer that is kept.
 const KEPT: usize = 64 << 10;
 /// Arguments that need no memory of their own.
@@ -157,7 +157,7 @@ impl Connection {
         self.session.is_authenticated && !self.stream.is_handshaking()
     }
 
-    fn unsent(&self) -> usize {
+    pub fn unsent(&self) -> usize {
         self.output.len() - self.sent
     }
 
@@ -190,6 +190,11 @@ impl Connection {
     /// A client that waits and is gone: nothing must be removed for it.
     pub fn check_shut(&mut self) {
         self.is_dead |= self.is_shut && self.session.is_waiting() && self.is_full();
+    }
+
+    /// What it has sent is handled in the next turn.
+    pub fn leave(&mut self) {
+        self.has_waiting = true;
     }
 
     /// Reads once, through a buffer that all share. True: something came.
@@ -276,14 +281,17 @@ impl Connection {
         self.expected = self.taken + end;
     }
 
-    /// The complete request waits until a pause is over.
+    /// The complete request waits until a pause is over, or until the engine can take more.
     fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
-        if server.pause.is_over(keyspace.now()) {
+        if !server.is_short_of_room && server.pause.is_over(keyspace.now()) {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         let command = self.parser.arguments(waiting).next().and_then(find);
-        command.is_some_and(|command| server.pause.concerns(&self.session, command, keyspace.now()))
+        command.is_some_and(|command| {
+            let waits_for_room = server.is_short_of_room && self.session.would_write(command);
+            waits_for_room || server.pause.concerns(&self.session, command, keyspace.now())
+        })
     }
 
     /// Runs the request that waits again, because this key has changed, or a sync has ended.

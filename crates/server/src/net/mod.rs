@@ -65,6 +65,12 @@ const ACCEPTS: usize = 64;
 /// Steps of handshakes in a turn, of which a client's first one costs most.
 const HANDSHAKES: usize = 4;
 
+/// Bytes of replies after which a turn serves nobody else: they are sent, and who holds too much is closed, before there are more.
+const TURN_OUTPUT: usize = 64 << 20;
+
+/// Milliseconds after which it is looked whether the engine can take more, while clients wait for that.
+const ROOM_MS: u64 = 2;
+
 /// What others than those on this machine are told while there is no password.
 const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
 
@@ -134,6 +140,10 @@ pub struct Net {
     strangers: VecDeque<u64>,
     /// Memory of all clients' buffers, bytes.
     held: usize,
+    /// Requests that write wait until the engine can take more.
+    is_short_of_room: bool,
+    /// Bytes of replies that requests of this turn have got.
+    produced: usize,
     /// The last commit that was known to be synced.
     synced: u64,
     /// From which client on the next tick looks at them.
@@ -214,6 +224,8 @@ impl Net {
             handshakes: 0,
             strangers: VecDeque::new(),
             held: 0,
+            is_short_of_room: false,
+            produced: 0,
             synced: 0,
             looked_at: 0,
             next_session: FIRST_SESSION,
@@ -299,13 +311,15 @@ impl Net {
     /// How long nothing may be done if nobody sends anything.
     fn patience(&self) -> Duration {
         if self.accepts
+            || self.produced > TURN_OUTPUT
             || !self.strangers.is_empty()
             || self.active.iter().any(|id| self.connections.get(id).is_some_and(Connection::has_work))
         {
             return Duration::ZERO;
         }
-        let pause = (!self.postponed.is_empty()).then(|| self.server.pause.until());
-        match self.keyspace.next_deadline().into_iter().chain(pause).min() {
+        let until = if self.is_short_of_room { unix_ms() + ROOM_MS } else { self.server.pause.until() };
+        let pause = (!self.postponed.is_empty()).then_some(until);
+        match self.keyspace.next_deadline().into_iter().chain(pause).chain(self.ticks.expiry).min() {
             Some(due) => Ticks::INTERVAL.min(Duration::from_millis(due.saturating_sub(unix_ms()))),
             None => Ticks::INTERVAL,
         }
@@ -342,15 +356,23 @@ impl Net {
         self.keyspace.set_now(now);
         self.end_syncs();
         self.accept(now);
+        self.look_for_room();
         self.end_pause(now);
         self.handshakes = HANDSHAKES;
         let strangers: Vec<u64> = self.strangers.drain(..self.strangers.len().min(HANDSHAKES)).collect();
         let present: Vec<u64> = strangers.into_iter().chain(std::mem::take(&mut self.active)).collect();
+        self.produced = 0;
         // The engine goes on with the turn before while the first of them are read from.
         for some in present.chunks(TOGETHER) {
+            if self.produced > TURN_OUTPUT {
+                // They are still active, and come first in the next turn.
+                self.active.extend_from_slice(some);
+                continue;
+            }
             let ready: Vec<u64> = some.iter().copied().filter(|id| self.receive(*id, now)).collect();
             ready.into_iter().for_each(|id| self.serve(id));
         }
+        self.expire(now);
         self.tick(now);
         self.end_waits();
         self.serve_others();
@@ -391,6 +413,18 @@ impl Net {
 
     /// Runs what a client has asked for.
     fn serve(&mut self, id: u64) {
+        let is_over = self.produced > TURN_OUTPUT;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if is_over {
+            return connection.leave();
+        }
+        let before = connection.unsent();
+        self.serve_requests(id);
+        let after = self.connections.get(&id).map_or(0, Connection::unsent);
+        self.produced += after.saturating_sub(before);
+    }
+
+    fn serve_requests(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.check_shut();
         if connection.is_dead || connection.is_ending {
@@ -409,6 +443,7 @@ impl Net {
                     // Between two requests of one client, too: a few bytes can ask for long values.
                     if self.keyspace.uncommitted() > connection::TURN_BYTES {
                         self.commit_all();
+                        self.look_for_room();
                     }
                 }
                 Handled::EngineFailed => return self.drop_turn(),
@@ -580,25 +615,43 @@ impl Net {
             // One has failed, perhaps because the medium was full; or this was not asked for when it was written.
             self.syncs.ask();
         }
-        let most = if self.server.keeps_expired { 0 } else { ticking::EXPIRED_AT_ONCE };
-        let notifies = self.server.configuration.events.is_on();
-        if notifies {
-            self.keyspace.note_changes();
+        self.look_at_clients(now);
+    }
+
+    /// Removes keys whose time has come: with each tick, and sooner while there are more than could be removed.
+    fn expire(&mut self, now: u64) {
+        if !self.ticks.expires(now) || self.server.keeps_expired || self.is_short_of_room {
+            return;
         }
-        let removed = self.keyspace.remove_expired(most);
-        self.cause = self.keyspace.take_needs();
-        if notifies {
-            tell_expired(&mut self.keyspace, &mut self.server);
-            self.deliver();
-        }
-        match removed {
-            Ok(removed) => self.server.statistics.expired += removed as u64,
-            Err(error) => {
-                self.keyspace.discard();
-                self.refuse(&error.to_string());
+        let begun = self.server.monotonic_ns();
+        loop {
+            let notifies = self.server.configuration.events.is_on();
+            if notifies {
+                self.keyspace.note_changes();
+            }
+            let removed = self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE);
+            self.cause = self.keyspace.take_needs();
+            if notifies {
+                tell_expired(&mut self.keyspace, &mut self.server);
+                self.deliver();
+            }
+            match removed {
+                Ok(removed) => {
+                    self.server.statistics.expired += removed as u64;
+                    if removed < ticking::EXPIRED_AT_ONCE {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    self.keyspace.discard();
+                    return self.refuse(&error.to_string());
+                }
+            }
+            if self.server.monotonic_ns().saturating_sub(begun) > ticking::EXPIRING_NS {
+                self.ticks.expiry = Some(now + ticking::EXPIRING_PAUSE_MS);
+                return;
             }
         }
-        self.look_at_clients(now);
     }
 
     /// Looks at some of the clients, so that many do not keep the others waiting: at each once in a second.

@@ -114,9 +114,17 @@ impl Net {
         }
     }
 
-    /// Lets the requests go on that waited for the end of a pause.
+    /// Sees whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
+    /// inputs, and the others go on: a wait in the engine would be one for all.
+    pub(super) fn look_for_room(&mut self) {
+        let is_short = self.keyspace.would_wait();
+        self.is_short_of_room = is_short;
+        self.server.is_short_of_room = is_short;
+    }
+
+    /// Lets the requests go on that waited for the end of a pause, or for room.
     pub(super) fn end_pause(&mut self, now: u64) {
-        if self.postponed.is_empty() || !self.server.pause.is_over(now) {
+        if self.postponed.is_empty() || self.is_short_of_room || !self.server.pause.is_over(now) {
             return;
         }
         for id in std::mem::take(&mut self.postponed) {

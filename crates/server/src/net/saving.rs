@@ -28,6 +28,7 @@ impl SaveThread {
         }
         if std::mem::take(&mut server.saving.is_wanted) {
             server.saving.since = Some(now);
+            server.saving.changes_when_begun = keyspace.times_changed();
             match self.start(keyspace, server) {
                 Ok(thread) => self.running = Some(thread),
                 Err(error) => server.saving.ended(Err(error.to_string()), now),

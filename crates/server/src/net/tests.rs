@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::testing::certificates::Authority;
-use crate::testing::fresh;
+use crate::testing::{fresh, small_settings};
 use crate::tls::{Clients, Settings};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use sinter_storage::store::{FaultStore, MemoryStore};
 use std::io::Read;
 use std::net::TcpStream;
 
@@ -48,9 +49,13 @@ impl Driven {
     }
 
     fn listen(encrypted: &[bool], server: Server) -> Driven {
+        Self::over(fresh(), encrypted, server)
+    }
+
+    fn over(keyspace: Keyspace, encrypted: &[bool], server: Server) -> Driven {
         let address = "127.0.0.1:0".parse().unwrap();
         let at = |is_encrypted: &bool| Listening { address, may_miss: false, is_encrypted: *is_encrypted };
-        let net = Net::listen(&encrypted.iter().map(at).collect::<Vec<_>>(), fresh(), server).unwrap();
+        let net = Net::listen(&encrypted.iter().map(at).collect::<Vec<_>>(), keyspace, server).unwrap();
         Driven { net, events: Events::with_capacity(EVENTS), now: 1_000_000 }
     }
 
@@ -207,4 +212,96 @@ fn handshakes_keep_nobody_waiting() {
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(answer[0], 0x16, "a handshake");
     }
+}
+
+/// Many small requests for long values: no turn makes more replies than it may, and all get theirs.
+#[test]
+fn replies_of_a_turn_are_bounded() {
+    const CLIENTS: usize = 100;
+    const LONG: usize = 1 << 20;
+    let mut driven = Driven::new();
+    let address = driven.net.address().unwrap();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    clients[0].write_all(format!("SETRANGE k {} x\r\n", LONG - 1).as_bytes()).unwrap();
+    driven.settle(CLIENTS);
+    clients.iter_mut().for_each(|client| client.write_all(b"GET k\r\n").unwrap());
+    let readers: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || {
+                let mut reply = vec![0; 10 + LONG + 2];
+                client.read_exact(&mut reply).unwrap();
+            })
+        })
+        .collect();
+    while driven.wait().len() < CLIENTS {}
+    driven.turn();
+    assert!((TURN_OUTPUT..TURN_OUTPUT + 2 * LONG).contains(&driven.net.produced), "{}", driven.net.produced);
+    assert_eq!(driven.net.patience(), Duration::ZERO);
+    driven.settle(0);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+/// More keys than a tick removes end at once: the rest does not wait for further ticks.
+#[test]
+fn keys_that_end_together_are_removed_soon() {
+    const KEYS: u64 = 3000;
+    let mut driven = Driven::new();
+    for n in 0..KEYS {
+        driven.net.keyspace.set_string(0, format!("k{n}").as_bytes(), b"x", Some(driven.now + 500)).unwrap();
+    }
+    driven.now += 1000;
+    for _ in 0..KEYS as usize / ticking::EXPIRED_AT_ONCE {
+        driven.turn();
+        assert!(driven.net.keyspace.size(0) == 0 || driven.net.patience() <= Duration::from_millis(ticking::EXPIRING_PAUSE_MS));
+        driven.now += ticking::EXPIRING_PAUSE_MS;
+    }
+    assert_eq!((driven.net.keyspace.size(0), driven.net.server.statistics.expired), (0, KEYS));
+}
+
+/// While the engine can take no more, requests that write wait, and others do not.
+#[test]
+fn who_writes_too_much_keeps_nobody_waiting() {
+    const VALUES: usize = 60;
+    let is_stuck = Arc::new(AtomicBool::new(true));
+    let (stuck, own) = (is_stuck.clone(), std::thread::current().id());
+    // Logs go on; tables do not.
+    let hook = move |_, _| {
+        let thread = std::thread::current();
+        let logs = thread.id() == own || thread.name().is_some_and(|name| ["sinter-commit", "sinter-sync"].contains(&name));
+        while !logs && stuck.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let store = FaultStore::new(Arc::new(MemoryStore::new()));
+    store.on_call(Some(Arc::new(hook)));
+    let mut settings = small_settings();
+    settings.db.max_background_jobs = 2;
+    let keyspace = Keyspace::open(Arc::new(store), &settings, 7).unwrap();
+    let mut driven = Driven::over(keyspace, &[false], Server::default());
+    let address = driven.net.address().unwrap();
+    let (mut writer, mut other) = (TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap());
+    driven.settle(2);
+    let requests: String = (0..VALUES).map(|n| format!("*3\r\n$3\r\nSET\r\n$3\r\nk{n:02}\r\n$9000\r\n{:9000}\r\n", n)).collect();
+    let mut sender = writer.try_clone().unwrap();
+    let sending = std::thread::spawn(move || sender.write_all(requests.as_bytes()).unwrap());
+    while driven.net.postponed.is_empty() {
+        driven.wait();
+        driven.turn();
+    }
+    assert!(driven.net.is_short_of_room && driven.net.patience() <= Duration::from_millis(ROOM_MS));
+    driven.ask(&mut other);
+    assert!(!driven.net.postponed.is_empty());
+    is_stuck.store(false, Ordering::Release);
+    writer.set_nonblocking(true).unwrap();
+    let mut replies = Vec::new();
+    while replies.len() < VALUES * 5 {
+        driven.wait();
+        driven.turn();
+        let mut some = [0; 1000];
+        let bytes = writer.read(&mut some).unwrap_or(0);
+        replies.extend_from_slice(&some[..bytes]);
+    }
+    assert_eq!(replies, b"+OK\r\n".repeat(VALUES));
+    sending.join().unwrap();
 }

@@ -10,8 +10,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Keys that are removed in a tick because their time has come; more wait for the next one.
-pub(super) const EXPIRED_AT_ONCE: usize = 1000;
+/// Keys that are removed at once because their time has come, again and again for so long as long as there are more; then other work has
+/// its turn until so many milliseconds later. So a wave of them takes a fifth of the thread's time, and Redis's a quarter.
+pub(super) const EXPIRED_AT_ONCE: usize = 200;
+pub(super) const EXPIRING_NS: u64 = 2_000_000;
+pub(super) const EXPIRING_PAUSE_MS: u64 = 10;
 /// Seconds in which a client has to end its handshake, if it comes with TLS, and to authenticate, if it has to.
 pub(super) const GREETING_SECONDS: u64 = 10;
 
@@ -27,6 +30,8 @@ pub(super) const ROUND_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
     next: u64,
+    /// When keys whose time has come are looked for, unless that is later than the next tick.
+    pub expiry: Option<u64>,
     /// Accepting failed, and may work now.
     pub accept_again: bool,
 }
@@ -41,6 +46,16 @@ impl Ticks {
         let is_due = now >= self.next || self.next - now > interval;
         if is_due {
             self.next = now + interval;
+        }
+        is_due
+    }
+
+    /// Keys whose time has come are due, too: with the tick, or before.
+    pub fn expires(&mut self, now: u64) -> bool {
+        let is_early = self.expiry.is_some_and(|at| now >= at);
+        let is_due = is_early || now >= self.next || self.next - now > 100;
+        if is_due {
+            self.expiry = None;
         }
         is_due
     }

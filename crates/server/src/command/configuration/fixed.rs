@@ -30,9 +30,6 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
     Fixed { names, values, why }
 }
 
-const LOGGED: &str = "this is how the log that `appendonly` keeps is written and read";
-const LISTS: &str = "elements of lists are kept one by one, and `OBJECT ENCODING` says `quicklist` of all of them";
-const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
 const MEMORY: &str =
     "no key is ever removed to save memory: all are on the medium, and `maxmemory` says how much of them is kept in memory";
 const ALONE: &str = "there is no replication";
@@ -46,67 +43,32 @@ const SCRIPTS: &str = "there are no scripts, functions and modules";
 pub const FIXED: &[Fixed] = &[
     fixed("acl-pubsub-default", "resetchannels", "a new user has no channels until a rule gives it some"),
     fixed("activedefrag", "no", "memory is in few large pieces and does not fragment"),
-    fixed("activerehashing", "yes", "there are no hash tables that grow under the data; nothing is ever rehashed at once"),
     fixed("always-show-logo set-proc-title", "no|yes", "there is no logo, and the process keeps its title"),
-    fixed("aof-load-truncated aof-use-rdb-preamble aof-rewrite-incremental-fsync", "yes", LOGGED),
-    fixed("aof-timestamp-enabled no-appendfsync-on-rewrite", "no", LOGGED),
+    fixed("aof-timestamp-enabled", "no", "the log that `appendonly` keeps has no times"),
     fixed(
         "client-output-buffer-limit",
         "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60|normal 0 0 0|replica 256mb 64mb 60|pubsub 32mb 8mb 60",
         "a client that does not read is not read from, so what it can make the server hold is bounded",
     ),
     fixed("cluster-enabled", "no", CLUSTER),
-    fixed(
-        "crash-log-enabled crash-memcheck-enabled",
-        "no|yes",
-        "the server does not catch its own crashes; there is no report to be left out",
-    ),
     fixed("daemonize syslog-enabled", "no", PROCESS),
     fixed("databases", "16", "the format of the data knows 16 databases"),
     fixed("disable-thp", "yes|no", "nothing forks, so large pages do no harm"),
-    fixed("dynamic-hz", "yes", "what is due by the clock is looked up, not searched for; ten looks a second are enough"),
-    fixed("hz", "10", "what is due by the clock is looked up, not searched for; ten looks a second are enough"),
     fixed("io-threads", "1", "one thread runs the network and the commands; no request waits for another thread to wake up"),
     fixed("io-threads-do-reads", "no", "one thread runs the network and the commands; no request waits for another thread to wake up"),
-    fixed("jemalloc-bg-thread", "no|yes", "the allocator is the system's"),
-    fixed("latency-tracking-info-percentiles", "50 99 99.9", "`INFO latencystats` has these; the metrics and `LATENCY HISTOGRAM` have all"),
-    fixed(
-        "lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush \
-         replica-lazy-flush slave-lazy-flush",
-        "no|yes",
-        LAZY,
-    ),
-    fixed("list-compress-depth", "0", LISTS),
-    fixed("list-max-listpack-size list-max-ziplist-size", "-2", LISTS),
     fixed("maxmemory-policy", "noeviction", MEMORY),
-    fixed("maxmemory-samples", "5", MEMORY),
     fixed("min-replicas-to-write min-slaves-to-write", "0", ALONE),
     fixed("oom-score-adj", "no", PROCESS),
     fixed("oom-score-adj-values", "0 200 800", PROCESS),
     fixed("proc-title-template", "{title} {listen-addr} {server-mode}", "the process keeps its title"),
-    fixed("propagation-error-behavior", "ignore", ALONE),
     fixed("protected-mode", "yes", "without a password only loopback addresses are served"),
     fixed("proto-max-bulk-len", "536870912|512mb", "a value may have 512 MiB"),
-    fixed("rdb-save-incremental-fsync", "no|yes", "a file that is saved is synced when it is whole"),
     fixed("rdbchecksum", "yes", "a file that is saved ends in a checksum"),
-    fixed("rdbcompression", "no|yes", "a file that is saved is not compressed; one that is read may be"),
-    fixed("rdb-del-sync-files", "no", ALONE),
-    fixed("repl-backlog-size", "1048576|1mb", ALONE),
-    fixed("repl-disable-tcp-nodelay", "no", ALONE),
-    fixed("repl-diskless-load", "disabled", ALONE),
-    fixed("repl-diskless-sync replica-announced replica-read-only slave-read-only", "yes", ALONE),
-    fixed("repl-diskless-sync-delay", "5", ALONE),
-    fixed("repl-diskless-sync-max-replicas", "0", ALONE),
-    fixed("replica-priority slave-priority", "100", ALONE),
-    fixed("replica-serve-stale-data slave-serve-stale-data", "yes", ALONE),
-    fixed("sanitize-dump-payload", "yes", "whatever comes from outside is always checked"),
-    fixed("save", "", SNAPSHOT),
     fixed(
         "shutdown-on-sigint shutdown-on-sigterm",
         "default",
         "the server ends the turn, closes its clients and the data, in milliseconds",
     ),
-    fixed("stop-writes-on-bgsave-error", "yes|no", "as in Redis, this is about saves by the clock, of which there are none"),
     fixed("supervised", "no", "the server needs to tell no supervisor: it serves as soon as it says so in its log"),
     fixed("tcp-backlog", "1024|511|128", "the backlog is 1024, as far as the system's somaxconn allows it"),
     fixed("tcp-keepalive", "0", "connections to machines that are gone are closed by `timeout`"),
@@ -123,38 +85,23 @@ pub const ABSENT: &[(&str, &str)] = &[
          active-defrag-threshold-lower active-defrag-threshold-upper",
         "memory is in few large pieces and does not fragment",
     ),
-    ("active-expire-effort", "every deadline is in an index, so keys are removed when they are due, without a search"),
-    ("aof-disable-auto-gc", "files that a manifest has replaced are removed"),
-    ("bgsave_cpulist rdb-key-save-delay key-load-delay loading-process-events-interval-bytes", SNAPSHOT),
+    ("bgsave_cpulist", SNAPSHOT),
     ("bind-source-addr", "the server opens no connections"),
     (
         "aof_rewrite_cpulist bio_cpulist server_cpulist",
         "which processors a process may use is for taskset, systemd or the container to say",
     ),
-    ("busy-reply-threshold lua-enable-deprecated-api lua-time-limit", SCRIPTS),
     ("client-query-buffer-limit", "a request may have 1 GiB, before authentication 256 KiB"),
     (
-        "cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down cluster-allow-replica-migration cluster-announce-bus-port \
-         cluster-announce-hostname cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
-         cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port cluster-preferred-endpoint-type \
-         cluster-replica-no-failover cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover \
-         cluster-slave-validity-factor",
+        "cluster-announce-bus-port cluster-announce-hostname cluster-announce-ip cluster-announce-port cluster-announce-tls-port \
+         cluster-config-file cluster-port cluster-preferred-endpoint-type",
         CLUSTER,
     ),
     ("enable-module-command loadmodule", SCRIPTS),
     ("enable-protected-configs", "what a client could do harm with cannot be changed while the server runs"),
     ("gopher-enabled", "the protocol is gone from Redis, too"),
-    ("stream-node-max-bytes", "entries of streams are kept one by one"),
-    ("ignore-warnings", "the server gives no warnings that would have to be left out"),
-    ("lfu-decay-time lfu-log-factor maxmemory-eviction-tenacity replica-ignore-maxmemory slave-ignore-maxmemory", MEMORY),
-    (
-        "masterauth masteruser min-replicas-max-lag min-slaves-max-lag repl-backlog-ttl repl-ping-replica-period repl-ping-slave-period \
-         repl-timeout replica-announce-ip replica-announce-port replica-ignore-disk-write-errors replicaof slave-announce-ip \
-         slave-announce-port slaveof",
-        ALONE,
-    ),
+    ("masterauth masteruser replica-announce-ip replica-announce-port replicaof slave-announce-ip slave-announce-port slaveof", ALONE),
     ("rename-command", "commands are taken away from users by access rules: `ACL SETUSER default -config`"),
-    ("shutdown-timeout", ALONE),
     ("socket-mark-id", "connections have no mark"),
     ("syslog-facility syslog-ident", "the log goes to standard error or a file; systemd takes it from there"),
     (
@@ -165,7 +112,6 @@ pub const ABSENT: &[(&str, &str)] = &[
     ("tls-dh-params-file", "keys are agreed upon over elliptic curves alone"),
     ("tls-key-file-pass", "a key that is encrypted cannot be read; let only the server read the file"),
     ("tls-session-cache-size tls-session-cache-timeout", SESSIONS),
-    ("tracking-table-max-keys", "clients are not told about keys that they have cached"),
     ("unixsocket unixsocketperm", "the server listens on TCP alone"),
     ("use-exit-on-panic watchdog-period", "this is for those who look for mistakes in Redis"),
 ];

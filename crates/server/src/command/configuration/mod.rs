@@ -1,21 +1,25 @@
 //! What the server was told to be, under Redis's names.
 //!
-//! A name is in one of three tables: [`PARAMETERS`] have effect; [`FIXED`] ones have one value that the server cannot leave,
-//! and are accepted with that; [`ABSENT`] ones are told why they do not exist here. Nothing is accepted and ignored.
+//! A name is in one of four tables: [`PARAMETERS`] have effect; [`FIXED`] ones have one value that the server cannot leave,
+//! and are accepted with that; [`FREE`] ones are accepted and remembered, and nobody loses anything by their having no effect; [`ABSENT`]
+//! ones are told why they do not exist here. Nothing that would be missed is accepted and ignored.
 
 mod file;
 mod fixed;
+mod free;
 mod parameters;
 
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
+pub use free::{FREE, Free};
 pub use parameters::PARAMETERS;
-pub(super) use parameters::bytes;
+pub(super) use parameters::{bytes, percentile_text};
 
 use super::{Events, Thresholds};
 use crate::log::Level;
 use crate::tls;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// When a write is durable.
@@ -117,6 +121,8 @@ pub struct Configuration {
     pub latency_threshold: u64,
     /// Times of commands are kept.
     pub latency_tracking: bool,
+    /// Which of them `INFO` has: thousandths of a percent.
+    pub latency_percentiles: Vec<u32>,
     /// File of the log; empty: standard error.
     pub log_file: String,
     /// Events that are logged.
@@ -139,6 +145,8 @@ pub struct Configuration {
     pub slowlog_max_len: usize,
     /// Users and their rules, as they stood in the file.
     pub users: Vec<Vec<Vec<u8>>>,
+    /// Names without effect, under the first of each, that are not as they were.
+    pub without_effect: BTreeMap<&'static str, String>,
     /// The file that this was read from; empty: none.
     pub file: String,
 }
@@ -168,6 +176,7 @@ impl Default for Configuration {
             timeout: 0,
             latency_threshold: 0,
             latency_tracking: true,
+            latency_percentiles: vec![50_000, 99_000, 99_900],
             log_file: String::new(),
             log_level: Level::default(),
             clients_memory: 2 << 30,
@@ -179,6 +188,7 @@ impl Default for Configuration {
             slowlog_slower_than: 10_000,
             slowlog_max_len: 128,
             users: Vec::new(),
+            without_effect: BTreeMap::new(),
             file: String::new(),
         }
     }
@@ -251,6 +261,8 @@ pub enum Known {
     Parameter(&'static Parameter),
     /// It has one value.
     Fixed(&'static Fixed),
+    /// It has no effect.
+    Free(&'static Free),
     /// It does not exist here; this is why.
     Absent(&'static str),
 }
@@ -261,15 +273,17 @@ pub fn known(name: &str) -> Option<Known> {
     let names = |names: &str| names.split(' ').any(|known| known == name);
     let parameter = PARAMETERS.iter().find(|parameter| parameter.names().any(|known| known == name)).map(Known::Parameter);
     let fixed = || FIXED.iter().find(|fixed| names(fixed.names)).map(Known::Fixed);
+    let free = || FREE.iter().find(|free| names(free.names)).map(Known::Free);
     let absent = || ABSENT.iter().find(|(known, _)| names(known)).map(|(_, why)| Known::Absent(why));
-    parameter.or_else(fixed).or_else(absent)
+    parameter.or_else(fixed).or_else(free).or_else(absent)
 }
 
 /// All names that may stand in a file: for a suggestion.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' '));
+    let free = FREE.iter().flat_map(|free| free.names.split(' '));
     let absent = ABSENT.iter().flat_map(|(names, _)| names.split(' '));
-    PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(absent).chain(["include", "user"])
+    PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(free).chain(absent).chain(["include", "user"])
 }
 
 /// Why something cannot be set.
@@ -309,11 +323,27 @@ impl Configuration {
         Ok(ports.into_iter().flat_map(at).collect())
     }
 
-    /// Names and values, those with one value included, in order.
+    /// The value of a name without effect.
+    fn without_effect(&self, free: &Free) -> &str {
+        self.without_effect.get(free.name()).map_or(free.default, String::as_str)
+    }
+
+    fn remember(&mut self, free: &Free, value: &str) -> Result<(), Why> {
+        let value = free.read(value)?;
+        if value == free.default {
+            self.without_effect.remove(free.name());
+        } else {
+            self.without_effect.insert(free.name(), value);
+        }
+        Ok(())
+    }
+
+    /// Names and values, those with one value and those without effect included, in order.
     pub(super) fn all(&self) -> Vec<(&'static str, String)> {
         let parameters = PARAMETERS.iter().flat_map(|parameter| parameter.names().map(|name| (name, parameter.value(self))));
         let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' ').map(|name| (name, fixed.value().to_owned())));
-        let mut all: Vec<_> = parameters.chain(fixed).collect();
+        let of_free = |free: &'static Free| free.names.split(' ').map(|name| (name, self.without_effect(free).to_owned()));
+        let mut all: Vec<_> = parameters.chain(fixed).chain(FREE.iter().flat_map(of_free)).collect();
         all.sort_unstable();
         all
     }
@@ -326,6 +356,12 @@ impl Configuration {
         match known(name).ok_or(Refusal::Unknown)? {
             Known::Parameter(parameter) => (parameter.set)(self, value).map_err(Refusal::Wrong),
             Known::Fixed(fixed) => fixed.check(value).map_err(Refusal::Wrong),
+            // Each of several lines adds to those before it, as in Redis.
+            Known::Free(free) if free.name() == "save" && !value.is_empty() => {
+                let all = format!("{} {value}", self.without_effect(free));
+                self.remember(free, &all).map_err(Refusal::Wrong)
+            }
+            Known::Free(free) => self.remember(free, value).map_err(Refusal::Wrong),
             Known::Absent(why) => Err(Refusal::Wrong(format!("there is no such parameter here: {why}"))),
         }
     }
@@ -338,6 +374,7 @@ impl Configuration {
                 Err(Refusal::Wrong("can't set protected config".into()))
             }
             Some(Known::Parameter(parameter)) if !parameter.changes => Err(Refusal::Wrong("can't set immutable config".into())),
+            Some(Known::Free(free)) => self.remember(free, value).map_err(Refusal::Wrong),
             Some(_) => self.set(name, value),
         }
     }
@@ -369,6 +406,50 @@ mod tests {
             assert_eq!(again.set(name, &value), Ok(()), "{name} {value}");
         }
         assert_eq!(again, configuration);
+    }
+
+    #[test]
+    fn names_without_effect_are_remembered() {
+        let mut configuration = Configuration::default();
+        let shown = |configuration: &Configuration, name| configuration.all().into_iter().find(|(known, _)| *known == name).unwrap().1;
+        for (name, value, also, becomes) in [
+            ("list-max-ziplist-size", "1", "list-max-listpack-size", "1"),
+            ("list-compress-depth", "2", "list-compress-depth", "2"),
+            ("aof-use-rdb-preamble", "NO", "aof-use-rdb-preamble", "no"),
+            ("repl-ping-replica-period", "3600", "repl-ping-slave-period", "3600"),
+            ("lua-time-limit", "10", "busy-reply-threshold", "10"),
+            ("save", "900 1  300 10", "save", "900 1 300 10"),
+            ("save", "", "save", ""),
+            ("repl-backlog-size", "10kb", "repl-backlog-size", "10240"),
+            ("set-max-listpack-value", "32", "set-max-listpack-value", "32"),
+            ("sanitize-dump-payload", "no", "sanitize-dump-payload", "no"),
+            ("rdb-key-save-delay", "-200", "rdb-key-save-delay", "-200"),
+            ("latency-tracking-info-percentiles", "0.0 50.0 100.0", "latency-tracking-info-percentiles", "0 50 100"),
+            ("latency-tracking-info-percentiles", "", "latency-tracking-info-percentiles", ""),
+        ] {
+            assert_eq!(configuration.change(name, value), Ok(()), "{name} {value}");
+            assert_eq!(shown(&configuration, also), becomes, "{name} {value}");
+        }
+        for (name, value, why) in [
+            ("list-compress-depth", "-1", "argument must be between 0 and 2147483647 inclusive"),
+            ("list-compress-depth", "x", INTEGER),
+            ("hz", "1.5", INTEGER),
+            ("repl-timeout", "0", "argument must be between 1 and 2147483647 inclusive"),
+            ("repl-backlog-size", "0", "argument must be between 1 and 9223372036854775807 inclusive"),
+            ("stream-node-max-bytes", "-1", "argument must be a memory value"),
+            ("activerehashing", "maybe", "argument must be 'yes' or 'no'"),
+            ("repl-diskless-load", "on", "argument(s) must be one of the following: disabled, on-empty-db, swapdb"),
+            ("save", "900", "Invalid save parameters"),
+            ("save", "0 1", "Invalid save parameters"),
+            ("latency-tracking-info-percentiles", "10.0 50.0 a", "Invalid latency-tracking-info-percentiles parameters"),
+            ("latency-tracking-info-percentiles", "101", "latency-tracking-info-percentiles parameters should be between 0.0 and 100.0"),
+        ] {
+            assert_eq!(configuration.change(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
+        }
+        // What would be missed is refused as before.
+        for (name, value) in [("min-replicas-to-write", "1"), ("maxmemory-policy", "allkeys-lru"), ("protected-mode", "no")] {
+            assert!(matches!(configuration.change(name, value), Err(Refusal::Wrong(_))), "{name}");
+        }
     }
 
     #[test]

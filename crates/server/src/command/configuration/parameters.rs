@@ -9,13 +9,13 @@ pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
 pub(super) const LOG_NAME: &str = "must begin with a small letter and have only letters, digits, '.', '-' and '_'";
 
 /// A number between two others.
-fn number<N: TryFrom<i64> + Copy>(value: &str, low: i64, high: i64) -> Result<N, Why> {
+pub(super) fn number<N: TryFrom<i64> + Copy>(value: &str, low: i64, high: i64) -> Result<N, Why> {
     let number = crate::number::parse_integer(value.as_bytes()).ok_or(INTEGER)?;
     let out = || format!("argument must be between {low} and {high} inclusive");
     if (low..=high).contains(&number) { N::try_from(number).map_err(|_| out()) } else { Err(out()) }
 }
 
-fn yes_or_no(value: &str) -> Result<bool, Why> {
+pub(super) fn yes_or_no(value: &str) -> Result<bool, Why> {
     match value.to_ascii_lowercase().as_str() {
         "yes" => Ok(true),
         "no" => Ok(false),
@@ -62,6 +62,20 @@ fn log_name(value: &str) -> Result<String, Why> {
     let is_name = value.starts_with(|first: char| first.is_ascii_lowercase())
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     if is_name && value.len() <= 200 { Ok(value.into()) } else { Err(LOG_NAME.into()) }
+}
+
+/// Thousandths of a percent.
+fn percentile(word: &str) -> Result<u32, Why> {
+    let number: f64 = word.parse().map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
+    if !(0.0..=100.0).contains(&number) {
+        return Err("latency-tracking-info-percentiles parameters should be between 0.0 and 100.0".into());
+    }
+    Ok((number * 1000.0).round() as u32)
+}
+
+/// Without zeros at its end.
+pub(in crate::command) fn percentile_text(thousandths: u32) -> String {
+    (f64::from(thousandths) / 1000.0).to_string()
 }
 
 const fn parameter(
@@ -230,6 +244,16 @@ pub const PARAMETERS: &[Parameter] = &[
         "whether times of commands are kept for `LATENCY HISTOGRAM` and `INFO latencystats`",
         |c| name_of(c.latency_tracking),
         |c, value| yes_or_no(value).map(|yes| c.latency_tracking = yes),
+    ),
+    parameter(
+        "latency-tracking-info-percentiles",
+        true,
+        "percentiles of commands' times that `INFO latencystats` has; empty: none. The metrics and `LATENCY HISTOGRAM` have all",
+        |c| c.latency_percentiles.iter().map(|one| percentile_text(*one)).collect::<Vec<_>>().join(" "),
+        |c, value| {
+            c.latency_percentiles = value.split_ascii_whitespace().map(percentile).collect::<Result<_, _>>()?;
+            Ok(())
+        },
     ),
     parameter(
         "logfile",

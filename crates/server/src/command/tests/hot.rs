@@ -132,3 +132,42 @@ fn replies_are_the_same_with_hot_keys_and_without() {
     assert_eq!((without.hot, without.hot_counts.hits), (0, 0));
     assert!(with.hot <= 80 << 10 && with.hot_counts.hits > 3_000 && with.hot_entries > 20, "{with:?}");
 }
+
+/// What a long string's type and deadline are, and that it is replaced or removed, needs no look at the engine, which would read all of it.
+#[test]
+fn long_strings_are_known_without_being_read() {
+    let mut talk = Talk::new();
+    talk.keyspace.keep_hot_bytes(1 << 20);
+    let mut session = talk.client(1);
+    let (first, second) = ("a".repeat(100_000), "b".repeat(50_000));
+    let steps = [
+        (format!("SET k {first} EX 1000"), "+OK|".to_owned()),
+        ("EXISTS k".into(), ":1|".into()),
+        ("TYPE k".into(), "+string|".into()),
+        ("TTL k".into(), ":1000|".into()),
+        (format!("SET k {second}"), "+OK|".into()),
+        ("TTL k".into(), ":-1|".into()),
+        ("DEL k".into(), ":1|".into()),
+    ];
+    for (at, (said, expected)) in steps.iter().enumerate() {
+        let before = talk.keyspace.memory().hot_counts;
+        assert_eq!(talk.say(&mut session, said), *expected);
+        talk.keyspace.commit(&WriteOptions::default()).unwrap();
+        let after = talk.keyspace.memory().hot_counts;
+        assert_eq!(after.misses - before.misses, u64::from(at == 0), "{}", &said[..said.len().min(20)]);
+    }
+    for (said, expected) in [
+        (format!("SET k {first}"), "+OK|".to_owned()),
+        ("STRLEN k".into(), ":100000|".into()),
+        ("APPEND k x".into(), ":100001|".into()),
+        ("GETRANGE k 99999 -1".into(), "$2|ax|".into()),
+        ("EXPIRE k 100".into(), ":1|".into()),
+        ("STRLEN k".into(), ":100001|".into()),
+        ("RENAME k l".into(), "+OK|".into()),
+        ("SETBIT l 0 0".into(), ":0|".into()),
+        ("GETRANGE l 99999 -1".into(), "$2|ax|".into()),
+    ] {
+        assert_eq!(talk.say(&mut session, &said), expected);
+        talk.keyspace.commit(&WriteOptions::default()).unwrap();
+    }
+}

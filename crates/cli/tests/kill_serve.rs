@@ -1,0 +1,96 @@
+//! `sinter serve` that is killed under load: whatever it has acknowledged is there when it is started again.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const KILLS: u64 = 8;
+const CLIENTS: usize = 3;
+/// Requests that are sent together, and bytes of a value: a batch of a turn is large enough for the thread beside the server's.
+const TOGETHER: u64 = 16;
+const VALUE: usize = 4000;
+
+fn start(path: &Path) -> (Child, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
+        .args(["serve", "--port", "0", "--appendfsync", "always", "--dir"])
+        .arg(path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().rsplit(' ').next().unwrap().to_owned())
+}
+
+fn value(client: usize, n: u64) -> String {
+    format!("{client}/{n}/").repeat(VALUE / 4).chars().take(VALUE).collect()
+}
+
+/// Sets keys, as many together as there are in a batch, and counts those that were acknowledged, until the server is gone.
+fn write(address: &str, client: usize, acknowledged: &AtomicU64) {
+    let Ok(stream) = TcpStream::connect(address) else { return };
+    let mut stream = BufReader::new(stream);
+    let mut next = acknowledged.load(Ordering::Relaxed);
+    loop {
+        let set = |n| format!("*3\r\n$3\r\nSET\r\n$10\r\n{client}/{n:08}\r\n${VALUE}\r\n{}\r\n", value(client, n));
+        let batch: String = (next..next + TOGETHER).map(set).collect();
+        if stream.get_mut().write_all(batch.as_bytes()).is_err() {
+            return;
+        }
+        for _ in 0..TOGETHER {
+            let mut line = String::new();
+            if !stream.read_line(&mut line).is_ok_and(|bytes| bytes > 0) || !line.ends_with('\n') {
+                return;
+            }
+            assert_eq!(line, "+OK\r\n");
+            next += 1;
+            acknowledged.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+fn check(address: &str, client: usize, count: u64) {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    for n in 0..count {
+        stream.get_mut().write_all(format!("GET {client}/{n:08}\r\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("${VALUE}\r\n"), "key {n} of client {client}, of {count} that were acknowledged");
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        assert!(line.trim_end() == value(client, n), "key {n} of client {client} has another value");
+    }
+}
+
+#[test]
+fn what_a_killed_server_has_acknowledged_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let acknowledged: [AtomicU64; CLIENTS] = Default::default();
+    for round in 0..KILLS {
+        let (mut child, address) = start(directory.path());
+        std::thread::scope(|scope| {
+            for (client, acknowledged) in acknowledged.iter().enumerate() {
+                let address = &address;
+                scope.spawn(move || write(address, client, acknowledged));
+            }
+            // Somewhere in the middle of a batch, which one is up to the machine.
+            std::thread::sleep(Duration::from_millis(60 + 37 * round % 100));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+    }
+    let (mut child, address) = start(directory.path());
+    let counts = acknowledged.map(AtomicU64::into_inner);
+    for (client, count) in counts.into_iter().enumerate() {
+        check(&address, client, count);
+    }
+    assert!(counts.iter().sum::<u64>() > 0, "no server lived long enough to acknowledge anything");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
