@@ -183,7 +183,10 @@ fn methods(comparisons: &[Compared]) -> Vec<String> {
         Some(format!("Intervals at {:.2} %: {how}", 100.0 * one.confidence))
     };
     let student = "Welch's, on logarithms, which take a normal distribution: there are too few repeats to resample at this confidence";
-    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded, of whole repeats")].into_iter().flatten().collect()
+    [found(Method::Student, student), found(Method::Bootstrap, "bootstrap percentiles, expanded, of whole repeats")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The records that a hypothesis is judged by.

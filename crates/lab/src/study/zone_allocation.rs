@@ -154,7 +154,8 @@ struct Sizes {
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
         const SHAPES: ([Zone; 4], [f64; 3]) = ([Zone::whole(64 << 20), ZONE, Zone::whole(512 << 20), REAL], [0.5, PER_ZONE, 8.0]);
-        let paper = Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, extent: Extent::Core, repeats: 1, more: 0 };
+        let paper =
+            Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, extent: Extent::Core, repeats: 1, more: 0 };
         match scale {
             Scale::Ci => {
                 let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
@@ -265,11 +266,11 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             format_bytes(real.bytes),
             format_bytes(real.capacity),
         ),
-        "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are what \
-         lives, in full zones. ZenFS, WLA and SLA have ZenFS's collector and fail where they find no zone, as the original's do; all others \
-         have one that empties whatever has the fewest living bytes, and take another zone or wait for it ('sla lzr greedy' is SLA and LZR \
-         with that). Only 'sinter' tells the engine how large a zone is, so that merges go by the order of keys, and 'sinter untold' is \
-         the same without that."
+        "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are \
+         what lives, in full zones. ZenFS, WLA and SLA have ZenFS's collector and fail where they find no zone, as the original's do; all \
+         others have one that empties whatever has the fewest living bytes, and take another zone or wait for it ('sla lzr greedy' is \
+         SLA and LZR with that). Only 'sinter' tells the engine how large a zone is, so that merges go by the order of keys, and 'sinter \
+         untold' is the same without that."
             .to_string(),
     ]
 }

@@ -1,4 +1,5 @@
 //! What a turn does, counted: for the request of one client it must not matter how many others are connected and say nothing.
+#![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
 use super::*;
 use crate::testing::certificates::Authority;

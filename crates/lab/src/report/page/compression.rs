@@ -10,9 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: f64 = 1_048_576.0;
 
+/// What was said of a cell: what the engine had and what it had chosen, and a run that says so.
+type Texts<'a> = BTreeMap<(String, String), &'a Run>;
+
 /// The table; nothing where all runs of an engine had the same, or no engine said what.
 pub fn compression(folders: &[Folder]) -> String {
-    let mut had: BTreeMap<(&str, String), BTreeMap<(String, String), &Run>> = BTreeMap::new();
+    let mut had: BTreeMap<(&str, String), Texts<'_>> = BTreeMap::new();
     for (folder, run) in folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run))) {
         let record = &run.record;
         let Some((_, cell)) = folder.planned(run).filter(|_| record.failure.is_none() && !record.compression.is_empty()) else { continue };
