@@ -342,7 +342,7 @@ fn what_is_known_of_clients_is_told() {
     let lines: Vec<&str> = list.lines().collect();
     let names: Vec<&str> = lines[0].split(' ').map(|field| field.split_once('=').unwrap().0).collect();
     let expected = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll omem \
-                    tot-mem events cmd user redir resp";
+                    tot-mem events cmd user redir resp lib-name lib-ver";
     assert_eq!(names.join(" "), expected);
     let has = |line: &str, fields: &[&str]| fields.iter().all(|field| line.split(' ').any(|other| other == *field));
     assert!(has(lines[0], &["flags=N", "db=0", "sub=0", "cmd=exec", "resp=2", "redir=-1", "user=default"]), "{}", lines[0]);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Nanoseconds between two reviews, at least.
 const PERIOD_NS: u64 = 250_000_000;
-/// Where it cannot be known how busy the processors are, it is decided without after so many seconds.
+/// After so many seconds it is decided by what is known, be it enough or not.
 const SETTLE_SECONDS: f64 = 2.0;
 /// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
 const HALF_LIFE_SECONDS: f64 = 200.0;
@@ -265,13 +265,14 @@ impl Auto {
         let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
         let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
         let (seconds, idle) = (state.seconds, state.idle);
-        if self.measures && !(state.sealed && (seen.idle_is_known || seconds >= SETTLE_SECONDS)) {
+        let is_early = self.measures && seconds < SETTLE_SECONDS;
+        if is_early && !(state.sealed && seen.idle_is_known) {
             return;
         }
         let mut changes = 0;
         for number in 0..state.levels.len() {
             let Some((effects, samples)) = state.effects(number) else { continue };
-            if self.measures && samples < ENOUGH_SAMPLES {
+            if is_early && samples < ENOUGH_SAMPLES {
                 continue;
             }
             let level = &mut state.levels[number];
