@@ -227,7 +227,7 @@ fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
 const WITHOUT_SUBCOMMANDS: &[&str] = &["cluster", "function", "script"];
 
 /// Commands of later versions.
-const NEWER: &[&str] = &["waitaof"];
+const NEWER: &[&str] = &["waitaof", "client|setinfo"];
 
 #[test]
 fn every_command_is_described_as_in_redis() {
