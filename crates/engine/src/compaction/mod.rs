@@ -181,6 +181,15 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     }
 }
 
+/// How many bytes of a medium could sink, one [`relieve`] after the other, into `room` bytes of that of the last level.
+pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
+    match env.settings.style {
+        // By tables, which are small.
+        Style::Leveled => version.tables().filter(|(_, _, t)| lies_there(t)).map(|(_, _, t)| t.bytes).sum::<u64>().min(room),
+        Style::Universal => universal::sinkable(version, env, lies_there, room),
+    }
+}
+
 /// What goes to the last level is no more than `room` bytes.
 fn sinks_within(version: &Version, choice: &Choice, room: u64) -> bool {
     match choice {

@@ -28,6 +28,9 @@ pub struct Universal;
 /// its way.
 const SINKS_FROM: u64 = 4;
 
+/// Of the bytes that are left, so many may be outdated where room is limited, whatever the setting says.
+const SCARCE_AMPLIFICATION_PERCENT: u64 = 10;
+
 #[derive(Clone, Copy)]
 struct Sorted<'a> {
     level: usize,
@@ -146,13 +149,13 @@ fn sorted_runs<'a>(version: &'a Version, env: &PickEnv<'_>) -> Vec<Sorted<'a>> {
 }
 
 /// The idle runs down to the oldest, if those above it may hide too much for what is left then.
-fn space_amplification(runs: &[Sorted<'_>], settings: &FamilySettings) -> Option<(Range<usize>, Reason)> {
+fn space_amplification(runs: &[Sorted<'_>], percent: u64) -> Option<(Range<usize>, Reason)> {
     let oldest = runs.last().filter(|r| !r.busy)?;
     let start = runs.iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
     let newer = &runs[start..runs.len() - 1];
     let sum = |of: fn(&Sorted<'_>) -> u64| newer.iter().map(|r| u128::from(of(r))).sum::<u128>();
     let (above, dead) = (sum(|r| r.bytes), sum(|r| r.unsettled));
-    let limit = u128::from(settings.max_size_amplification_percent) * (u128::from(oldest.bytes) + above - dead);
+    let limit = u128::from(percent) * (u128::from(oldest.bytes) + above - dead);
     (start + 1 < runs.len() && dead > 0 && dead * 100 >= limit).then_some((start..runs.len(), Reason::SpaceAmplification))
 }
 
@@ -190,6 +193,17 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
     let start = runs[..above].iter().rposition(|r| r.run.tables.iter().any(|t| lies_there(t)))?;
     sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| sinks_within(version, choice, room))
+}
+
+/// Runs sink as a whole, the oldest first.
+pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
+    let runs = sorted_runs(version, env);
+    let there = runs.iter().rev().filter(|r| r.level + 1 < version.levels.len() && r.run.tables.iter().any(|t| lies_there(t)));
+    let sums = there.scan(0u64, |sum, r| {
+        *sum = sum.saturating_add(r.bytes);
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= room).last().unwrap_or(0)
 }
 
 /// Runs down to the oldest above the last level, with those of the last level that are not larger, up to `most` bytes in all.
@@ -271,7 +285,9 @@ fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool)
     if !is_due && env.room == u64::MAX {
         return None;
     }
-    let (group, reason) = space_amplification(runs, env.settings)?;
+    // What may be outdated is worth more than what it costs to find out. On one medium all runs count, and that is seen to below.
+    let most = if env.room < u64::MAX && env.two_media { SCARCE_AMPLIFICATION_PERCENT } else { u64::MAX };
+    let (group, reason) = space_amplification(runs, most.min(env.settings.max_size_amplification_percent.into()))?;
     let whole = merge(version, env, runs, group, reason).map(Choice::Merge);
     if whole.as_ref().is_some_and(|whole| env.fits(whole)) || env.room == u64::MAX {
         return whole;

@@ -118,7 +118,8 @@ impl Inner {
         let tiers = self.media.tiers.as_ref()?;
         let now_ns = self.clock.monotonic_ns();
         // Without threads, nothing else is due when this one is asked for.
-        let is_urgent = shared.blocked.is_some() || (!self.inline() && self.moves.has_waited(now_ns));
+        let is_full = shared.blocked.is_some() || self.scarce.load(Ordering::Acquire);
+        let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
         if shared.moving || !(is_urgent || self.pressure.is_free()) {
             return None;
         }
@@ -143,6 +144,11 @@ impl Inner {
         shared.moving = true;
         self.mark(shared, &core, Work::Relocate(wanted), &plan);
         Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
+    }
+
+    /// Something moves, or could.
+    pub(super) fn may_move(&self, shared: &Shared) -> bool {
+        shared.moving || self.media.tiers.as_ref().is_some_and(|tiers| self.pick_move(shared, tiers).is_some())
     }
 
     fn pick_move(&self, shared: &Shared, tiers: &Tiers) -> Option<Candidate> {

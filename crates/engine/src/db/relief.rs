@@ -8,10 +8,12 @@
 //! last of it ([`Inner::check_log_room`]): what makes room has to be noted in the manifest, which lies there. What a job wrote that found
 //! no more room goes at once; the log stays.
 //!
-//! Where all lies on one medium, nothing can sink: there, what deletes must always find room, and so must the compactions that give back
-//! what was deleted. So some is kept back ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions,
-//! and all of it from other writes, which wait a moment for compactions to make more, and then get an error. A merge that does not fit into
-//! what is left gives way to smaller ones ([`PickEnv::room`]), and what deletes waits for these before it takes their room.
+//! Where nothing can sink, because all lies on one medium, the slow one is full, or no age keeps data above the last level: there, what
+//! deletes must always find room, and so must the compactions that give back what was deleted. So some of the primary store is kept back
+//! ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions, and all of it from other writes, which
+//! wait a moment for compactions to make more, and then get an error. A merge that does not fit into what is left gives way to smaller ones
+//! ([`PickEnv::room`]), and what deletes waits for these before it takes their room. What another store has no room for goes to the primary
+//! one in the end, so that one alone counts, unless a merge belongs elsewhere as a whole and finds room there.
 
 pub(super) mod claim;
 
@@ -23,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::{FileId, StoreError, Temperature};
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,8 +95,8 @@ impl Inner {
                 return Some(relief);
             }
             let (work, plan) = pick()?;
-            let claim = if work == Work::Merge { claim::most(env, &plan) } else { 0 };
-            if claim == 0 || claim.saturating_add(kept) <= room {
+            let claim = if work == Work::Merge { self.claim(env, &plan) } else { 0 };
+            if claim == 0 || claim.saturating_add(kept) <= room || !self.sinks(shared) {
                 return Some((work, plan));
             }
             // Where nothing sinks, it may still find room, but not beside others.
@@ -109,14 +112,19 @@ impl Inner {
         is_asked_for: bool,
         pick: &dyn Fn(&PickEnv<'_>) -> Choice,
     ) -> Result<Option<(Work, Plan)>> {
-        let usual = pick(env);
         let is_scarce = self.scarce.load(Ordering::Acquire);
+        let pick = |env: &PickEnv<'_>| self.held_down(shared, env, pick(env));
+        let usual = pick(env);
         // What only moves or drops tables costs nothing.
         if matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce) {
             return Ok(unpack(usual));
         }
-        let Some(free) = self.free() else { return Ok(unpack(usual)) };
+        let Some(free) = self.media.primary().free_bytes().ok().flatten() else { return Ok(unpack(usual)) };
         let KeptBack { pinned, from_merges, .. } = self.kept_back(shared, free);
+        let needs = if let Choice::Merge(plan) = &usual { plan.bytes() } else { 0 };
+        let is_near = free < from_merges.saturating_add(shared.claims.left()).saturating_add(needs);
+        // What finds no room at first makes some sink.
+        let free = if is_near && !is_scarce { free.saturating_add(self.sinkable(shared)) } else { free };
         // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
         // deletions that took the room of merges give nothing back without one.
         let may_lend = if is_asked_for { shared.claims.left() == 0 } else { is_scarce && shared.running == 0 };
@@ -124,7 +132,7 @@ impl Inner {
         for kept in std::iter::once(from_merges).chain(lent) {
             let room = free.saturating_sub(kept).saturating_sub(shared.claims.left()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
-            let fits = |choice: &Choice| *choice != Choice::Nothing && env.fits(choice);
+            let fits = |choice: &Choice| *choice != Choice::Nothing && (env.fits(choice) || self.fits_elsewhere(shared, &env, choice));
             if !is_scarce && fits(&usual) {
                 return Ok(unpack(usual));
             }
@@ -134,6 +142,21 @@ impl Inner {
             }
         }
         if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
+    }
+
+    /// What had to sink for want of room comes up again only where it would find room twice, or it would go up and down for ever.
+    fn held_down(&self, shared: &Shared, env: &PickEnv<'_>, choice: Choice) -> Choice {
+        let Choice::Merge(mut plan) = choice else { return choice };
+        let rising = claim::most(env, &plan);
+        if let Some(hot) = plan.hot.as_mut().filter(|hot| env.two_media && !hot.spans.is_empty())
+            && let Some(free) = self.media.primary().free_bytes().ok().flatten()
+        {
+            let kept = self.kept_back(shared, free).from_writes.saturating_add(shared.claims.left());
+            if env.room < u64::MAX || self.scarce.load(Ordering::Acquire) || free < kept.saturating_add(rising.saturating_mul(2)) {
+                hot.spans.clear();
+            }
+        }
+        Choice::Merge(plan)
     }
 
     /// What a merge has to be smaller than, bytes.
@@ -151,15 +174,81 @@ impl Inner {
     pub(super) fn note_overdrawn(&self, shared: &mut Shared, plan: &Plan) -> bool {
         let bytes = plan.bytes().min(self.overdrawn(shared));
         shared.overdrawn = Some(Overdrawn { bytes, until: self.clock.monotonic_ns().saturating_add(OVERDRAWN_NS) });
-        self.free().is_some()
+        self.free(shared).is_some()
     }
 
-    /// Bytes that can still be written to the one medium; `None` if that is not known, or there are several.
-    fn free(&self) -> Option<u64> {
-        if self.media.tiers.is_some() { None } else { self.store.free_bytes().ok().flatten() }
+    /// Bytes that can still be written to the primary store; `None` if that is not known, or something can sink from there.
+    fn free(&self, shared: &Shared) -> Option<u64> {
+        if self.sinks(shared) { None } else { self.media.primary().free_bytes().ok().flatten() }
     }
 
-    /// Of `free` bytes those that are kept back. On a small medium a quarter has to do.
+    /// Enough sinks from the primary store to make room, or could if nothing ran: what runs now does not change how a full medium is
+    /// dealt with.
+    pub(super) fn sinks(&self, shared: &Shared) -> bool {
+        // When room is scarce, the other stores are full as well, but for what deletions may have made free there.
+        !self.scarce.load(Ordering::Acquire) && self.sinkable(shared) > 0
+    }
+
+    /// Bytes of the primary store that could sink before the other stores are full, but for what they need for a last merge.
+    fn sinkable(&self, shared: &Shared) -> u64 {
+        let Some(tiers) = &self.media.tiers else { return 0 };
+        let of = |core: &Arc<FamilyCore>| {
+            let version = core.view.load().tree.version.clone();
+            self.sinking_of(shared, core)?;
+            self.with_env(shared, core, |env| {
+                let room = self.room_on(tiers, self.place_of_last(tiers, env.settings, &env.young?));
+                Some(compaction::sinkable(&version, env, &|table| self.lies_there(table), room.saturating_sub(working_room(env.settings))))
+            })
+        };
+        self.places_by_age(shared).filter_map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Others have nothing that could sink.
+    fn places_by_age<'a>(&self, shared: &'a Shared) -> impl Iterator<Item = &'a Arc<FamilyCore>> {
+        shared.families.values().filter(|core| core.settings.load().places_by_age())
+    }
+
+    /// What would sink next if nothing ran.
+    fn sinking_of(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
+        let nothing = HashSet::new();
+        let version = core.view.load().tree.version.clone();
+        self.with_env(shared, core, |env| self.sinking(&version, &PickEnv { busy: &nothing, busy_output: &[], ..*env }))
+    }
+
+    fn lies_there(&self, table: &TableInfo) -> bool {
+        self.media.place(FileId::table(table.number)) == Temperature::Unknown
+    }
+
+    /// Bytes of the family's tables on the primary store.
+    fn bytes_there(&self, core: &FamilyCore) -> u64 {
+        let version = core.view.load().tree.version.clone();
+        version.tables().filter(|(_, _, table)| self.lies_there(table)).map(|(_, _, table)| table.bytes).sum()
+    }
+
+    /// All that the choice writes belongs to another store than the primary one, and finds room there.
+    fn fits_elsewhere(&self, shared: &Shared, env: &PickEnv<'_>, choice: &Choice) -> bool {
+        let (Some(tiers), Choice::Merge(plan)) = (&self.media.tiers, choice) else { return false };
+        let is_known = plan.tables().all(|table| table.newest_time > 0);
+        let newest = plan.tables().map(|table| table.newest_time).max().filter(|_| is_known).unwrap_or(0);
+        let warmth = env.settings.temperature_of(plan.output_level, newest, env.settings.default_write_temperature, env.now);
+        let is_elsewhere = plan.hot.as_ref().is_none_or(|hot| hot.spans.is_empty()) && tiers.serving(warmth) != Temperature::Unknown;
+        is_elsewhere && self.room_on(tiers, tiers.serving(warmth)) >= plan.bytes().saturating_add(shared.claims.left())
+    }
+
+    /// Bytes that a merge may write to the primary store: all that finds no room elsewhere.
+    pub(super) fn claim(&self, env: &PickEnv<'_>, plan: &Plan) -> u64 {
+        let room_below = || {
+            self.media
+                .tiers
+                .as_ref()
+                .zip(env.young)
+                .map_or(0, |(tiers, young)| self.room_on(tiers, self.place_of_last(tiers, env.settings, &young)))
+        };
+        let usual = claim::most(env, plan);
+        if usual < plan.bytes() && (self.scarce.load(Ordering::Acquire) || room_below() < plan.bytes()) { plan.bytes() } else { usual }
+    }
+
+    /// Of `free` bytes on the primary store those that are kept back. On a small medium a quarter has to do.
     fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
         let settings = || shared.families.values().map(|core| core.settings.load());
         let memtables = |of: &FamilySettings| of.write_buffer_size.saturating_mul(of.max_write_buffer_number.max(2) as u64);
@@ -168,21 +257,24 @@ impl Inner {
         let most = settings().map(|of| of.write_buffer_size).max().unwrap_or(0).saturating_add(self.settings.max_total_wal_size);
         let memtables = memtables.min(most);
         // What memtables hold is in the log, and on its way to tables.
-        let pinned = self.store.unit().saturating_mul(PINNED);
+        let pinned = self.media.primary().unit().saturating_mul(PINNED);
         let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
         let from_writes = from_merges.saturating_add(settings().map(|of| working_room(&of)).max().unwrap_or(0));
         if from_writes <= free / 4 {
             return KeptBack { pinned, from_merges, from_writes };
         }
-        let tables = |core: &Arc<FamilyCore>| core.view.load().tree.version.tables().map(|(_, _, table)| table.bytes).sum::<u64>();
-        let quarter = shared.families.values().fold(free, |sum, core| sum.saturating_add(tables(core))) / 4;
+        let quarter = shared.families.values().fold(free, |sum, core| sum.saturating_add(self.bytes_there(core))) / 4;
         let most = quarter / 2;
         KeptBack { pinned: pinned.min(most), from_merges: from_merges.min(most), from_writes: from_writes.min(quarter) }
     }
 
     /// Looks whether there is room for other writes than deletions.
     pub(super) fn note_room(&self, shared: &Shared) -> bool {
-        let is_scarce = self.free().is_some_and(|free| free < self.kept_back(shared, free).from_writes);
+        let is_scarce = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| {
+            let kept = self.kept_back(shared, free).from_writes;
+            // Once the other stores are full as well, as much has to be left here.
+            free < kept && free.saturating_add(self.sinkable(shared)) < kept
+        });
         self.scarce.store(is_scarce, Ordering::Release);
         !is_scarce
     }
@@ -197,7 +289,8 @@ impl Inner {
     fn await_room(&self) -> Result<()> {
         self.sync_deletions()?;
         let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
-        let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || inner.is_idle(shared);
+        let is_at_rest = |inner: &Inner, shared: &Shared| inner.is_idle(shared) && !inner.may_move(shared);
+        let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
         self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
         if self.scarce.load(Ordering::Acquire) {
             return Err(no_room("write"));
@@ -215,11 +308,14 @@ impl Inner {
 
     /// What sinks to make room, if there is room for it. Nothing does while no file is deleted: none of it would make room.
     fn relief(&self, shared: &Shared, version: &Version, env: &PickEnv<'_>) -> Option<(Work, Plan)> {
-        let (tiers, young) =
-            (self.media.tiers.as_ref().filter(|_| env.two_media && !shared.relieving && shared.hold_deletes == 0)?, env.young?);
-        let lies_there = |table: &TableInfo| tiers.place(FileId::table(table.number)) == Some(Temperature::Unknown);
+        if shared.relieving || shared.hold_deletes > 0 { None } else { self.sinking(version, env) }
+    }
+
+    /// The same, whatever else goes on.
+    fn sinking(&self, version: &Version, env: &PickEnv<'_>) -> Option<(Work, Plan)> {
+        let (tiers, young) = (self.media.tiers.as_ref().filter(|_| env.two_media)?, env.young?);
         let room = self.room_on(tiers, self.place_of_last(tiers, env.settings, &young));
-        unpack(compaction::relieve(version, env, &lies_there, room))
+        unpack(compaction::relieve(version, env, &|table| self.lies_there(table), room))
     }
 
     /// The same of any family.
@@ -253,7 +349,7 @@ impl Inner {
     /// these need room for themselves.
     pub(super) fn awaits_relief(&self, shared: &Shared, core: &FamilyCore) -> bool {
         if self.scarce.load(Ordering::Acquire)
-            && let Some(free) = self.free()
+            && let Some(free) = self.free(shared)
         {
             let kept = self.kept_back(shared, free);
             return free < kept.from_merges.midpoint(kept.from_writes);
@@ -287,7 +383,8 @@ impl Inner {
         let reserves = shared.families.values().map(|core| reserve(&core.settings.load()));
         let soon = reserves.fold(shared.claims.left(), u64::saturating_add).saturating_add(kept);
         let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
-        self.kept_from_log.store(if is_near { kept } else { 0 }, Ordering::Release);
+        // Where nothing sinks, what is kept back does the same.
+        self.kept_from_log.store(if is_near && self.sinks(shared) { kept } else { 0 }, Ordering::Release);
     }
 
     /// After a job or a write that found no room: true if there may be some now.

@@ -29,7 +29,7 @@ pub(super) struct Pressure {
     rate: AtomicU64,
     /// Nanoseconds that paced writers owe.
     owed: AtomicU64,
-    /// Writers that stopped for room on the one medium have waited long enough for what runs now.
+    /// Writers that stopped for room on the primary store have waited long enough for what runs now.
     waited: AtomicBool,
     pub stall_ns: AtomicU64,
     pub longest_ns: AtomicU64,
@@ -102,7 +102,7 @@ impl Inner {
             // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
             self.wait_until(|inner, shared| may_go(inner) || is_over(inner, shared) || inner.is_idle(shared))?;
             let mut shared = self.shared.lock();
-            if self.media.tiers.is_none() && self.note_room(&shared) {
+            if !self.sinks(&shared) && self.note_room(&shared) {
                 self.refresh_waiting(&mut shared);
             }
             self.pressure.waited.store(self.writes_stopped() && self.only_waits_for_merges(&shared), Ordering::Release);
@@ -291,10 +291,10 @@ impl Inner {
         waiting.iter().for_each(|other| self.refresh_pressure(shared, other));
     }
 
-    /// The one medium has too little room for more than one thing at a time, and nothing else stops writers.
+    /// The primary store has too little room for more than one thing at a time, and nothing else stops writers.
     fn only_waits_for_merges(&self, shared: &Shared) -> bool {
         let is_stop = |pace: &&Pace| matches!(pace, Pace::Stop(_));
-        self.media.tiers.is_none() && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
+        !self.sinks(shared) && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
     }
 
     /// Writers wait.

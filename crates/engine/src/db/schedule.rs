@@ -5,7 +5,7 @@ use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::moves::Moved;
-use super::relief::claim::{self, Claim, Claimed};
+use super::relief::claim::{Claim, Claimed};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
@@ -214,7 +214,7 @@ impl Inner {
         shared.busy_output.extend(outputs(core.id, plan));
         shared.relieving |= plan.reason == Reason::Room;
         if work == Work::Merge {
-            let bytes = self.with_env(shared, core, |env| claim::most(env, plan));
+            let bytes = self.with_env(shared, core, |env| self.claim(env, plan));
             shared.claims.add(plan, bytes);
         }
         shared.running += 1;

@@ -1,14 +1,14 @@
 //! A medium that writes have filled up: deletions still find room, and with compactions they give it back.
 
 use crate::{builder, memory, small};
-use sinter_storage::store::Store;
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
+use sinter_storage::store::{Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock, SystemClock};
 use sinterdb::db::{Builder, Db, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
-use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude, Style};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -128,6 +128,40 @@ fn recovers(store: Arc<dyn Store>, kind: Kind, delete: &dyn Fn(&Db, u64)) {
     assert!(again > written * 3 / 4, "{written} entries at first, {again} then");
     check(&db, (0..again).chain(left().filter(|n| *n >= again)));
     assert_eq!(db.verify().unwrap(), []);
+}
+
+/// A fast medium that is full, beside a slow one that takes nothing off it: because nothing is old enough by the ages of whole tables, or
+/// because the slow one is full as well.
+#[test]
+fn a_full_fast_medium_recovers_by_deleting_where_nothing_sinks() {
+    let by_ages = FamilySettings { temperature_ages: "hot 1d, cold".parse().unwrap(), ..FamilySettings::default() };
+    let by_level = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(86_400), ..FamilySettings::default() };
+    let universal = (2, Style::Universal);
+    for (family, capacity, kinds) in [
+        (by_ages, 64 << 20, vec![LEVELED, universal]),
+        (by_level.clone(), 256 << 10, vec![LEVELED, universal]),
+        (by_level, 8 << 20, vec![LEVELED, (0, Style::Leveled), universal]),
+    ] {
+        for kind in kinds {
+            let (store, cold) = (limited(), memory());
+            cold.set_capacity(Some(capacity));
+            let free = || store.free_bytes().unwrap().unwrap() + cold.free_bytes().unwrap().unwrap();
+            let full = free();
+            let family = FamilySettings { max_bytes_for_level_base: 64 << 20, ..family.clone() };
+            let db = of_family(kind, family).tier_store(Temperature::Cold, cold.clone()).open_store(store.clone()).unwrap();
+            let written = fill(&db);
+            by_key(&db, written);
+            let left = || (0..written).filter(|n| n.is_multiple_of(16));
+            check(&db, left());
+            compact(&db, &store);
+            check(&db, left());
+            let now = free();
+            assert!(now > full / 2, "{kind:?}, {capacity}: {now} bytes of {full} are free after {written} entries of 512");
+            let again = fill(&db);
+            assert!(again > written * 3 / 4, "{kind:?}, {capacity}: {written} entries at first, {again} then");
+            db.check_ledger().unwrap();
+        }
+    }
 }
 
 fn by_key(db: &Db, written: u64) {

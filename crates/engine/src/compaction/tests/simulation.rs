@@ -342,7 +342,18 @@ impl World {
     }
 
     fn pick(&self) -> Choice {
-        self.with_env(|env| picker(self.settings.style).pick(&self.version, env))
+        self.held_down(self.with_env(|env| picker(self.settings.style).pick(&self.version, env)))
+    }
+
+    /// Where room is limited nothing comes up again (`db::relief`).
+    fn held_down(&self, mut choice: Choice) -> Choice {
+        if let Choice::Merge(Plan { hot: Some(hot), .. }) = &mut choice
+            && self.room < u64::MAX
+            && self.two_media
+        {
+            hot.spans.clear();
+        }
+        choice
     }
 
     fn check(&self) {
@@ -391,7 +402,7 @@ impl World {
 
     fn compact_by_hand(&mut self, range: &ManualRange) {
         let before = self.next_number;
-        self.settle(|world| world.with_env(|env| manual(&world.version, env, range, before)));
+        self.settle(|world| world.held_down(world.with_env(|env| manual(&world.version, env, range, before))));
     }
 }
 
@@ -461,7 +472,7 @@ fn leveled_trees_stay_sound() {
 /// Where merges have little room, they are done in steps that fit, until nothing is left to do.
 #[test]
 fn trees_with_little_room_stay_sound() {
-    for seed in 700..724 {
+    for seed in 700..736 {
         let style = if seed % 2 == 0 { Style::Leveled } else { Style::Universal };
         let mut world = World::new(seed, style, seed % 4 < 2);
         // A whole tree takes 6000 bytes, and a table of level 0 up to 300.
@@ -469,7 +480,7 @@ fn trees_with_little_room_stay_sound() {
         if seed > 711 {
             world.preclude([20, 300, 3000][seed as usize / 2 % 3]);
         }
-        world.two_media = false;
+        world.two_media = seed > 723;
         run_world(&mut world, seed % 3 == 0);
     }
 }

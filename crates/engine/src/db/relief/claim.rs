@@ -46,7 +46,7 @@ pub fn most(env: &PickEnv<'_>, plan: &Plan) -> u64 {
     if !env.two_media || plan.output_level + 1 < env.settings.num_levels {
         return plan.bytes();
     }
-    let Some(hot) = &plan.hot else { return 0 };
+    let Some(hot) = plan.hot.as_ref().filter(|hot| !hot.spans.is_empty()) else { return 0 };
     let young = Young { after: hot.old.seq, since: hot.old.time };
     plan.tables().map(|table| table.bytes.saturating_sub(young.due(table))).fold(0, u64::saturating_add)
 }
