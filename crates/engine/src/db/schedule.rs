@@ -393,7 +393,8 @@ impl Inner {
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), |context| job::run(plan, context)));
-        let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room);
+        let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
+        let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
         if matches!(merged, Err(Error::NoSpace(_)))
             && !found_no_room
             && let Some(lower) = self.without_upper(core, plan)
