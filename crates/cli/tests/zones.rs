@@ -263,7 +263,32 @@ fn a_damaged_image_can_be_replaced() {
     }
     std::fs::write(at.join("file"), "mine").unwrap();
     std::fs::write(at.join("file.zones"), [0; 8192]).unwrap();
-    refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 2, "is no emulated drive");
+    refused(
+        at,
+        &["zones", "format", "--emulate", "file,32x1MiB", "--force"],
+        2,
+        "is no emulated drive, which has its states in file.zones",
+    );
+    std::fs::remove_file(at.join("file")).unwrap();
+    refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 1, "file.zones: the file exists");
+}
+
+/// What is full stays full until something is deleted, and never ends the database. With fewer zones no volume is made.
+#[test]
+fn a_small_drive_is_never_full_for_good() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    refused(at, &["zones", "format", "--emulate", "zones.img,7x1MiB"], 2, "7 zones are too few: 2 are for metadata, and files need 6");
+    prints(at, &["zones", "format", "--emulate", "zones.img,8x1MiB"]);
+    let bench = ["bench", "--store=zoned:zones.img", "--seed=1", "--num=20000", "--value_size=100", "--compression_type=none"];
+    let tree = ["--write_buffer_size=262144", "--target_file_size_base=131072", "--max_bytes_for_level_base=524288"];
+    let run = |more: &[&str]| sinter(at, &[&bench[..], &tree, more].concat());
+    let full = run(&["--benchmarks=fillrandom,overwrite"]);
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(full.status.success() || said.contains("no space") && !said.contains("closed"), "{said}");
+    let deleted = run(&["--use_existing_db", "--benchmarks=deleteseq"]);
+    assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
 #[test]
