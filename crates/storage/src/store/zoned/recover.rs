@@ -97,7 +97,7 @@ fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
 pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
     let (geometry, layout) = (device.geometry(), layout_with(device.geometry(), ZONES_MADE)?);
     let catalog = Catalog::new(geometry.zones);
-    let limit = Journal::new(device, &layout, VolumeId([0; 16])).snapshot_limit()?;
+    let limit = Journal::new(device, &layout, VolumeId([0; 16]))?.snapshot_limit()?;
     check_region(&catalog, limit)?;
     let is_reserved = |slot: &Slot| slot.condition == Condition::Reserved;
     let slots: Vec<Slot> = slots(&**device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
@@ -152,7 +152,7 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 /// Makes an empty volume; everything on the drive is lost.
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     let layout = layout_with(device.geometry(), ZONES_MADE)?;
-    let mut journal = Journal::new(device, &layout, id);
+    let mut journal = Journal::new(device, &layout, id)?;
     let mut catalog = Catalog::new(device.geometry().zones);
     check_region(&catalog, journal.snapshot_limit()?)?;
     // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
@@ -161,7 +161,8 @@ pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Optio
         catalog.zones = worn.collect();
     }
     catalog.wear(journal.to_empty()?);
-    // First and durably: metadata never points to zones that are emptied below.
+    // First and durably: metadata never points to zones that are emptied below. (A region that is read-only may still do so until the
+    // new one is written. All of that is to be lost, and formatting again ends it.)
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
         if matches!(slot.condition, Condition::Open | Condition::Full) {
