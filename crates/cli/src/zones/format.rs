@@ -109,10 +109,15 @@ impl Emulated {
             drop(made.map_err(|error| kept_unless_forced(&file, error))?);
             return Ok(file);
         }
-        if about.is_ok() {
-            let wrong = |what: &str| Ended::Usage(format!("{}: {what}", file.display()));
-            if !Emulator::is_image(&file) {
-                return Err(wrong("the file exists and is no emulated drive"));
+        let is_drive = Emulator::is_image(&file);
+        if about.is_ok() || is_drive {
+            let name = file.display();
+            let wrong = |what: &str| Ended::Usage(format!("{name}: {what}"));
+            if !is_drive {
+                return Err(wrong(&format!("the file exists and is no emulated drive, which has its states in {name}.zones")));
+            }
+            if !force && about.is_err() {
+                return Err(wrong(&format!("of a drive there are only the states, in {name}.zones; --force makes another")));
             }
             if !force {
                 return Err(wrong("the drive exists; name it without --emulate to format it as it is, or --force to make another"));
