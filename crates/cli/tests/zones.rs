@@ -292,6 +292,14 @@ fn a_small_drive_is_never_full_for_good() {
 }
 
 #[test]
+    // States that are cut short are damage, and those without bytes are half a drive.
+    std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap().set_len(5000).unwrap();
+    let check = sinter(at, &["zones", "check", "zones.img"]);
+    let text = String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.code() == Some(1) && text.starts_with("damaged: ") && text.contains("cut short"), "{text}");
+    std::fs::remove_file(at.join("zones.img")).unwrap();
+    refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "only the states, in zones.img.zones; --force");
+    prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
 fn a_backup_comes_back_on_another_drive() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();

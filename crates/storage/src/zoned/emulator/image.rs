@@ -96,7 +96,7 @@ pub(super) fn hold(path: &Path) -> io::Result<(Held, Option<Locked>)> {
 /// The boot at which the drive was opened last.
 fn boot_in(states: &File) -> io::Result<Boot> {
     let mut bytes = [0; 24];
-    states.read_exact_at(&mut bytes, BOOT_AT)?;
+    read_states(states, &mut bytes, BOOT_AT)?;
     let boot: Boot = std::array::from_fn(|i| bytes[i]);
     if u64_at(&bytes, 16) != xxh3_64(&boot) {
         return Err(invalid("the boot at which the drive was opened last is damaged"));
@@ -194,7 +194,7 @@ impl Image {
     pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
         let states = Held::take(path)?;
         let mut bytes = [0; HEADER];
-        states.read_exact_at(&mut bytes, 0)?;
+        read_states(&states, &mut bytes, 0)?;
         let geometry = parse_header(&bytes)?;
         let bytes = Bytes::open(path, &geometry, record_at(geometry.zones))?;
         let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
@@ -202,7 +202,7 @@ impl Image {
         let mut zones = Vec::new();
         for zone in 0..geometry.zones {
             let mut bytes = [0; RECORD];
-            image.states.read_exact_at(&mut bytes, record_at(zone))?;
+            read_states(&image.states, &mut bytes, record_at(zone))?;
             let (record, durable) =
                 parse_record(&bytes, zone, &geometry).ok_or_else(|| invalid(format!("the record of zone {zone} is damaged")))?;
             let record = if power_cut { after_power_cut(record, durable) } else { record.after_power_cycle() };
@@ -321,6 +321,14 @@ fn parse_header(bytes: &[u8; HEADER]) -> io::Result<Geometry> {
     };
     check_shape(&geometry, geometry.zone_size).map_err(|e| invalid(format!("the header is of no drive: {e}")))?;
     Ok(geometry)
+}
+
+/// Reads states. That they end before is damage, not a failure of the medium.
+fn read_states(states: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    states.read_exact_at(bytes, at).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => invalid(format!("the states of the zones are cut short before byte {}", at + bytes.len() as u64)),
+        _ => error,
+    })
 }
 
 fn record_at(zone: u32) -> u64 {
