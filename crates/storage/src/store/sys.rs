@@ -4,6 +4,7 @@ use super::Lifetime;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::PathBuf;
 
 /// `F_SET_RW_HINT` of linux/fcntl.h; the libc crate does not have it.
 const F_SET_RW_HINT: libc::c_int = 1024 + 12;
@@ -44,6 +45,11 @@ pub(super) fn raise_file_limit() {
         // SAFETY: the kernel reads one rlimit behind the pointer, which points to a live local.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     }
+}
+
+/// A path that leads to an open file or directory, whatever became of its name. There is none where `/proc` is not mounted.
+pub(super) fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Starts writing `length` dirty bytes from `offset` to the medium and does not wait. Gives no durability; a failed write-back is
