@@ -85,6 +85,8 @@ impl Contents {
 /// How long reads of one block take, microseconds.
 struct Cost {
     reads: usize,
+    /// All of them went past the page cache.
+    past_cache: bool,
     mean: f64,
     most: f64,
 }
@@ -93,7 +95,7 @@ struct Cost {
 fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
     let clock = SystemClock::default();
     let blocks = tables.iter().map(|(_, bytes)| bytes / BLOCK).fold(0, u64::saturating_add);
-    let mut times = Vec::new();
+    let (mut times, mut past_cache) = (Vec::new(), true);
     let mut buffer = vec![0; BLOCK as usize];
     for n in 0..READS.min(blocks) {
         // Spread evenly, in an order that no disk could read ahead in.
@@ -105,13 +107,15 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
             found
         })?;
         let file = store.open(id).ok()?;
-        file.will_not_need(offset, BLOCK);
+        let direct = file.past_cache();
+        past_cache &= direct.is_some();
+        let file = direct.as_deref().unwrap_or(&*file);
         let start = clock.monotonic_ns();
         file.read_at(offset, &mut buffer).ok()?;
         times.push(clock.monotonic_ns().saturating_sub(start) as f64 / 1000.0);
     }
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    (!times.is_empty()).then(|| Cost { reads: times.len(), mean, most: times.iter().copied().fold(0.0, f64::max) })
+    (!times.is_empty()).then(|| Cost { reads: times.len(), past_cache, mean, most: times.iter().copied().fold(0.0, f64::max) })
 }
 
 /// A family's settings, with what they leave to the tiers decided.
@@ -274,9 +278,9 @@ impl Looked<'_> {
                 None => writeln!(text, "  how often it is read was not noted yet; who has it open knows it (property sinterdb.tiers)"),
             };
         }
-        if let Some(Cost { reads, mean, most }) = cost {
-            let _ =
-                writeln!(text, "  a read of {BLOCK} bytes takes {mean:.1} us, {most:.1} us at most ({reads} reads past the page cache)");
+        if let Some(Cost { reads, past_cache, mean, most }) = cost {
+            let how = if *past_cache { "past the page cache" } else { "which the page cache may have answered" };
+            let _ = writeln!(text, "  a read of {BLOCK} bytes takes {mean:.1} us, {most:.1} us at most ({reads} reads {how})");
         }
     }
 
@@ -293,7 +297,7 @@ impl Looked<'_> {
                 let TierHeat { answered, since, until, .. } = noted;
                 json!({ "answered": answered, "percent": share, "since": since, "until": until, "one_counted_in": SAMPLED })
             }),
-            "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "mean": c.mean, "most": c.most })),
+            "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "past_page_cache": c.past_cache, "mean": c.mean, "most": c.most })),
         })
     }
 }

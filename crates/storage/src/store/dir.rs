@@ -5,7 +5,7 @@ mod appender;
 
 use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
 use crate::locked::Locked;
-use appender::{DirAppender, DirectFile};
+use appender::{ALIGN, DirAppender, DirectFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -255,8 +255,37 @@ impl ReadAt for DirReader {
         sys::will_need(&self.file, offset, length);
     }
 
-    fn will_not_need(&self, offset: u64, length: u64) {
-        sys::will_not_need(&self.file, offset, length);
+    fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
+        // The file itself, whatever has its name by now.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(sys::path_of(&self.file)).ok()?;
+        Some(Box::new(DirectReader { id: self.id, file, len: self.len() }))
+    }
+}
+
+/// Reads past the page cache.
+#[derive(Debug)]
+struct DirectReader {
+    id: FileId,
+    file: File,
+    len: u64,
+}
+
+impl ReadAt for DirectReader {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        // Offset, length and memory are whole blocks to the kernel; at the end of the file it reads less.
+        let skip = (offset % ALIGN as u64) as usize;
+        let whole = (skip + buffer.len()).next_multiple_of(ALIGN);
+        let mut memory = vec![0; whole + ALIGN];
+        let start = memory.as_ptr().align_offset(ALIGN);
+        let blocks = &mut memory[start..start + whole];
+        let read = self.file.read_at(blocks, offset - skip as u64).map_err(|e| StoreError::file("read", self.id, e))?;
+        let found = blocks.get(skip..skip + buffer.len()).filter(|_| read >= skip + buffer.len());
+        buffer.copy_from_slice(found.ok_or_else(|| StoreError::file("read", self.id, io::ErrorKind::UnexpectedEof.into()))?);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
     }
 }
 

@@ -65,11 +65,6 @@ pub(super) fn will_need(file: &File, offset: u64, length: u64) {
     advise(file, offset, length, libc::POSIX_FADV_WILLNEED);
 }
 
-/// Asks for `length` bytes from `offset` to be dropped from the page cache. A hint, so there is no error.
-pub(super) fn will_not_need(file: &File, offset: u64, length: u64) {
-    advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
-}
-
 /// Reads of the file have no order: the kernel reads what is asked for and guesses nothing ahead.
 pub(super) fn read_without_order(file: &File) {
     advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
