@@ -183,9 +183,14 @@ fn heat(state: &State, temperature: Temperature) -> Option<Heat> {
     (all > 0.0).then(|| Heat { noted, share: 100.0 * noted.answered as f64 / all })
 }
 
+/// The time as the database has it: by its newest sample, where the clock went back since.
+fn now(state: &State) -> u64 {
+    SystemClock::default().unix_seconds().max(state.times.newest().map_or(0, |(_, time)| time))
+}
+
 /// Shows all stores.
 pub(super) fn view(stores: &Stores, state: &State) -> Shown {
-    let now = SystemClock::default().unix_seconds();
+    let now = now(state);
     let tables = placed(state, &stores.all, now);
     let mut text = String::new();
     let mut list = Vec::new();
