@@ -220,20 +220,24 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
         |placed: &&Placed<'_>| placed.place.is_some_and(|place| [placed.wanted, placed.sunk].into_iter().all(|may| serving(may) != place));
     let (elsewhere, bytes) =
         tables.iter().filter(is_elsewhere).fold((0u64, 0u64), |(n, sum), p| (n + 1, sum.saturating_add(p.table.bytes)));
-    let missing = tables.iter().filter(|placed| placed.place.is_none()).count();
+    let unseen = tables.iter().filter(|placed| placed.place.is_none()).count();
+    // Nobody knows what lies on a tier that cannot be looked at.
+    let missing = if stores.problems.is_empty() { unseen } else { 0 };
     if elsewhere > 0 {
         let what = "do not lie where they belong by now: they wait to be moved, or found no room";
         let _ = writeln!(text, "{elsewhere} tables with {:.1} MB {what}", bytes as f64 / MIB);
     }
-    if missing > 0 {
-        let _ = writeln!(text, "{missing} tables are in none of these");
+    if unseen > 0 {
+        let where_else = if missing == 0 { "; they may lie where it cannot be looked" } else { "" };
+        let _ = writeln!(text, "{unseen} tables are in none of these{where_else}");
     }
     let kept: Vec<_> = state.families.values().filter_map(|family| Some((&family.name, kept(stores, state, family)?))).collect();
     for (family, what) in &kept {
         let _ = writeln!(text, "family {family:?}: {}", escape_whole(what.as_bytes()));
     }
     let kept: Vec<Value> = kept.iter().map(|(family, what)| json!({ "family": family, "kept": what })).collect();
-    let json = json!({ "tiers": list, "elsewhere": { "tables": elsewhere, "bytes": bytes }, "missing": missing, "kept": kept });
+    let elsewhere = json!({ "tables": elsewhere, "bytes": bytes });
+    let json = json!({ "tiers": list, "elsewhere": elsewhere, "missing": missing, "unseen": unseen - missing, "kept": kept });
     Shown { text, json }
 }
 
