@@ -51,6 +51,9 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     let shape = &json(at, &["zones", "dump", "zones.img", "--json"])["geometry"];
     assert_eq!((shape["max_open"].as_u64(), shape["max_active"].as_u64(), shape["block"].as_u64()), (Some(6), Some(8), Some(4096)));
     prints(at, &["zones", "format", "zones.img"]);
+    assert!(!made.contains("about a quarter"), "{made}");
+    let crowded = prints(at, &["zones", "format", "--emulate", "crowded.img,24x1MiB,active=3"]);
+    assert!(crowded.contains("only one of them may be active") && crowded.contains("about a quarter of that can be used"), "{crowded}");
     refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "the drive exists");
     prints(at, &["zones", "format", "--force", "--emulate", "zones.img,64x1MiB"]);
     prints(at, &["bench", "--store=zoned:zones.img", "--num=100", "--benchmarks=fillseq"]);
@@ -225,9 +228,6 @@ fn damage_is_named() {
     refused(at, &["zones", "format", "zones.img"], 2, "or it is damaged");
 }
 
-/// Without its manifest a database does not open. What is known of the volume is said all the same.
-#[test]
-fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
 /// A log that cannot be read keeps the database from opening, and not the tables from being verified.
 #[test]
 fn all_damage_is_named_although_the_database_does_not_open() {
@@ -254,6 +254,9 @@ fn all_damage_is_named_although_the_database_does_not_open() {
     lost.for_each(|file| assert!(text.contains(&format!("damaged: {}", name(file))), "{}: {text}", name(file)));
 }
 
+/// Without its manifest a database does not open. What is known of the volume is said all the same.
+#[test]
+fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
     filled(at);
@@ -289,6 +292,14 @@ fn a_damaged_image_can_be_replaced() {
         prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
         assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"));
     }
+    // States that are cut short are damage, and those without bytes are half a drive.
+    std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap().set_len(5000).unwrap();
+    let check = sinter(at, &["zones", "check", "zones.img"]);
+    let text = String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.code() == Some(1) && text.starts_with("damaged: ") && text.contains("cut short"), "{text}");
+    std::fs::remove_file(at.join("zones.img")).unwrap();
+    refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "only the states, in zones.img.zones; --force");
+    prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
     std::fs::write(at.join("file"), "mine").unwrap();
     std::fs::write(at.join("file.zones"), [0; 8192]).unwrap();
     refused(
@@ -320,14 +331,6 @@ fn a_small_drive_is_never_full_for_good() {
 }
 
 #[test]
-    // States that are cut short are damage, and those without bytes are half a drive.
-    std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap().set_len(5000).unwrap();
-    let check = sinter(at, &["zones", "check", "zones.img"]);
-    let text = String::from_utf8_lossy(&check.stdout);
-    assert!(check.status.code() == Some(1) && text.starts_with("damaged: ") && text.contains("cut short"), "{text}");
-    std::fs::remove_file(at.join("zones.img")).unwrap();
-    refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "only the states, in zones.img.zones; --force");
-    prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
 fn a_backup_comes_back_on_another_drive() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
