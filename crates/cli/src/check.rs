@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use sinter_storage::store::Store;
 use sinterdb::Error;
-use sinterdb::db::{Damage, Db};
+use sinterdb::db::{Damage, Db, verify_files};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,18 +41,28 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
     Ok(if damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Verifies a database. Damage that keeps it from opening is the one damage that can be named then.
+/// Verifies a database, also one that damage keeps from opening: then file by file.
 ///
 /// # Errors
 /// Failures that are not damage.
 pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
-    let opened = Db::builder().read_only().create_if_missing(false).open_store(store);
+    let opened = Db::builder().read_only().create_if_missing(false).open_store(Arc::clone(&store));
     let verified = opened.and_then(|db| {
         let damages = db.verify()?;
         db.close().map(|()| damages)
     });
     match verified {
-        Err(Error::Corrupt { file, offset, what }) => Ok(vec![Damage { file, offset: Some(offset), what, family: None, key_range: None }]),
+        Err(Error::Corrupt { file, offset, what }) => {
+            let mut damages = verify_files(&store)?;
+            if damages.iter().all(|damage| damage.file != file) {
+                damages.insert(0, Damage { file, offset: Some(offset), what, family: None, key_range: None });
+            }
+            Ok(damages)
+        }
+        Err(error @ Error::Io(_)) => match verify_files(&store) {
+            Ok(damages) if !damages.is_empty() => Ok(damages),
+            _ => Err(error.into()),
+        },
         other => Ok(other?),
     }
 }

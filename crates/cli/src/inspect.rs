@@ -9,13 +9,17 @@ use crate::ended::Ended;
 use crate::store::{Where, require_database};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use sinter_storage::store::{Store, Temperature, Tiers};
+use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
 use sinterdb::Error;
 use sinterdb::db::find_tiers;
 use sinterdb::manifest::{Loaded, State, load};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+/// Looks before what is missing counts as missing: each lost race means that a writer finished a job during it.
+const TRIES: usize = 10;
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -94,6 +98,36 @@ impl Stores {
         let each = std::iter::once((Temperature::Unknown, primary)).chain(found.stores).collect();
         Ok(Stores { all, each, problems: found.problems })
     }
+
+    /// Every table is there, as far as can be seen.
+    fn is_whole(&self, state: &State) -> bool {
+        let mut tables = state.families.values().flat_map(|family| family.version.tables());
+        !self.problems.is_empty() || tables.all(|(_, _, table)| self.all.place(FileId::table(table.number)).is_some())
+    }
+}
+
+/// The manifests and their lengths: no edit goes unnoticed.
+fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>, Ended> {
+    let mut found = store.list().map_err(Error::from)?;
+    found.retain(|(id, _)| id.kind == FileKind::Manifest);
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// What the manifest says and what there is, of one moment beside a process that writes: that deletes a table only after an edit that does
+/// without it. Only what is missing from a manifest that did not change meanwhile is.
+fn look(path: &Path, store: &Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let before = manifests(&**store)?;
+        let mut loaded = load(&**store)?;
+        let state = loaded.state.take().ok_or_else(|| Ended::usage(format!("{}: no database there", path.display())))?;
+        let stores = Stores::find(Arc::clone(store), &state)?;
+        if tries == 0 || stores.is_whole(&state) || manifests(&**store)? == before {
+            return Ok((loaded, state, stores));
+        }
+    }
 }
 
 /// Runs the command.
@@ -103,16 +137,14 @@ impl Stores {
 pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     let path = flags.place.path();
     let store = require_database(path)?;
-    let loaded = load(&*store)?;
-    let state = loaded.state.as_ref().ok_or_else(|| Ended::usage(format!("{}: no database there", path.display())))?;
+    let (loaded, state, stores) = look(path, &store)?;
     let view = match (flags.view, flags.tiers) {
         (None, true) => View::Tiers,
         (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
         (view, false) => view.unwrap_or(View::Levels),
     };
-    let stores = Stores::find(store, state)?;
     stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {error}"));
-    let shown = show(view, &stores, &loaded, state)?;
+    let shown = show(view, &stores, &loaded, &state)?;
     let mut out = io::stdout().lock();
     if flags.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&shown.json)?)?;

@@ -159,9 +159,59 @@ fn what_is_wrong_with_a_tier_is_one_line() {
     let output = sinter(at, &["inspect", "db", "tiers"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these"),
+        output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these; they may lie"),
         "{text}"
     );
+    let json: serde_json::Value = serde_json::from_slice(&sinter(at, &["inspect", "db", "tiers", "--json"]).stdout).unwrap();
+    assert!(json["missing"] == 0 && json["unseen"].as_u64().unwrap() > 0, "what cannot be seen is not missing: {json}");
     std::fs::rename(at.join("away"), at.join("slow")).unwrap();
     prints(at, &["check", "db"]);
+}
+
+/// Ages go by the time that the database has, which does not go back with the machine's clock.
+#[test]
+fn ages_go_by_the_newest_time_that_was_noted() {
+    use sinterdb::Db;
+    use sinterdb::clock::ManualClock;
+    use sinterdb::settings::{DbSettings, FamilySettings};
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let clock = std::sync::Arc::new(ManualClock::default());
+    let ahead = 4_000_000_000;
+    clock.set_unix_seconds(ahead);
+    let family = FamilySettings { temperature_ages: "hot 1h, cold".parse().unwrap(), ..FamilySettings::default() };
+    let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+    let db = Db::builder().clock(clock.clone()).settings(settings).family("default", family).open(at.join("db")).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    clock.advance_seconds(7200);
+    db.put(b"other", b"value").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", "db", "tiers", "--json"])).unwrap();
+    let tier = &json["tiers"][0];
+    let ages: Vec<_> = tier["by_age"].as_array().unwrap().iter().map(|age| age["age"].as_str().unwrap()).collect();
+    assert_eq!((tier["now"].as_u64(), ages), (Some(ahead + 7200), vec!["up to 1m", "up to 1d"]), "{json}");
+}
+
+/// Beside a process that writes, a table that was merged since the manifest was read is not missing.
+#[test]
+fn what_is_being_rewritten_is_not_missing() {
+    use sinterdb::Db;
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let db = Db::open(at.join("db")).unwrap();
+    let default = db.default_family();
+    let inspect = || {
+        let json: serde_json::Value = serde_json::from_str(&prints(at, &["inspect", "db", "tiers", "--json"])).unwrap();
+        assert_eq!(json["missing"], 0, "{json}");
+    };
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| (0..10).for_each(|_| inspect()));
+        while !looks.is_finished() {
+            db.put(b"key", b"value").unwrap();
+            db.flush().unwrap();
+            db.compact_range(&default, None, None).unwrap();
+        }
+    });
 }

@@ -51,6 +51,9 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     let shape = &json(at, &["zones", "dump", "zones.img", "--json"])["geometry"];
     assert_eq!((shape["max_open"].as_u64(), shape["max_active"].as_u64(), shape["block"].as_u64()), (Some(6), Some(8), Some(4096)));
     prints(at, &["zones", "format", "zones.img"]);
+    assert!(!made.contains("about a quarter"), "{made}");
+    let crowded = prints(at, &["zones", "format", "--emulate", "crowded.img,24x1MiB,active=3"]);
+    assert!(crowded.contains("only one of them may be active") && crowded.contains("about a quarter of that can be used"), "{crowded}");
     refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "the drive exists");
     prints(at, &["zones", "format", "--force", "--emulate", "zones.img,64x1MiB"]);
     prints(at, &["bench", "--store=zoned:zones.img", "--num=100", "--benchmarks=fillseq"]);
@@ -225,6 +228,32 @@ fn damage_is_named() {
     refused(at, &["zones", "format", "zones.img"], 2, "or it is damaged");
 }
 
+/// A log that cannot be read keeps the database from opening, and not the tables from being verified.
+#[test]
+fn all_damage_is_named_although_the_database_does_not_open() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    filled(at);
+    // Not flushed.
+    prints(at, &["bench", "--store=zoned:zones.img", "--use_existing_db", "--num=100", "--value_size=400", "--benchmarks=overwrite"]);
+    let dump = json(at, &["zones", "dump", "zones.img", "--json"]);
+    let files = dump["files"].as_array().unwrap();
+    let zone = |file: &Value| file["extents"][0]["zone"].as_u64();
+    let name = |file: &Value| file["file"].as_str().unwrap().to_owned();
+    let log = files.iter().find(|file| name(file).ends_with(".log") && zone(file).is_some()).unwrap();
+    let table = files.iter().find(|file| name(file).ends_with(".sst") && zone(file) != zone(log)).unwrap();
+    let drive = sinter_storage::zoned::Emulator::open(at.join("zones.img")).unwrap();
+    for file in [log, table] {
+        drive.break_zone(zone(file).unwrap() as u32, sinter_storage::zoned::ZoneState::Offline).unwrap();
+    }
+    drop(drive);
+    let output = sinter(at, &["check", "zoned:zones.img"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let lost = files.iter().filter(|file| [zone(log), zone(table)].contains(&zone(file)) && file["bytes"] != 0);
+    lost.for_each(|file| assert!(text.contains(&format!("damaged: {}", name(file))), "{}: {text}", name(file)));
+}
+
 /// Without its manifest a database does not open. What is known of the volume is said all the same.
 #[test]
 fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
@@ -242,9 +271,11 @@ fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     let hole = format!("damaged: {} is damaged from byte 0 to ", manifest["file"].as_str().unwrap());
-    assert!(text.contains(&hole) && text.contains("damaged: the database cannot be read: "), "{text}");
+    let unread = format!("damaged: {}: ", manifest["file"].as_str().unwrap());
+    assert!(text.contains(&hole) && text.contains(&unread), "{text}");
     let report: Value = serde_json::from_slice(&sinter(at, &["zones", "check", "zones.img", "--json"]).stdout).unwrap();
-    assert!(report["clean"] == false && report["volume"].as_array().unwrap().len() > 1, "{report}");
+    assert!(report["clean"] == false && !report["volume"].as_array().unwrap().is_empty(), "{report}");
+    assert_eq!(report["database"].as_array().map(Vec::len), Some(1), "{report}");
 }
 
 /// States that are damaged, wherever, are replaced with the drive, if that may be lost; what is no drive never is.
@@ -261,9 +292,42 @@ fn a_damaged_image_can_be_replaced() {
         prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
         assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"));
     }
+    // States that are cut short are damage, and those without bytes are half a drive.
+    std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap().set_len(5000).unwrap();
+    let check = sinter(at, &["zones", "check", "zones.img"]);
+    let text = String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.code() == Some(1) && text.starts_with("damaged: ") && text.contains("cut short"), "{text}");
+    std::fs::remove_file(at.join("zones.img")).unwrap();
+    refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "only the states, in zones.img.zones; --force");
+    prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
     std::fs::write(at.join("file"), "mine").unwrap();
     std::fs::write(at.join("file.zones"), [0; 8192]).unwrap();
-    refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 2, "is no emulated drive");
+    refused(
+        at,
+        &["zones", "format", "--emulate", "file,32x1MiB", "--force"],
+        2,
+        "is no emulated drive, which has its states in file.zones",
+    );
+    std::fs::remove_file(at.join("file")).unwrap();
+    refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 1, "file.zones: the file exists");
+}
+
+/// What is full stays full until something is deleted, and never ends the database. With fewer zones no volume is made.
+#[test]
+fn a_small_drive_is_never_full_for_good() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    refused(at, &["zones", "format", "--emulate", "zones.img,7x1MiB"], 2, "7 zones are too few: 2 are for metadata, and files need 6");
+    prints(at, &["zones", "format", "--emulate", "zones.img,8x1MiB"]);
+    let bench = ["bench", "--store=zoned:zones.img", "--seed=1", "--num=20000", "--value_size=100", "--compression_type=none"];
+    let tree = ["--write_buffer_size=262144", "--target_file_size_base=131072", "--max_bytes_for_level_base=524288"];
+    let run = |more: &[&str]| sinter(at, &[&bench[..], &tree, more].concat());
+    let full = run(&["--benchmarks=fillrandom,overwrite"]);
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(full.status.success() || said.contains("no space") && !said.contains("closed"), "{said}");
+    let deleted = run(&["--use_existing_db", "--benchmarks=deleteseq"]);
+    assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
+    assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
 #[test]
@@ -279,7 +343,8 @@ fn a_backup_comes_back_on_another_drive() {
     assert!(prints(at, &["check", "out"]).contains("clean"), "a backup is a database");
 
     prints(at, &["zones", "format", "--emulate", "other.img,24x3MiB,capacity=2MiB,block=512"]);
-    prints(at, &["zones", "restore", "out", "other.img"]);
+    // How a volume is run is nothing that the files have to go by.
+    prints(at, &["zones", "restore", "out", "zoned:other.img,allocation=zenfs,fallback=false"]);
     let files = |drive: &str| {
         let dump = json(at, &["zones", "dump", drive, "--json"]);
         let files = dump["files"].as_array().unwrap().iter();

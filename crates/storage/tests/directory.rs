@@ -163,3 +163,39 @@ fn free_space_is_known() {
     let store = DirStore::open(home.path(), false).unwrap();
     assert!(store.free_bytes().unwrap().is_some_and(|free| free > 0));
 }
+
+/// As when its medium is unmounted while it is open: what comes to its path instead gets nothing.
+#[test]
+fn a_directory_stays_the_one_that_was_opened() {
+    let home = tempfile::tempdir().unwrap();
+    let (path, moved) = (home.path().join("store"), home.path().join("moved"));
+    let store = DirStore::open(&path, true).unwrap();
+    let put = |number| store.create(FileId::table(number), &Hint::new(Cause::Flush)).unwrap().seal().unwrap();
+    put(1);
+    fs::rename(&path, &moved).unwrap();
+    fs::create_dir(&path).unwrap();
+    put(2);
+    let _lock = store.lock().unwrap();
+    store.delete(FileId::table(1)).unwrap();
+    assert_eq!(store.list().unwrap(), [(FileId::table(2), 0)]);
+    assert!(store.open(FileId::table(2)).is_ok() && moved.join(FileId::table(2).to_string()).exists());
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_reads_the_same_past_the_page_cache() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path(), false).unwrap();
+    let (id, bytes) = (FileId::table(1), pattern(20_000));
+    let mut file = store.create(id, &Hint::new(Cause::Flush)).unwrap();
+    file.append(&bytes).unwrap();
+    file.seal().unwrap();
+    // Where the file system takes it.
+    let Some(direct) = store.open(id).unwrap().past_cache() else { return };
+    for (at, length) in [(0, 4096), (4096, 8192), (1, 1), (4095, 2), (19_999, 1), (0, 20_000), (5, 19_000)] {
+        let mut read = vec![0; length];
+        direct.read_at(at as u64, &mut read).unwrap();
+        assert!(read == bytes[at..at + length], "{length} bytes at {at}");
+    }
+    assert!(direct.read_at(19_999, &mut [0; 2]).is_err());
+}

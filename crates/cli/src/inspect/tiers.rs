@@ -85,6 +85,8 @@ impl Contents {
 /// How long reads of one block take, microseconds.
 struct Cost {
     reads: usize,
+    /// All of them went past the page cache.
+    past_cache: bool,
     mean: f64,
     most: f64,
 }
@@ -93,7 +95,7 @@ struct Cost {
 fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
     let clock = SystemClock::default();
     let blocks = tables.iter().map(|(_, bytes)| bytes / BLOCK).fold(0, u64::saturating_add);
-    let mut times = Vec::new();
+    let (mut times, mut past_cache) = (Vec::new(), true);
     let mut buffer = vec![0; BLOCK as usize];
     for n in 0..READS.min(blocks) {
         // Spread evenly, in an order that no disk could read ahead in.
@@ -105,13 +107,15 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
             found
         })?;
         let file = store.open(id).ok()?;
-        file.will_not_need(offset, BLOCK);
+        let direct = file.past_cache();
+        past_cache &= direct.is_some();
+        let file = direct.as_deref().unwrap_or(&*file);
         let start = clock.monotonic_ns();
         file.read_at(offset, &mut buffer).ok()?;
         times.push(clock.monotonic_ns().saturating_sub(start) as f64 / 1000.0);
     }
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    (!times.is_empty()).then(|| Cost { reads: times.len(), mean, most: times.iter().copied().fold(0.0, f64::max) })
+    (!times.is_empty()).then(|| Cost { reads: times.len(), past_cache, mean, most: times.iter().copied().fold(0.0, f64::max) })
 }
 
 /// A family's settings, with what they leave to the tiers decided.
@@ -179,9 +183,14 @@ fn heat(state: &State, temperature: Temperature) -> Option<Heat> {
     (all > 0.0).then(|| Heat { noted, share: 100.0 * noted.answered as f64 / all })
 }
 
+/// The time as the database has it: by its newest sample, where the clock went back since.
+fn now(state: &State) -> u64 {
+    SystemClock::default().unix_seconds().max(state.times.newest().map_or(0, |(_, time)| time))
+}
+
 /// Shows all stores.
 pub(super) fn view(stores: &Stores, state: &State) -> Shown {
-    let now = SystemClock::default().unix_seconds();
+    let now = now(state);
     let tables = placed(state, &stores.all, now);
     let mut text = String::new();
     let mut list = Vec::new();
@@ -211,20 +220,24 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
         |placed: &&Placed<'_>| placed.place.is_some_and(|place| [placed.wanted, placed.sunk].into_iter().all(|may| serving(may) != place));
     let (elsewhere, bytes) =
         tables.iter().filter(is_elsewhere).fold((0u64, 0u64), |(n, sum), p| (n + 1, sum.saturating_add(p.table.bytes)));
-    let missing = tables.iter().filter(|placed| placed.place.is_none()).count();
+    let unseen = tables.iter().filter(|placed| placed.place.is_none()).count();
+    // Nobody knows what lies on a tier that cannot be looked at.
+    let missing = if stores.problems.is_empty() { unseen } else { 0 };
     if elsewhere > 0 {
         let what = "do not lie where they belong by now: they wait to be moved, or found no room";
         let _ = writeln!(text, "{elsewhere} tables with {:.1} MB {what}", bytes as f64 / MIB);
     }
-    if missing > 0 {
-        let _ = writeln!(text, "{missing} tables are in none of these");
+    if unseen > 0 {
+        let where_else = if missing == 0 { "; they may lie where it cannot be looked" } else { "" };
+        let _ = writeln!(text, "{unseen} tables are in none of these{where_else}");
     }
     let kept: Vec<_> = state.families.values().filter_map(|family| Some((&family.name, kept(stores, state, family)?))).collect();
     for (family, what) in &kept {
         let _ = writeln!(text, "family {family:?}: {}", escape_whole(what.as_bytes()));
     }
     let kept: Vec<Value> = kept.iter().map(|(family, what)| json!({ "family": family, "kept": what })).collect();
-    let json = json!({ "tiers": list, "elsewhere": { "tables": elsewhere, "bytes": bytes }, "missing": missing, "kept": kept });
+    let elsewhere = json!({ "tables": elsewhere, "bytes": bytes });
+    let json = json!({ "tiers": list, "elsewhere": elsewhere, "missing": missing, "unseen": unseen - missing, "kept": kept });
     Shown { text, json }
 }
 
@@ -274,9 +287,9 @@ impl Looked<'_> {
                 None => writeln!(text, "  how often it is read was not noted yet; who has it open knows it (property sinterdb.tiers)"),
             };
         }
-        if let Some(Cost { reads, mean, most }) = cost {
-            let _ =
-                writeln!(text, "  a read of {BLOCK} bytes takes {mean:.1} us, {most:.1} us at most ({reads} reads past the page cache)");
+        if let Some(Cost { reads, past_cache, mean, most }) = cost {
+            let how = if *past_cache { "past the page cache" } else { "which the page cache may have answered" };
+            let _ = writeln!(text, "  a read of {BLOCK} bytes takes {mean:.1} us, {most:.1} us at most ({reads} reads {how})");
         }
     }
 
@@ -293,7 +306,7 @@ impl Looked<'_> {
                 let TierHeat { answered, since, until, .. } = noted;
                 json!({ "answered": answered, "percent": share, "since": since, "until": until, "one_counted_in": SAMPLED })
             }),
-            "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "mean": c.mean, "most": c.most })),
+            "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "past_page_cache": c.past_cache, "mean": c.mean, "most": c.most })),
         })
     }
 }

@@ -72,7 +72,9 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
-    let (place, drive) = (flags.drive.clone().quiet(), &flags.drive.drive);
+    let (mut place, drive) = (flags.drive.clone().quiet(), &flags.drive.drive);
+    // How a volume is run is not kept on it, and a policy that refuses files would keep these from a drive that has room for them.
+    place.options.fallback = true;
     let failed = |error: StoreError| drive_error(drive, error);
     let fit = place.fit(&backup.lengths()).map_err(failed)?;
     if fit.room < fit.needed {

@@ -19,6 +19,9 @@ const PLACES: u32 = 14;
 /// More zones than any drive has.
 const ZONES_MOST: u32 = 1 << 20;
 
+/// The least limit of active zones: two for the metadata, and one for everything else.
+const ACTIVE_LEAST: u32 = 3;
+
 /// What `--emulate` takes.
 const FORM: &str = "FILE|DEVICE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
 
@@ -109,10 +112,15 @@ impl Emulated {
             drop(made.map_err(|error| kept_unless_forced(&file, error))?);
             return Ok(file);
         }
-        if about.is_ok() {
-            let wrong = |what: &str| Ended::Usage(format!("{}: {what}", file.display()));
-            if !Emulator::is_image(&file) {
-                return Err(wrong("the file exists and is no emulated drive"));
+        let is_drive = Emulator::is_image(&file);
+        if about.is_ok() || is_drive {
+            let name = file.display();
+            let wrong = |what: &str| Ended::Usage(format!("{name}: {what}"));
+            if !is_drive {
+                return Err(wrong(&format!("the file exists and is no emulated drive, which has its states in {name}.zones")));
+            }
+            if !force && about.is_err() {
+                return Err(wrong(&format!("of a drive there are only the states, in {name}.zones; --force makes another")));
             }
             if !force {
                 return Err(wrong("the drive exists; name it without --emulate to format it as it is, or --force to make another"));
@@ -156,6 +164,10 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
     writeln!(out, "{}", view.headline())?;
     let (files, metadata) = (view.beneath.zones, view.map.metadata.len());
     writeln!(out, "{metadata} zones for metadata, {} for files, which can take {}", files.all, human(view.free))?;
+    if view.geometry.max_active == Some(ACTIVE_LEAST) {
+        let what = "only one of them may be active, so logs and manifests lie among tables, and keep zones from being emptied";
+        writeln!(out, "{what}: about a quarter of that can be used")?;
+    }
     if flags.emulate.is_some() {
         // As it came to be: what was said may not have been whole blocks.
         let capacity = view.zones.first().map_or(0, |zone| zone.entry.capacity);

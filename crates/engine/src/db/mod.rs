@@ -51,7 +51,7 @@ pub use read::ReadOptions;
 pub use recover::RecoveryReport;
 pub use snapshot::Snapshot;
 pub use tiers::{FoundTiers, find_tiers};
-pub use verify::Damage;
+pub use verify::{Damage, verify_files};
 pub use write::{Durability, WriteOptions};
 
 use crate::cache::Cache;

@@ -297,7 +297,7 @@ impl Builder {
         for tier in tiers {
             let lock = tier.store.lock().map_err(|error| match Error::from(error) {
                 Error::Busy(what) => Error::Busy(format!("{}: {what}", tier.name())),
-                error => error,
+                error => tier.named(error),
             })?;
             opening.locks.push(lock);
             // Whoever had the lock until now may have made it his.

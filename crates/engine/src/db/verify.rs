@@ -1,11 +1,15 @@
 //! Reads and verifies everything: each table whole, each log segment, the manifest, the identity of each tier.
 
 use super::Db;
-use super::tiers::check_known;
+use super::tiers::{check_known, find_tiers};
+use crate::cache::Cache;
+use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use crate::manifest::TableInfo;
+use crate::manifest::{self, State, TableInfo};
+use crate::table::Table;
 use crate::wal::survey_log;
-use sinter_storage::store::{FileId, FileKind};
+use sinter_storage::store::{FileId, FileKind, Store, Tiers};
+use std::sync::Arc;
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,13 +67,46 @@ impl Db {
             }
         }
         for (id, _) in files.into_iter().filter(|(id, _)| matches!(id.kind, FileKind::Log | FileKind::Manifest)) {
-            match survey_log(store, Some(self.inner.db), id) {
-                Ok(_) => {}
-                // Deleted meanwhile, because a flush made it superfluous.
-                Err(Error::Io(error)) if error.is_not_found() => {}
-                Err(error) => found.push(Damage::new(id.to_string(), &error)),
-            }
+            found.extend(verify_log(store, Some(self.inner.db), id));
         }
         Ok(found)
     }
+}
+
+fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Option<Damage> {
+    match survey_log(store, db, id) {
+        Ok(_) => None,
+        // Deleted meanwhile, because a flush made it superfluous.
+        Err(Error::Io(error)) if error.is_not_found() => None,
+        Err(error) => Some(Damage::new(id.to_string(), &error)),
+    }
+}
+
+/// As [`Db::verify`], file by file, for a database that does not open: what each of them is by the manifest. Where that cannot be read,
+/// nothing says what tables should be, and only logs and manifests are verified.
+pub fn verify_files(store: &Arc<dyn Store>) -> Result<Vec<Damage>> {
+    let state = manifest::load(&**store).ok().and_then(|loaded| loaded.state);
+    let mut found = state.as_ref().map_or_else(|| Ok(Vec::new()), |state| verify_tables(store, state))?;
+    let mut files = store.list()?;
+    files.sort_unstable();
+    let logs = files.into_iter().map(|(id, _)| id).filter(|id| matches!(id.kind, FileKind::Log | FileKind::Manifest));
+    found.extend(logs.filter_map(|id| verify_log(&**store, state.as_ref().map(|state| state.db), id)));
+    Ok(found)
+}
+
+fn verify_tables(store: &Arc<dyn Store>, state: &State) -> Result<Vec<Damage>> {
+    let (tiers, cache) = (find_tiers(state), Cache::new(0));
+    let all = Tiers::new(Arc::clone(store), tiers.stores)?;
+    let mut found = Vec::new();
+    for family in state.families.values() {
+        for (_, _, info) in family.version.tables() {
+            match Table::open(&all, state.db, Arc::clone(info), &cache).and_then(|table| table.verify()) {
+                Ok(()) => {}
+                // It may lie on a tier that cannot be had now, which is no damage of its own.
+                Err(Error::Io(error)) if error.is_not_found() && !tiers.problems.is_empty() => {}
+                Err(error) => found.push(Damage::of_table(&family.name, info, &error)),
+            }
+        }
+    }
+    Ok(found)
 }

@@ -340,6 +340,13 @@ fn all_directories_are_locked() {
     let busy = place.reopen().unwrap_err();
     assert!(matches!(&busy, Error::Busy(what) if what.contains("tier cold")), "{busy}");
     drop(held);
+    // As on a medium that is read-only, a lock that cannot be had says where.
+    let lock = place.path("slow/LOCK");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let failed = place.reopen().unwrap_err().to_string();
+    assert!(failed.contains(&format!("tier cold ({})", place.path("slow").display())), "{failed}");
+    std::fs::remove_dir(&lock).unwrap();
     place.reopen().unwrap();
 }
 

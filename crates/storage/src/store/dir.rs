@@ -5,7 +5,7 @@ mod appender;
 
 use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
 use crate::locked::Locked;
-use appender::{DirAppender, DirectFile};
+use appender::{ALIGN, DirAppender, DirectFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -64,8 +64,10 @@ const LOCK: &str = "LOCK";
 #[derive(Debug)]
 pub struct DirStore {
     path: PathBuf,
-    /// The directory itself: for its fsync, and so that a moved mount cannot change what is synced.
+    /// The directory itself.
     handle: File,
+    /// The path by which it is reached: over the handle, so that a mount that comes, goes or moves cannot change what is read and written.
+    held: PathBuf,
     /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
     direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,
     /// Whether the kernel took the last lifetime that it was told.
@@ -83,7 +85,8 @@ impl DirStore {
         }
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
         sys::raise_file_limit();
-        Ok(DirStore { path: path.to_owned(), handle, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
+        let held = Some(sys::path_of(&handle)).filter(|held| held.exists()).unwrap_or_else(|| path.to_owned());
+        Ok(DirStore { path: path.to_owned(), handle, held, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
     }
 
     /// Whether the kernel takes the lifetimes of files; `None`: it was not told any yet.
@@ -99,7 +102,7 @@ impl DirStore {
     }
 
     fn place(&self, id: FileId) -> PathBuf {
-        self.path.join(id.to_string())
+        self.held.join(id.to_string())
     }
 
     /// A second descriptor past the page cache, or `None` where the file system refuses (tmpfs before Linux 6.6: EINVAL). The file is
@@ -183,7 +186,7 @@ impl Store for DirStore {
     fn list(&self) -> Result<Vec<(FileId, u64)>> {
         let fail = |e| StoreError::store("list", e);
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(fail)? {
+        for entry in fs::read_dir(&self.held).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let Some(id) = entry.file_name().to_str().and_then(FileId::parse) else { continue };
             match fs::metadata(entry.path()) {
@@ -207,7 +210,7 @@ impl Store for DirStore {
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
         let fail = |e| StoreError::store("lock", e);
-        let path = self.path.join(LOCK);
+        let path = self.held.join(LOCK);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
         Ok(Box::new(Locked::take(file).map_err(fail)?))
     }
@@ -252,8 +255,37 @@ impl ReadAt for DirReader {
         sys::will_need(&self.file, offset, length);
     }
 
-    fn will_not_need(&self, offset: u64, length: u64) {
-        sys::will_not_need(&self.file, offset, length);
+    fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
+        // The file itself, whatever has its name by now.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(sys::path_of(&self.file)).ok()?;
+        Some(Box::new(DirectReader { id: self.id, file, len: self.len() }))
+    }
+}
+
+/// Reads past the page cache.
+#[derive(Debug)]
+struct DirectReader {
+    id: FileId,
+    file: File,
+    len: u64,
+}
+
+impl ReadAt for DirectReader {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        // Offset, length and memory are whole blocks to the kernel; at the end of the file it reads less.
+        let skip = (offset % ALIGN as u64) as usize;
+        let whole = (skip + buffer.len()).next_multiple_of(ALIGN);
+        let mut memory = vec![0; whole + ALIGN];
+        let start = memory.as_ptr().align_offset(ALIGN);
+        let blocks = &mut memory[start..start + whole];
+        let read = self.file.read_at(blocks, offset - skip as u64).map_err(|e| StoreError::file("read", self.id, e))?;
+        let found = blocks.get(skip..skip + buffer.len()).filter(|_| read >= skip + buffer.len());
+        buffer.copy_from_slice(found.ok_or_else(|| StoreError::file("read", self.id, io::ErrorKind::UnexpectedEof.into()))?);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
     }
 }
 

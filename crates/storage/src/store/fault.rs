@@ -350,8 +350,4 @@ impl ReadAt for FaultReader {
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
     }
-
-    fn will_not_need(&self, offset: u64, length: u64) {
-        self.below.will_not_need(offset, length);
-    }
 }

@@ -223,8 +223,4 @@ impl ReadAt for MeterReader {
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
     }
-
-    fn will_not_need(&self, offset: u64, length: u64) {
-        self.below.will_not_need(offset, length);
-    }
 }

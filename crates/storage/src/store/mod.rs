@@ -247,6 +247,8 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Tells the medium that this range will be read soon. A hint: failures are not reported.
     fn will_need(&self, _offset: u64, _length: u64) {}
 
-    /// Tells the medium that this range need not be kept in memory, so that the next read of it costs what a read costs. A hint.
-    fn will_not_need(&self, _offset: u64, _length: u64) {}
+    /// The same file for who wants to know what a read of the medium costs: past the page cache. `None`: this store has no such way.
+    fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
+        None
+    }
 }

@@ -4,6 +4,7 @@ use super::Lifetime;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::PathBuf;
 
 /// `F_SET_RW_HINT` of linux/fcntl.h; the libc crate does not have it.
 const F_SET_RW_HINT: libc::c_int = 1024 + 12;
@@ -46,6 +47,11 @@ pub(super) fn raise_file_limit() {
     }
 }
 
+/// A path that leads to an open file or directory, whatever became of its name. There is none where `/proc` is not mounted.
+pub(super) fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// Starts writing `length` dirty bytes from `offset` to the medium and does not wait. Gives no durability; a failed write-back is
 /// kept by the kernel and reported by the next fdatasync of this descriptor, so the result is not needed.
 pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
@@ -57,11 +63,6 @@ pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
 /// Asks for `length` bytes from `offset` to be read ahead into the page cache. A hint, so there is no error.
 pub(super) fn will_need(file: &File, offset: u64, length: u64) {
     advise(file, offset, length, libc::POSIX_FADV_WILLNEED);
-}
-
-/// Asks for `length` bytes from `offset` to be dropped from the page cache. A hint, so there is no error.
-pub(super) fn will_not_need(file: &File, offset: u64, length: u64) {
-    advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
 }
 
 /// Reads of the file have no order: the kernel reads what is asked for and guesses nothing ahead.

@@ -184,8 +184,4 @@ impl ReadAt for ThrottleReader {
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
     }
-
-    fn will_not_need(&self, offset: u64, length: u64) {
-        self.below.will_not_need(offset, length);
-    }
 }

@@ -153,7 +153,7 @@ impl Emulator {
         let path = path.as_ref();
         check_shape(&geometry, capacity).map_err(|e| StoreError::store("make emulated drive", e))?;
         let rules = Rules::new(&geometry, capacity);
-        let image = Image::create(path, &geometry, rules.records()).map_err(|e| explain("make emulated drive", path, e))?;
+        let image = Image::create(path, &geometry, rules.records()).map_err(|e| StoreError::store("make emulated drive", e))?;
         let durable = vec![Durable::default(); geometry.zones as usize];
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
     }
@@ -196,7 +196,7 @@ impl Emulator {
         Emulator::open(path)
     }
 
-    /// Whether `path` is such a drive: a file by the header of the one beside it, a device by its own.
+    /// Whether `path` is such a drive: a file by the header of the one beside it, even if its own bytes are missing, a device by its own.
     pub fn is_image(path: impl AsRef<Path>) -> bool {
         image::is_image(path.as_ref())
     }

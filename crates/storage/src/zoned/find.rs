@@ -57,6 +57,34 @@ mod tests {
         assert_eq!(std::fs::read(&file).unwrap(), b"SINTZONE");
     }
 
+    /// Who dies while a drive is made or removed leaves its states, or an empty file for them.
+    #[test]
+    fn half_a_drive_is_not_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, states) = (folder.path().join("drive"), folder.path().join("drive.zones"));
+        let geometry = Geometry { block: 512, zones: 4, zone_size: 4096, max_open: None, max_active: None, conventional: 0 };
+        let create = || Emulator::create(&image, geometry.clone(), 4096);
+        std::fs::write(&states, "").unwrap();
+        drop(create().unwrap());
+        let whole = std::fs::read(&states).unwrap();
+        // The header comes last.
+        let begun = [&[0; 512], &whole[512..]].concat();
+        for left in [whole, begun] {
+            std::fs::remove_file(&image).unwrap();
+            std::fs::write(&states, left).unwrap();
+            let error = create().unwrap_err();
+            assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
+            assert!(error.to_string().contains("drive.zones: "), "{error}");
+            Emulator::remove(&image).unwrap();
+            drop(create().unwrap());
+        }
+        // Nothing of others is lost.
+        std::fs::remove_file(&states).unwrap();
+        std::fs::write(&image, "mine").unwrap();
+        assert_eq!(create().unwrap_err().source.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((std::fs::read(&image).unwrap(), states.exists()), (b"mine".to_vec(), false));
+    }
+
     /// More than most file systems let a file be long.
     #[test]
     fn a_drive_that_cannot_be_made_leaves_nothing() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 fn a_drive_without_a_volume_says_so() {
     let error = ZonedStore::open(device(&tiny()), plain()).unwrap_err();
     assert!(error.is_not_found(), "{error}");
-    for geometry in [Geometry { zones: 4, ..TINY }, Geometry { max_active: Some(2), max_open: Some(2), ..TINY }] {
+    for geometry in [Geometry { zones: 7, ..TINY }, Geometry { max_active: Some(2), max_open: Some(2), ..TINY }] {
         let error = ZonedStore::format(device(&drive(&geometry, TINY_CAPACITY)), ID, plain()).unwrap_err();
         assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
     }

@@ -223,3 +223,39 @@ fn wear_is_the_drives() {
     let zones = store.beneath().unwrap().zones;
     assert_eq!(zones.wear_metadata, u64::from(drive.wear(0).max(drive.wear(1))));
 }
+
+/// Formatting takes the region that can be written, and what stands in the other one does not come back. It erased the one and then failed
+/// at the other.
+#[test]
+fn a_drive_with_one_good_region_is_formatted_in_that() {
+    for (counts, broken, state) in [
+        (0, 0, ZoneState::ReadOnly),
+        (0, 0, ZoneState::Offline),
+        (0, 1, ZoneState::ReadOnly),
+        (1, 1, ZoneState::ReadOnly),
+        (1, 1, ZoneState::Offline),
+        (1, 0, ZoneState::Offline),
+    ] {
+        let drive = with_metadata_in(counts);
+        drive.break_zone(broken, state).unwrap();
+        let store = format(&drive, plain());
+        put(&store, FileId::table(9), &table_hint(1), 3000);
+        store.sync_names().unwrap();
+        drop(store);
+        let store = open(&drive, plain());
+        assert_eq!(store.list().unwrap(), [(FileId::table(9), 3000)], "region {counts}, zone {broken} is {state:?}");
+        assert_holds(&store, FileId::table(9), 3000);
+    }
+}
+
+#[test]
+fn a_drive_without_a_good_region_is_not_erased() {
+    let drive = with_metadata_in(0);
+    (0..2).for_each(|zone| drive.break_zone(zone, ZoneState::ReadOnly).unwrap());
+    let error = ZonedStore::format(device(&drive), ID, plain()).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("zone 0 is read-only, and zone 1 read-only"), "{error}");
+    let error = ZonedStore::fit_on(&device(&drive), plain(), &[]).unwrap_err();
+    assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
+    assert_holds(&open(&drive, plain()), FileId::table(1), 3000);
+}

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const PIECE: usize = HELD_BACK;
 
 /// Alignment of direct writes in memory and on the medium; covers the logical block sizes in use (512 and 4096).
-const ALIGN: usize = 4096;
+pub(super) const ALIGN: usize = 4096;
 
 enum Output {
     /// Through the page cache. Write-back is started every `step` bytes (0: never) and has been up to `pushed`.

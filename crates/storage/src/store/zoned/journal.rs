@@ -125,6 +125,15 @@ impl Span {
         end.filter(|(_, zone)| zone.state == ZoneState::Offline).map(|(number, _)| *number)
     }
 
+    /// A zone of it that the drive gave up: it cannot be emptied and written from its start.
+    fn broken(&self) -> Option<(u32, &'static str)> {
+        self.zones.iter().find_map(|(number, zone)| match zone.state {
+            ZoneState::ReadOnly => Some((*number, "read-only")),
+            ZoneState::Offline => Some((*number, "offline")),
+            _ => None,
+        })
+    }
+
     /// It cannot be emptied.
     fn stays(&self) -> bool {
         self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
@@ -299,11 +308,29 @@ impl Journal {
         Ok(Found { volume: first.volume, catalog, journal, torn })
     }
 
-    /// The log of a new volume, whose first [`Journal::roll`] goes into region 0.
-    pub(super) fn new(device: &Arc<dyn ZonedDevice>, layout: &Layout, volume: VolumeId) -> Self {
+    /// The log of a new volume, whose first [`Journal::roll`] goes into the first region that can be written. `Unsupported` if there is
+    /// none. What stands in the other one and cannot be emptied does not pass for newer.
+    pub(super) fn new(device: &Arc<dyn ZonedDevice>, layout: &Layout, volume: VolumeId) -> Result<Self> {
         let figures = JournalFigures::default();
+        let (region, sequence) = match [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?].each_ref().map(Span::broken) {
+            [None, None] => (1, 0),
+            [None, Some(_)] => (1, Self::generation_in(device, layout, 1)?),
+            [Some(_), None] => (0, Self::generation_in(device, layout, 0)?),
+            [Some((one, why)), Some((other, reason))] => {
+                let what = format!("no metadata can be written: zone {one} is {why}, and zone {other} {reason}");
+                return Err(StoreError::store("format", io::Error::new(io::ErrorKind::Unsupported, what)));
+            }
+        };
         let (device, layout) = (Arc::clone(device), layout.clone());
-        Journal { device, layout, volume, region: 1, generation: 0, sequence: 0, end: 0, durable: 0, figures }
+        Ok(Journal { device, layout, volume, region, generation: 0, sequence, end: 0, durable: 0, figures })
+    }
+
+    /// Of what a region begins with; 0 for nothing.
+    fn generation_in(device: &Arc<dyn ZonedDevice>, layout: &Layout, region: u32) -> Result<u64> {
+        match Span::of(&**device, layout, region)?.frame(&**device, region, 0)? {
+            Frame::Whole(head, _) => Ok(head.generation),
+            _ => Ok(0),
+        }
     }
 
     /// Of the last frame.
@@ -422,9 +449,11 @@ impl Journal {
         self.empty(self.layout.region(1 - self.region))
     }
 
-    /// Empties both regions, durably: the first step of formatting.
+    /// Empties both regions as far as the drive does it, durably: the first step of formatting.
     pub(super) fn erase(&mut self) -> Result<()> {
-        self.empty(self.layout.first..self.layout.data())?;
+        for zone in self.to_empty()? {
+            self.empty(zone..zone + 1)?;
+        }
         self.device.flush().map_err(|e| failed("flush", e))
     }
 }

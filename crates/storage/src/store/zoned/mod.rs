@@ -52,7 +52,7 @@ pub struct Options {
     pub reset: Reset,
     /// Which zone the collector empties first.
     pub collection: Collection,
-    /// Empty zones that only the collector may take; at most an eighth of all are kept.
+    /// Empty zones that only the collector may take: at most an eighth of all are kept, and at least one.
     pub reserve: u32,
     /// Bytes that the collector may move per byte that the host writes, while nobody waits for it.
     pub pace: f64,
@@ -101,6 +101,14 @@ impl Default for Options {
             tells: true,
             background: true,
         }
+    }
+}
+
+impl Options {
+    /// What is kept of the reserve where so many zones are for files. One always: where the last zone went to tables, none can be emptied
+    /// any more, the manifest finds none either, and nothing can be deleted.
+    fn kept_reserve(&self, zones: u32) -> u32 {
+        self.reserve.min(zones / 8).max(1)
     }
 }
 

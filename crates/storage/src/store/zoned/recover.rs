@@ -22,8 +22,12 @@ use std::sync::Arc;
 /// Bytes that are read at once while logs are looked for.
 const WINDOW: usize = 1 << 20;
 
-/// A volume needs so many zones beside its metadata.
+/// A volume needs so many zones beside its metadata to be opened.
 const ZONES_LEAST: u32 = 3;
+
+/// And so many to be made. A log, a manifest and the one that follows it, the tables of two levels and the reserve keep a zone each; a
+/// database that fills fewer may end without room for its manifest, and then never has any again.
+const ZONES_MADE: u32 = 6;
 
 /// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.
 const ROOM_LEAST: usize = 8;
@@ -33,10 +37,15 @@ fn unfit(why: String) -> StoreError {
 }
 
 /// Whether a volume can live on such a drive.
-pub(super) fn layout(geometry: &Geometry) -> Result<Layout> {
+fn layout(geometry: &Geometry) -> Result<Layout> {
+    layout_with(geometry, ZONES_LEAST)
+}
+
+/// The same with so many zones for files.
+fn layout_with(geometry: &Geometry, least: u32) -> Result<Layout> {
     let layout = Layout::new(geometry);
-    if layout.data().saturating_add(ZONES_LEAST) > geometry.zones {
-        let why = format!("{} zones are too few: {} are for metadata, and files need {ZONES_LEAST}", geometry.zones, layout.data());
+    if layout.data().saturating_add(least) > geometry.zones {
+        let why = format!("{} zones are too few: {} are for metadata, and files need {least}", geometry.zones, layout.data());
         return Err(unfit(why));
     }
     if let Some(limit) = geometry.max_active.filter(|limit| *limit <= METADATA_PLACES) {
@@ -70,7 +79,7 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
 
 /// Whether an empty volume can live on a drive of that shape, whose zones have that capacity.
 pub(super) fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
-    let region = u64::from(layout(geometry)?.zones).saturating_mul(capacity);
+    let region = u64::from(layout_with(geometry, ZONES_MADE)?.zones).saturating_mul(capacity);
     let room = usize::try_from(region).unwrap_or(usize::MAX).saturating_sub(HEAD);
     check_region(&Catalog::new(geometry.zones), room)
 }
@@ -86,13 +95,13 @@ fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
 
 /// What files take on an empty volume on the drive, and what it has for them.
 pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
-    let (geometry, layout) = (device.geometry(), layout(device.geometry())?);
+    let (geometry, layout) = (device.geometry(), layout_with(device.geometry(), ZONES_MADE)?);
     let catalog = Catalog::new(geometry.zones);
-    let limit = Journal::new(device, &layout, VolumeId([0; 16])).snapshot_limit()?;
+    let limit = Journal::new(device, &layout, VolumeId([0; 16]))?.snapshot_limit()?;
     check_region(&catalog, limit)?;
     let is_reserved = |slot: &Slot| slot.condition == Condition::Reserved;
     let slots: Vec<Slot> = slots(&**device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
-    let reserve = options.reserve.min(slots.len() as u32 / 8);
+    let reserve = options.kept_reserve(slots.len() as u32);
     let usable = || slots.iter().filter(|slot| !matches!(slot.condition, Condition::ReadOnly | Condition::Offline)).map(|s| s.capacity);
     let zone = usable().max().unwrap_or(0);
     let room = usable().sum::<u64>().saturating_sub(u64::from(reserve) * zone);
@@ -142,8 +151,8 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 
 /// Makes an empty volume; everything on the drive is lost.
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
-    let layout = layout(device.geometry())?;
-    let mut journal = Journal::new(device, &layout, id);
+    let layout = layout_with(device.geometry(), ZONES_MADE)?;
+    let mut journal = Journal::new(device, &layout, id)?;
     let mut catalog = Catalog::new(device.geometry().zones);
     check_region(&catalog, journal.snapshot_limit()?)?;
     // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
@@ -152,7 +161,8 @@ pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Optio
         catalog.zones = worn.collect();
     }
     catalog.wear(journal.to_empty()?);
-    // First and durably: metadata never points to zones that are emptied below.
+    // First and durably: metadata never points to zones that are emptied below. (A region that is read-only may still do so until the
+    // new one is written. All of that is to be lost, and formatting again ends it.)
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
         if matches!(slot.condition, Condition::Open | Condition::Full) {
@@ -337,7 +347,7 @@ impl Finder<'_> {
             let ranges = record.place.ranges.iter().filter_map(|range| {
                 let end = *ends.get(&range.zone)?;
                 let end = end.min(range.at.saturating_add(range.len));
-                (end > range.at).then_some(Range { len: end - range.at, ..*range })
+                (end > range.at).then(|| Range { len: end - range.at, ..*range })
             });
             file.place = Some(Place { sealed: true, length: content.written, ranges: ranges.collect() });
         }
@@ -394,5 +404,34 @@ impl Window<'_> {
         let skip = (at - self.start) as usize;
         let rest = self.bytes.get(skip..).unwrap_or_default();
         Ok(&rest[..rest.len().min(length)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Cause, Hint, Store};
+    use crate::zoned::Emulator;
+
+    /// The metadata says that a log goes on in a zone where it lies already, and no frame came to be written there. That ended in a panic.
+    #[test]
+    fn a_log_that_was_to_go_on_in_the_same_zone_is_read() {
+        let geometry = Geometry { block: 512, zones: 16, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
+        let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry, 64 << 10).unwrap());
+        let store = crate::store::zoned::ZonedStore::format(Arc::clone(&device), VolumeId([7; 16]), Options::default()).unwrap();
+        let id = FileId::log(1);
+        let mut log = store.create(id, &Hint::new(Cause::Wal)).unwrap();
+        store.sync_names().unwrap();
+        log.append(b"synced").unwrap();
+        log.sync().unwrap();
+        let layout = layout(device.geometry()).unwrap();
+        let catalog = Journal::open(&device, &layout).unwrap().unwrap().catalog;
+        let mut record = catalog.files[&id].clone();
+        let first = record.place.ranges[0];
+        record.place.ranges.push(Range { at: first.at + 4096, len: OPEN, ..first });
+        let slots = slots(&*device, &layout).unwrap();
+        let finder = Finder { device: &*device, volume: VolumeId([7; 16]), catalog: &catalog, slots: &slots };
+        let found = finder.log(id, &record).unwrap();
+        assert_eq!((found.content.written, found.place.unwrap().ranges.len()), (6, 1));
     }
 }

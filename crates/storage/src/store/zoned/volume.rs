@@ -304,7 +304,7 @@ impl Volume {
         journal: Journal,
     ) -> Result<Self> {
         let snapshot_limit = journal.snapshot_limit()?;
-        let reserve = options.reserve.min(state.space().zones / 8);
+        let reserve = options.kept_reserve(state.space().zones);
         let options = Options { reserve, ..options };
         let heads = state.zones.iter().map(|slot| Mutex::new(slot.written)).collect();
         let block = u64::from(device.geometry().block);

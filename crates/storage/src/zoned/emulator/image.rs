@@ -68,7 +68,8 @@ fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Whether the states of an emulated drive lie beside `path`, or on it: by their first word, or if that is damaged by their boot.
+/// Whether the states of an emulated drive lie beside `path`, or on it: by their first word, or if that is damaged by their boot. The bytes
+/// may be missing, if it was made or removed by halves.
 pub(super) fn is_image(path: &Path) -> bool {
     File::open(states_path(path)).is_ok_and(|states| !sys::is_zoned(&states) && are_states(&states))
 }
@@ -95,7 +96,7 @@ pub(super) fn hold(path: &Path) -> io::Result<(Held, Option<Locked>)> {
 /// The boot at which the drive was opened last.
 fn boot_in(states: &File) -> io::Result<Boot> {
     let mut bytes = [0; 24];
-    states.read_exact_at(&mut bytes, BOOT_AT)?;
+    read_states(states, &mut bytes, BOOT_AT)?;
     let boot: Boot = std::array::from_fn(|i| bytes[i]);
     if u64_at(&bytes, 16) != xxh3_64(&boot) {
         return Err(invalid("the boot at which the drive was opened last is damaged"));
@@ -114,7 +115,11 @@ pub(super) fn remove(path: &Path, held: &Held) -> io::Result<()> {
 
 fn remove_files(path: &Path) -> io::Result<()> {
     let (bytes, states) = (bytes_path(path), states_path(path));
-    std::fs::remove_file(bytes)?;
+    match std::fs::remove_file(bytes) {
+        // It was removed, or made, by halves.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
     std::fs::remove_file(states)
 }
 
@@ -134,22 +139,33 @@ pub(super) fn this_boot(path: &Path) -> io::Result<Boot> {
 }
 
 impl Image {
-    /// Makes both files, which must not exist.
+    /// Makes both files, which must not exist. The states come first, and first of them what says whose they are: who dies in between
+    /// leaves an empty file, which is in nobody's way, or states without bytes, which [`is_image`] knows. Errors name their file.
     pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
-        let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let bytes = create(path)?;
-        let states = create(&states_path(path)).inspect_err(|_| drop(std::fs::remove_file(path)))?;
-        let bytes = Locked::take(bytes).inspect_err(|_| drop(remove_files(path)))?;
-        let states = Locked::take(states).inspect_err(|_| drop(remove_files(path)))?;
-        let make = || {
-            bytes.set_len(geometry.bytes())?;
-            fill(&states, geometry, records, &this_boot(path)?)?;
-            bytes.sync_all()?;
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            File::open(parent)?.sync_all()
+        let of = |path: &Path| {
+            let name = path.display().to_string();
+            move |e: io::Error| io::Error::new(e.kind(), format!("{name}: {e}"))
         };
-        // Half a drive would be in the way of a whole one.
-        make().inspect_err(|_| drop(remove_files(path)))?;
+        let states_path = states_path(path);
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&states_path);
+        let states = open.and_then(Locked::take).map_err(of(&states_path))?;
+        if states.metadata()?.len() > 0 {
+            return Err(of(&states_path)(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists")));
+        }
+        let make = || {
+            fill(&states, geometry, records, &this_boot(path)?).map_err(of(&states_path))?;
+            let bytes = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(of(path))?;
+            let size = || {
+                bytes.set_len(geometry.bytes())?;
+                bytes.sync_all()?;
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                File::open(parent)?.sync_all()?;
+                Locked::take(bytes)
+            };
+            // Half a drive would be in the way of a whole one.
+            size().inspect_err(|_| drop(std::fs::remove_file(path))).map_err(of(path))
+        };
+        let bytes = make().inspect_err(|_| drop(std::fs::remove_file(&states_path)))?;
         Ok(Image { bytes: Bytes::File(bytes), states: Held::File(states), zone_size: geometry.zone_size, synced: true })
     }
 
@@ -178,7 +194,7 @@ impl Image {
     pub(super) fn open(path: &Path, boot: &Boot) -> io::Result<Opened> {
         let states = Held::take(path)?;
         let mut bytes = [0; HEADER];
-        states.read_exact_at(&mut bytes, 0)?;
+        read_states(&states, &mut bytes, 0)?;
         let geometry = parse_header(&bytes)?;
         let bytes = Bytes::open(path, &geometry, record_at(geometry.zones))?;
         let image = Image { bytes, states, zone_size: geometry.zone_size, synced: true };
@@ -186,7 +202,7 @@ impl Image {
         let mut zones = Vec::new();
         for zone in 0..geometry.zones {
             let mut bytes = [0; RECORD];
-            image.states.read_exact_at(&mut bytes, record_at(zone))?;
+            read_states(&image.states, &mut bytes, record_at(zone))?;
             let (record, durable) =
                 parse_record(&bytes, zone, &geometry).ok_or_else(|| invalid(format!("the record of zone {zone} is damaged")))?;
             let record = if power_cut { after_power_cut(record, durable) } else { record.after_power_cycle() };
@@ -238,12 +254,13 @@ impl Image {
     }
 }
 
-/// Writes the states of a new drive. The header comes last: without it there is no drive.
+/// Writes the states of a new drive. What [`are_states`] goes by comes first, so that they can be replaced if this is all there is, and the
+/// header last: without it there is no drive.
 fn fill(states: &File, geometry: &Geometry, records: &[Record], boot: &Boot) -> io::Result<()> {
+    write_boot(states, boot)?;
     for (zone, record) in (0..).zip(records) {
         write_record(states, zone, record, Durable::default())?;
     }
-    write_boot(states, boot)?;
     states.sync_all()?;
     states.write_all_at(&header(geometry), 0)?;
     states.sync_all()
@@ -304,6 +321,14 @@ fn parse_header(bytes: &[u8; HEADER]) -> io::Result<Geometry> {
     };
     check_shape(&geometry, geometry.zone_size).map_err(|e| invalid(format!("the header is of no drive: {e}")))?;
     Ok(geometry)
+}
+
+/// Reads states. That they end before is damage, not a failure of the medium.
+fn read_states(states: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    states.read_exact_at(bytes, at).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => invalid(format!("the states of the zones are cut short before byte {}", at + bytes.len() as u64)),
+        _ => error,
+    })
 }
 
 fn record_at(zone: u32) -> u64 {
