@@ -10,9 +10,6 @@ use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
 
-/// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
-const PICK_AMONG: u64 = 16;
-
 /// Keys that [`Keyspace::expect`] takes at once: what is loaded for so many stays in the caches until they are asked for.
 pub const EXPECTED_MAX: usize = 32;
 
@@ -307,69 +304,6 @@ impl Keyspace {
     /// Keys in a database that have a deadline.
     pub fn deadlines(&self, db: usize) -> u64 {
         self.counters.deadlines[db]
-    }
-
-    /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
-    /// A key that is there from the first call to the last is shown once.
-    pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
-        self.need_all();
-        let (mut seen, mut last, mut next) = (0, None, 0);
-        let mut damage = Ok(());
-        self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), cursor), Direction::Forward, &mut |place, value| {
-            let Some((hash, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
-            if seen >= count && last != Some(hash) {
-                next = hash;
-                return ControlFlow::Break(());
-            }
-            seen += 1;
-            last = Some(hash);
-            match Head::decode(value) {
-                Ok((head, _)) if self.has_ended(&head) => {}
-                Ok((head, _)) => visit(key, &head),
-                Err(error) => {
-                    damage = Err(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        })?;
-        damage.map(|()| next)
-    }
-
-    /// Some key of a database; `None` if it is empty, or if many looks found only keys that have ended.
-    pub fn random_key(&mut self, db: usize) -> Result<Option<Vec<u8>>> {
-        for _ in 0..100 {
-            if self.size(db) == 0 {
-                return Ok(None);
-            }
-            let mut skip = self.random_below(PICK_AMONG.min(self.size(db)));
-            let mut from = self.random() & layout::HASH_MAX;
-            loop {
-                let mut found: Option<Vec<u8>> = None;
-                let mut passed = 0;
-                self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), from), Direction::Forward, &mut |place, _| {
-                    if passed < skip {
-                        passed += 1;
-                        return ControlFlow::Continue(());
-                    }
-                    found = layout::split_entry_key(place).map(|(_, key)| key.to_vec());
-                    ControlFlow::Break(())
-                })?;
-                if let Some(key) = found {
-                    if self.find(db, &key)?.is_some() {
-                        return Ok(Some(key));
-                    }
-                    break;
-                }
-                if from == 0 {
-                    break;
-                }
-                // Behind the last key comes the first.
-                skip -= passed;
-                from = 0;
-            }
-        }
-        Ok(None)
     }
 
     /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.

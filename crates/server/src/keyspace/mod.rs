@@ -2,10 +2,10 @@
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
-//! `budget` (how much memory what may take), this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups`
-//! (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace`
-//! (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed),
-//! `image` (whole keyspaces and whole values).
+//! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
+//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and
+//! `changes` (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner`
+//! (how collections that are gone are removed), `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -30,6 +30,7 @@ mod keys;
 mod layout;
 mod lists;
 mod members;
+mod scans;
 mod sorted;
 mod streams;
 #[cfg(test)]

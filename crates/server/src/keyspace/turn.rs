@@ -268,19 +268,37 @@ impl Turn {
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
     pub fn walk(&self, room: Room, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
+        self.walk_some(room, bounds, direction, usize::MAX, visit).map(drop)
+    }
+
+    /// The same, but forward it passes over so many of the engine's dead keys in all, and says at which one it stopped.
+    pub fn walk_some(
+        &self,
+        room: Room,
+        bounds: &Bounds,
+        direction: Direction,
+        patience: usize,
+        visit: &mut Visit,
+    ) -> Result<Option<Vec<u8>>> {
         let (from, to) = bounds;
         if from >= to {
-            return Ok(());
+            return Ok(None);
         }
         let side = self.side(room);
         let range = side.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
         let mut written = Peek { written: &side.written, range, direction };
         let mut fresh = written.next();
-        let mut stored = self.stored(side, bounds, direction)?;
+        let mut stored = self.stored(side, bounds, direction, patience)?;
         loop {
             let is_valid = stored.as_ref().is_some_and(DbIterator::valid);
+            if !is_valid
+                && let Some(stop) = stored.as_ref().and_then(DbIterator::stopped_at)
+                && fresh.as_ref().is_none_or(|(key, _)| stop <= *key)
+            {
+                return Ok(Some(stop.to_vec()));
+            }
             let order = match (stored.as_ref().filter(|_| is_valid), &fresh) {
-                (None, None) => return Ok(()),
+                (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some(stored), Some((key, _))) => direction.order(stored.key(), key),
@@ -297,7 +315,7 @@ impl Turn {
                 _ => ControlFlow::Continue(()),
             };
             if flow.is_break() {
-                return Ok(());
+                return Ok(None);
             }
             if order != Ordering::Greater
                 && let Some(stored) = &mut stored
@@ -311,11 +329,11 @@ impl Turn {
     }
 
     /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
-    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction) -> Result<Option<DbIterator>> {
+    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
         if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
         }
-        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };
+        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), patience, ..self.read.clone() };
         let mut stored = self.db().iter_with(&side.family, options)?;
         match direction {
             Direction::Forward => stored.seek_first()?,

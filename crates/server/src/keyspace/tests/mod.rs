@@ -384,6 +384,7 @@ fn scans_show_what_stays_once_whatever_else_happens() {
         if cursor == 0 {
             break;
         }
+        assert!(cursor < 1 << 53, "{cursor} is no integer where numbers are doubles");
         // Odd keys come and go, even ones stay.
         round += 1;
         keyspace.remove(0, &(round % 250 * 2 + 1).to_be_bytes()).unwrap();
@@ -413,6 +414,51 @@ fn random_keys_come_from_everywhere() {
     keyspace.set_string(0, b"a", b"", Some(now)).unwrap();
     keyspace.set_now(now + 1);
     assert_eq!(keyspace.random_key(0).unwrap(), None);
+}
+
+#[test]
+fn scans_end_among_what_was_removed_and_go_on_from_there() {
+    let mut keyspace = fresh();
+    let mut edit = keyspace.edit(0, b"set", Kind::Set).unwrap();
+    for n in 0..1000u32 {
+        keyspace.set_string(0, &n.to_be_bytes(), b"", None).unwrap();
+        keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap();
+    }
+    keyspace.finish(&edit);
+    commit(&mut keyspace);
+    let mut edit = keyspace.edit(0, b"set", Kind::Set).unwrap();
+    for n in 0..1000u32 {
+        if n % 300 != 7 {
+            keyspace.remove(0, &n.to_be_bytes()).unwrap();
+            keyspace.remove_member(&mut edit, &n.to_be_bytes()).unwrap();
+        }
+    }
+    keyspace.finish(&edit);
+    let head = edit.head;
+    commit(&mut keyspace);
+    for of_keys in [true, false] {
+        let (mut calls, mut cursor, mut seen) = (0, 0, Vec::new());
+        loop {
+            cursor = match of_keys {
+                true => keyspace.scan(0, cursor, 1, &mut |key, _| seen.push(key.to_vec())).unwrap(),
+                false => keyspace.scan_members(&head, cursor, 1, &mut |member, _| seen.push(member.to_vec())).unwrap(),
+            };
+            calls += 1;
+            if cursor == 0 {
+                break;
+            }
+            // What is written in front of the place at which the last one stopped must not be lost, nor be shown again.
+            keyspace.set_string(0, b"set", b"", None).unwrap();
+            keyspace.discard();
+        }
+        assert!(calls > 30, "{calls} calls for what takes many");
+        seen.sort();
+        seen.retain(|name| name != b"set");
+        assert_eq!(seen, [7u32, 307, 607, 907].map(|n| n.to_be_bytes().to_vec()));
+    }
+    for _ in 0..20 {
+        assert!(keyspace.random_key(0).unwrap().is_some(), "there are keys, however few");
+    }
 }
 
 #[test]
