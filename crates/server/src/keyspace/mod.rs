@@ -64,7 +64,7 @@ use layout::{Places, Room};
 use parking_lot::Mutex;
 use sinter_storage::store::Store;
 use sinterdb::coding::Decoder;
-use sinterdb::db::{DEFAULT_FAMILY, Db, Durability, WriteOptions};
+use sinterdb::db::{Builder, DEFAULT_FAMILY, Db, Durability, WriteOptions};
 use sinterdb::settings::Settings;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it.
 const FORMAT: u64 = 2;
-/// Family of what collections consist of; keys are in the default one.
+/// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this program
+/// must not open for writing, which changes the stored settings, comes with another name here.
 const ELEMENTS: &str = "elements";
 /// Ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
@@ -215,6 +216,11 @@ impl Edit<'_> {
 impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
+        let families = Builder::families_in(&*store)?;
+        if families.is_some_and(|families| !families.iter().any(|family| family == ELEMENTS)) {
+            // Some other program's database, of which nothing must be changed: not even its settings.
+            return Err(Error::Format(0, FORMAT));
+        }
         let cleaner = Arc::new(Cleaner::default());
         let mut builder = Db::builder().settings(settings.db.clone()).compaction_filter(ELEMENTS, cleaner.clone());
         for family in [DEFAULT_FAMILY, ELEMENTS] {
@@ -228,6 +234,16 @@ impl Keyspace {
         // Only now does the filter know what a missing entry means.
         keyspace.cleaner.attach(db, elements);
         keyspace.keep_hot(settings.db.memory_budget);
+        Ok(keyspace)
+    }
+
+    /// Opens the keyspace in a store to read what is there: nothing is changed, and nothing can be written. Nobody may have it open.
+    pub fn open_to_read(store: Arc<dyn Store>) -> Result<Keyspace> {
+        let db = Db::builder().read_only().open_store(store)?;
+        let elements = db.family(ELEMENTS).ok_or(Error::Format(0, FORMAT))?;
+        let turn = Turn::new(db.clone(), db.default_family(), elements);
+        let mut keyspace = Keyspace::new(turn, Arc::new(Cleaner::default()), 0);
+        keyspace.load(0)?;
         Ok(keyspace)
     }
 

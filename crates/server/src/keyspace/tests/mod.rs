@@ -9,7 +9,7 @@ use super::turn::Direction;
 use super::{Counters, Error, FORMAT, Keyspace, Kind};
 use crate::testing::{fresh, open, small_settings};
 
-use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
+use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
 use sinterdb::db::WriteOptions;
 use sinterdb::ledger::Ticker;
 use sinterdb::operator::{CompactionFilter, Decision};
@@ -196,8 +196,36 @@ fn a_store_of_something_else_is_refused() {
     let store = Arc::new(MemoryStore::new());
     let db = sinterdb::db::Db::builder().open_store(store.clone()).unwrap();
     db.put(b"key", b"value").unwrap();
+    let before = db.settings().clone();
     db.close().unwrap();
-    assert!(matches!(Keyspace::open(store, &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
+    let files = |store: &MemoryStore| store.list().unwrap();
+    let there = files(&store);
+    assert!(matches!(Keyspace::open(store.clone(), &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
+    assert!(matches!(Keyspace::open_to_read(store.clone()), Err(Error::Format(0, 2))));
+    assert_eq!(files(&store), there, "nothing was written");
+    let db = sinterdb::db::Db::builder().open_store(store).unwrap();
+    assert_eq!((db.settings(), db.families().len()), (&before, 1), "its settings are its own");
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn what_is_opened_to_be_read_stays_as_it_is() {
+    let store = Arc::new(MemoryStore::new());
+    assert!(Keyspace::open_to_read(store.clone()).is_err(), "there is nothing");
+    let mut keyspace = open(&store, 42);
+    keyspace.set_string(0, b"a", b"1", None).unwrap();
+    add_set(&mut keyspace, b"s", 3);
+    commit(&mut keyspace);
+    keyspace.close().unwrap();
+    let there = store.list().unwrap();
+    let mut keyspace = Keyspace::open_to_read(store.clone()).unwrap();
+    assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.size(0)), (Some(&b"1"[..]), 2));
+    let set = keyspace.find(0, b"s").unwrap().unwrap();
+    assert_eq!(keyspace.members(&set).unwrap().len(), 3);
+    keyspace.set_string(0, b"b", b"1", None).unwrap();
+    assert!(keyspace.commit(&WriteOptions::default()).is_err());
+    drop(keyspace);
+    assert_eq!(store.list().unwrap(), there);
 }
 
 #[test]
@@ -398,25 +426,6 @@ fn scans_show_what_stays_once_whatever_else_happens() {
 }
 
 #[test]
-fn random_keys_come_from_everywhere() {
-    let mut keyspace = fresh();
-    assert_eq!(keyspace.random_key(0).unwrap(), None);
-    for n in 0..10u8 {
-        keyspace.set_string(0, &[n], b"", None).unwrap();
-    }
-    let mut times = [0; 10];
-    for _ in 0..1000 {
-        times[usize::from(keyspace.random_key(0).unwrap().unwrap()[0])] += 1;
-    }
-    assert!(times.iter().all(|times| *times > 20), "{times:?}");
-    let now = keyspace.now();
-    keyspace.clear_all().unwrap();
-    keyspace.set_string(0, b"a", b"", Some(now)).unwrap();
-    keyspace.set_now(now + 1);
-    assert_eq!(keyspace.random_key(0).unwrap(), None);
-}
-
-#[test]
 fn scans_end_among_what_was_removed_and_go_on_from_there() {
     let mut keyspace = fresh();
     let mut edit = keyspace.edit(0, b"set", Kind::Set).unwrap();
@@ -459,6 +468,25 @@ fn scans_end_among_what_was_removed_and_go_on_from_there() {
     for _ in 0..20 {
         assert!(keyspace.random_key(0).unwrap().is_some(), "there are keys, however few");
     }
+}
+
+#[test]
+fn random_keys_come_from_everywhere() {
+    let mut keyspace = fresh();
+    assert_eq!(keyspace.random_key(0).unwrap(), None);
+    for n in 0..10u8 {
+        keyspace.set_string(0, &[n], b"", None).unwrap();
+    }
+    let mut times = [0; 10];
+    for _ in 0..1000 {
+        times[usize::from(keyspace.random_key(0).unwrap().unwrap()[0])] += 1;
+    }
+    assert!(times.iter().all(|times| *times > 20), "{times:?}");
+    let now = keyspace.now();
+    keyspace.clear_all().unwrap();
+    keyspace.set_string(0, b"a", b"", Some(now)).unwrap();
+    keyspace.set_now(now + 1);
+    assert_eq!(keyspace.random_key(0).unwrap(), None);
 }
 
 #[test]
