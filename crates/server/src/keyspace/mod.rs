@@ -340,6 +340,11 @@ impl Keyspace {
         self.lookups
     }
 
+    /// Nanoseconds for which reads have waited since the start until what had been committed before could be found: other requests' work.
+    pub fn waited(&self) -> u64 {
+        self.turn.waited()
+    }
+
     /// Bytes that wait for [`Keyspace::commit`].
     pub fn uncommitted(&self) -> usize {
         self.turn.bytes()

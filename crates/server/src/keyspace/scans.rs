@@ -7,7 +7,7 @@
 //! What was removed lies in the engine until a compaction comes by. A step passes over some of it and then ends, with few elements or none.
 
 use super::entry::Head;
-use super::error::{Error, Result};
+use super::error::Result;
 use super::layout::{self, Bounds, Room};
 use super::turn::Direction;
 use super::{Keyspace, turn};

@@ -12,6 +12,7 @@ use super::error::Result;
 use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
+use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
@@ -85,6 +86,8 @@ pub(super) struct Turn {
     committer: OnceCell<Option<Committer>>,
     /// Reads may not find yet what it was given last.
     is_behind: Cell<bool>,
+    /// How long reads have waited for that, nanoseconds.
+    waited: Cell<u64>,
     /// Bytes of the batch that it was given last.
     underway: usize,
     /// Bytes of keys, values and ranges that were written.
@@ -108,6 +111,7 @@ impl Turn {
             batch,
             committer: OnceCell::new(),
             is_behind: Cell::new(false),
+            waited: Cell::new(0),
             underway: 0,
             bytes: 0,
             version: 0,
@@ -141,8 +145,15 @@ impl Turn {
         if self.is_behind.take()
             && let Some(Some(committer)) = self.committer.get()
         {
+            let clock = SystemClock::default();
             committer.end();
+            self.waited.set(self.waited.get() + clock.monotonic_ns());
         }
+    }
+
+    /// Nanoseconds for which whoever read the engine has waited for what was committed before.
+    pub fn waited(&self) -> u64 {
+        self.waited.get()
     }
 
     fn side(&self, room: Room) -> &Side {

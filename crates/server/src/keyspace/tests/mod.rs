@@ -367,6 +367,20 @@ fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
 }
 
 #[test]
+fn who_reads_behind_a_large_commit_knows_how_long_that_took() {
+    let mut keyspace = fresh();
+    keyspace.set_string(0, b"large", &[b'x'; 1 << 20], None).unwrap();
+    commit(&mut keyspace);
+    let before = keyspace.waited();
+    assert!(!keyspace.exists(0, b"missing").unwrap());
+    let has_thread = std::thread::available_parallelism().unwrap().get() > 1;
+    assert_eq!(keyspace.waited() > before, has_thread);
+    let waited = keyspace.waited();
+    assert!(!keyspace.exists(0, b"another").unwrap());
+    assert_eq!(keyspace.waited(), waited, "it is there by now");
+}
+
+#[test]
 fn clearing_takes_one_database_or_all() {
     let mut keyspace = fresh();
     let later = Some(keyspace.now() + 5);
