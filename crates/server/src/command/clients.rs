@@ -486,7 +486,7 @@ fn reply_mode(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         () if is(mode, "off") => context.session.replies = Replies::Off,
         () if is(mode, "skip") => {
-            if context.session.replies == Replies::On {
+            if context.session.replies != Replies::Off {
                 context.session.replies = Replies::SkipNext;
             }
         }
