@@ -11,6 +11,7 @@ use super::units::Unit;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
 use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
+use crate::system;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -557,9 +558,9 @@ pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
     if unit.flags & ADMIN != 0 || context.session.is_resumed {
         return;
     }
-    let now = context.keyspace.now();
+    let now = system::unix_us();
     let address = context.server.clients.get(&context.session.id).map_or("", |client| &client.address);
-    let mut line = format!("+{}.{:06} [{} {address}]", now / 1000, now % 1000 * 1000, context.session.db).into_bytes();
+    let mut line = format!("+{}.{:06} [{} {address}]", now / 1_000_000, now % 1_000_000, context.session.db).into_bytes();
     let secrets = slowlog::secrets(&unit.name, arguments);
     for (at, argument) in arguments.iter().enumerate() {
         line.extend_from_slice(b" \"");
