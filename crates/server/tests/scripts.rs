@@ -442,11 +442,13 @@ fn requests_wait_while_there_is_a_pause() {
         "a: SET k 1
          c: MULTI
          c: SET k 3
+         p: PFADD h x
          p: CLIENT PAUSE 100000 WRITE
          a: GET k => $1
          a: SET k 2 &
          b: PUBLISH x y &
          c: EXEC &
+         e: PFCOUNT h &
          d: MULTI
          d: GET k
          d: EXEC
@@ -455,6 +457,7 @@ fn requests_wait_while_there_is_a_pause() {
          a?
          b?
          c?
+         e?
          p: CLIENT PAUSE 60 ALL
          a: GET k
          p: CLIENT PAUSE x
@@ -464,6 +467,80 @@ fn requests_wait_while_there_is_a_pause() {
          p: CLIENT PAUSE
          p: CLIENT PAUSE 0
          p: CLIENT UNPAUSE x",
+    );
+}
+
+#[test]
+fn replies_are_left_out_as_asked_for() {
+    play(
+        "a: CLIENT REPLY SKIP ~
+         a: CLIENT REPLY SKIP ~
+         a: SET k v ~
+         a: GET k => $v
+         a: CLIENT REPLY SKIP ~
+         a: SET k w ~
+         a: GET k => $w
+         a: CLIENT REPLY OFF ~
+         a: CLIENT REPLY SKIP ~
+         a: GET k ~
+         a: GET k ~
+         a: CLIENT REPLY ON => +OK",
+    );
+}
+
+#[test]
+fn numbers_are_read_in_all_their_forms() {
+    play(
+        "p: INCRBYFLOAT none inf
+         p: INCRBYFLOAT none nan
+         p: INCRBYFLOAT none 1e5000
+         p: SET long 1e256
+         p: INCRBYFLOAT long 1
+         p: INCRBYFLOAT long 1
+         p: INCRBYFLOAT long 1e4900
+         p: INCRBYFLOAT long -1e4900
+         p: INCRBYFLOAT hex 0x10 => $16
+         p: INCRBYFLOAT hex -0x.8p1
+         p: INCRBYFLOAT hex 0x1P-20
+         p: INCRBYFLOAT hex 0x
+         p: INCRBYFLOAT hex 0xg
+         p: SET infinite inf
+         p: INCRBYFLOAT infinite 1
+         p: INCRBYFLOAT infinite x
+         p: HSET hash f -infinity g x
+         p: HINCRBYFLOAT hash f 1
+         p: HINCRBYFLOAT hash f inf
+         p: HINCRBYFLOAT hash g inf
+         p: HINCRBYFLOAT hash g 1
+         p: HINCRBYFLOAT hash h 0x1.8
+         p: ZADD set 0x1p4 m -0x1.8 n
+         p: ZRANGE set 0 -1 WITHSCORES
+         p: ZADD set 0x m
+         p: ZADD set 0x1p1024 m
+         p: ZCOUNT set (0x0f 0x10
+         p: RPUSH list a b a
+         p: LPOS list a RANK -9223372036854775808 => :2
+         p: LPOS list a RANK -9223372036854775807
+         p: LPOS list a RANK -9223372036854775808 COUNT 0
+         p: LPOS list a RANK 9223372036854775808",
+    );
+}
+
+#[test]
+fn who_watches_a_stream_watches_its_entries() {
+    play(
+        "a: XADD s 1-1 f v
+         a: WATCH s
+         p: XSETID s 5-0 ENTRIESADDED 7 MAXDELETEDID 3-0 => +OK
+         a: MULTI
+         a: XADD s 4-0 f v
+         a: XADD s 6-0 f v
+         a: EXEC
+         a: WATCH s
+         p: XADD s 7-0 f v
+         a: MULTI
+         a: PING
+         a: EXEC => *-1",
     );
 }
 
@@ -572,6 +649,38 @@ fn what_is_missed_is_told_of() {
          p: LPOP none
          p: DEL none
          p: COPY none other
+         -- What is read before something is written.
+         p: SADD set a
+         p: ZADD zset 1 a
+         p: SET string abc
+         p: PFADD count a
+         p: RPUSH list 1 2
+         p: BITOP AND to string none other
+         p: BITOP NOT to none
+         p: SINTERSTORE to set none other
+         p: SDIFFSTORE to none set
+         p: SUNIONSTORE to set none
+         p: ZINTERSTORE to 2 zset none
+         p: ZUNIONSTORE to 2 none other
+         p: ZDIFFSTORE to 2 zset none
+         p: ZRANGESTORE to none 0 -1
+         p: PFMERGE merged count none
+         p: SORT none STORE to
+         p: SORT none
+         p: SORT list BY by_* GET get_* STORE to
+         p: GEORADIUS none 1 1 1 km STORE to
+         p: GEOSEARCHSTORE to none FROMLONLAT 1 1 BYRADIUS 1 km
+         p: XREADGROUP GROUP g c STREAMS none >
+         p: XCLAIM none g c 0 1-1
+         p: XAUTOCLAIM none g c 0 0
+         p: XACK none g 1-1
+         p: BITFIELD none GET u8 0
+         p: BITFIELD bits SET u8 0 1
+         p: SET new 1 GET
+         p: SET newer 1
+         p: SETRANGE newest 0 a
+         p: LMOVE none to LEFT LEFT
+         p: SMOVE none to a
          p: PUBLISH end END
          l!",
     );

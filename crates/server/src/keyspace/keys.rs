@@ -241,6 +241,12 @@ impl Keyspace {
 
     /// Writes what a key holds from now on. `old` is what it held.
     pub(super) fn write(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
+        self.put(db, key, old, new, string);
+        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
+    }
+
+    /// The same, of which nobody is told.
+    pub(super) fn put(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
         let old_id = old.map_or(0, |old| old.id);
         if old.is_none() {
             self.counters.keys[db] += 1;
@@ -255,7 +261,6 @@ impl Keyspace {
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
         self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, string));
-        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
     /// Removes a key and what it holds.
@@ -402,10 +407,15 @@ impl Keyspace {
         Ok(self.find(db, key)?.is_some())
     }
 
-    /// Those are told who watch or wait for the key.
-    pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+    /// Counts a change of a key, and notes what its reply needs.
+    pub(super) fn wrote(&mut self, db: usize, key: &[u8]) {
         self.touched += 1;
         self.note_change(db, key);
+    }
+
+    /// Those are told who watch or wait for the key.
+    pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.wrote(db, key);
         self.watches.touch(db, key);
         self.waits.touch(db, key);
     }

@@ -496,6 +496,13 @@ impl Keyspace {
         }
     }
 
+    /// Ends a change of what is known of a collection that is none to those who watch it or wait for it.
+    pub fn finish_unwatched(&mut self, edit: &Edit) {
+        self.put(edit.db, edit.key, edit.old.as_ref(), &edit.head, b"");
+        self.note(edit.db, edit.key, Change::Changed);
+        self.wrote(edit.db, edit.key);
+    }
+
     /// The next elements within bounds, copied, so that they can be changed.
     fn chunk(&self, room: Room, bounds: &layout::Bounds, direction: Direction, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut found = Vec::new();
