@@ -319,8 +319,8 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
     context.server.records.usage.error(&text);
 }
 
-/// Counts a command that has run, and remembers it if it took long. What it waited for others' writes, `others` nanoseconds, is time of their
-/// commit.
+/// Counts a command that has run, and remembers it if it took long. What it waited for others' writes, `others` nanoseconds, is time of
+/// their commit.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
     let ns = server.records.stopwatch.since(begun).saturating_sub(others);

@@ -76,8 +76,8 @@ use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it.
 const FORMAT: u64 = 2;
-/// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this program
-/// must not open for writing, which changes the stored settings, comes with another name here.
+/// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
+/// program must not open for writing, which changes the stored settings, comes with another name here.
 const ELEMENTS: &str = "elements";
 /// Ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
