@@ -23,13 +23,15 @@ const PICK_AMONG: u64 = 16;
 /// Places at which a key is looked for by chance, the last one of them as long as it takes.
 const LOOKS: u32 = 100;
 
+/// Finds the hash and the name in an entry's place.
+type Split = fn(&[u8]) -> Option<(u64, &[u8])>;
+
 /// What a step over one sort of entries needs to know of it.
 struct Sort<F: Fn(u64) -> Bounds> {
     room: Room,
     /// All from a hash on.
     from: F,
-    /// The hash and the name in an entry's place.
-    split: fn(&[u8]) -> Option<(u64, &[u8])>,
+    split: Split,
 }
 
 impl Keyspace {
