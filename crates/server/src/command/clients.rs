@@ -188,7 +188,8 @@ impl Client {
 impl Session {
     /// This command of it writes, or ends a transaction that does.
     pub fn would_write(&self, command: &Command) -> bool {
-        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
+        // Redis keeps what `PFCOUNT` has counted.
+        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE) || command.name == "pfcount";
         let in_transaction =
             || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
         writes(command) || command.name == "exec" && in_transaction()

@@ -299,8 +299,9 @@ fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<No
     let counts_each = ["exists", "mget", "touch"].contains(&command.name);
     let mut all: Vec<Noted> = Vec::new();
     for noted in changes {
-        // What was asked for is looked for again where it is to be written.
-        if !command.has(READ) && noted.2 == Change::Missed && all.contains(&noted) {
+        // What was asked for, or removed, is looked for again where it is to be written.
+        let is_known = |known: &Noted| known.0 == noted.0 && known.1 == noted.1 && matches!(known.2, Change::Missed | Change::Removed);
+        if !command.has(READ) && noted.2 == Change::Missed && all.iter().any(is_known) {
             continue;
         }
         match all.last_mut().filter(|last| last.0 == noted.0 && last.1 == noted.1) {

@@ -1,7 +1,7 @@
 //! Counts of distinct elements.
 
 use super::arguments::is;
-use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, MAY_REPLICATE, READ, Run, WRITE};
+use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome};
 use crate::hyperloglog::{Corrupt, Form, REGISTERS, Sketch, Union, count, form, known_count, note_count, runs};
 use crate::keyspace::Kind;
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
     counts("pfadd", -2, pfadd).flags(WRITE | DENYOOM | FAST).says("Count elements", "O(n), n being the number of elements"),
     counts("pfcount", -2, pfcount)
         .keys(1, -1, 1)
-        .flags(READ | MAY_REPLICATE)
+        .flags(READ)
         .says("About how many distinct elements were counted", "O(1) for one key, O(n) for many, n being the number of keys"),
     counts("pfdebug", 3, pfdebug)
         .keys(2, 2, 1)
