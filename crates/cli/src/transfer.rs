@@ -4,6 +4,7 @@ use crate::ended::Ended;
 use crate::serve;
 use crate::store::require_database;
 use clap::{Args, ValueEnum};
+use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;
 use sinter_server::rdb::Version;
 use sinter_server::transfer::{Error, Found, Report, export_log, export_rdb};
@@ -110,7 +111,10 @@ fn tell(report: &Report, path: &Path, dir: &Path) -> io::Result<()> {
 /// # Errors
 /// A directory without data; a target that is there already; failures of the medium.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode, Ended> {
-    let mut keyspace = serve::open_keyspace(require_database(&flags.dir)?, 0)?;
+    let store = require_database(&flags.dir)?;
+    // It is read only, but what a server writes meanwhile would take files away from under it.
+    let _lock = store.lock()?;
+    let mut keyspace = Keyspace::open_to_read(store).map_err(serve::failed)?;
     keyspace.set_now(unix_ms());
     let stops = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&stops);
@@ -120,7 +124,6 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode, Ended> {
         Format::Aof => export_log(&keyspace, &flags.path, flags.rdb_version, &stops),
     };
     let keys = keys.map_err(ended)?;
-    keyspace.close().map_err(serve::failed)?;
     writeln!(io::stdout(), "exported {} to {}: {keys} keys", flags.dir.display(), flags.path.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -69,3 +69,26 @@ fn what_cannot_be_done_is_said_and_leaves_nothing() {
     assert_eq!(sinter(&[&"export", &"--dir", &at("data"), &"--format", &"rdb", &at("out.rdb"), &"--rdb_version", &"10"]).0, 2);
     assert_eq!(sinter(&[&"export", &"--dir", &at("data"), &"--format", &"csv", &at("out.rdb")]).0, 2);
 }
+
+#[test]
+fn data_of_another_program_stay_as_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let foreign = sinterdb::Db::open(at("foreign")).unwrap();
+    foreign.put(b"a", b"1").unwrap();
+    foreign.close().unwrap();
+    let contents = || {
+        let paths = fs::read_dir(at("foreign")).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> = paths.map(|path| (fs::read(&path).unwrap(), path)).collect();
+        all.sort();
+        all
+    };
+    let before = contents();
+    for (code, _, err) in [
+        sinter(&[&"serve", &"--dir", &at("foreign"), &"--port", &"0"]),
+        sinter(&[&"export", &"--dir", &at("foreign"), &"--format", &"rdb", &at("out.rdb")]),
+    ] {
+        assert!(code == 1 && err.contains("the data are in format 0"), "{err}");
+    }
+    assert!(contents() == before && !at("out.rdb").exists(), "something was written");
+}

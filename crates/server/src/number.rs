@@ -50,9 +50,47 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if is_negative { 0i64.checked_sub_unsigned(number) } else { i64::try_from(number).ok() }
 }
 
-/// A floating-point number as C's `strtod` reads it, in decimal: the whole text, no blanks before it, not NaN, and neither too large nor
+/// Powers of two beyond this make no number, whatever they are multiplied with.
+const POWER_MAX: i64 = 20_000;
+
+/// A hexadecimal number as C's `strtod` reads it behind a sign, such as `0x1.8p-3`: a number and the power of two that it is multiplied
+/// with. What does not fit is told by the lowest bit.
+pub fn parse_hexadecimal(text: &[u8]) -> Option<(u128, i64)> {
+    let [b'0', b'x' | b'X', rest @ ..] = text else { return None };
+    let at = rest.iter().position(|byte| matches!(byte, b'p' | b'P')).unwrap_or(rest.len());
+    let (digits, exponent) = rest.split_at(at);
+    let mut power: i64 = if exponent.is_empty() { 0 } else { std::str::from_utf8(&exponent[1..]).ok()?.parse().ok()? };
+    let (mut number, mut seen, mut is_behind) = (0u128, false, false);
+    for byte in digits {
+        if *byte == b'.' && !is_behind {
+            is_behind = true;
+            continue;
+        }
+        let digit = u128::from(char::from(*byte).to_digit(16)?);
+        let fits = number >> 120 == 0;
+        number = if fits { number << 4 | digit } else { number | u128::from(digit != 0) };
+        power = power.saturating_add(4 * (i64::from(!fits) - i64::from(is_behind)));
+        seen = true;
+    }
+    (seen && power.abs() <= POWER_MAX).then_some((number, power))
+}
+
+/// `number * 2^power`, if it is neither too large nor too small.
+fn scaled(number: u128, power: i64) -> Option<f64> {
+    let power = i32::try_from(power).ok()?;
+    // In two steps: one might leave what a double has, and the number come back into it.
+    let half = power / 2;
+    let scaled = number as f64 * 2f64.powi(half) * 2f64.powi(power - half);
+    if number == 0 { Some(0.0) } else { Some(scaled).filter(|scaled| scaled.is_finite() && *scaled != 0.0) }
+}
+
+/// A floating-point number as C's `strtod` reads it: the whole text, no blanks before it, not NaN, and neither too large nor
 /// too small to be told from infinity and zero.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let (is_negative, unsigned) = (text.first() == Some(&b'-'), text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text));
+    if let Some((number, power)) = parse_hexadecimal(unsigned) {
+        return scaled(number, power).map(|number| if is_negative { -number } else { number });
+    }
     let text = std::str::from_utf8(text).ok()?;
     let number: f64 = text.parse().ok()?;
     let unsigned = text.trim_start_matches(['+', '-']);
@@ -150,6 +188,22 @@ mod tests {
         }
         assert_eq!(parse_double(b"+infinity"), Some(f64::INFINITY));
         assert_eq!(parse_double(b"0e99"), Some(0.0));
+        for (text, number) in [
+            ("0x10", 16.0),
+            ("-0X1p4", -16.0),
+            ("+0x.8P+1", 1.0),
+            ("0x1.", 1.0),
+            ("0x1.fffffffffffff8p0", 2.0),
+            ("0x1.000000000000080000000000000000000000000000000001p0", 1.0 + f64::EPSILON),
+            ("0x1p-1074", 5e-324),
+            ("0x1fffffffffffffp971", f64::MAX),
+            ("0x0p9999", 0.0),
+        ] {
+            assert_eq!(parse_double(text.as_bytes()), Some(number), "{text}");
+        }
+        for wrong in ["0x", "0xg", "0x.", "0x1p", "0x1p1.5", "0x1p1024", "0x1p-1076", "+-0x1", "--0x1", " 0x1", "0x1 ", "0x1.1.1", "0x-1"] {
+            assert_eq!(parse_double(wrong.as_bytes()), None, "{wrong:?}");
+        }
         for wrong in ["", " 1", "1 ", "nan", "-nan", "1e400", "-1e400", "1e-400", "a", "1.2.3", "e5", "1x"] {
             assert_eq!(parse_double(wrong.as_bytes()), None, "{wrong:?}");
         }

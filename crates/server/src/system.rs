@@ -10,10 +10,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Ticks of a second in `/proc/self/stat`: Linux shows them so on every architecture, whatever it counts in.
 const TICKS: f64 = 100.0;
 
-/// Milliseconds since 1970.
+/// Microseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "the one place of the server where the system's time comes in")]
+pub fn unix_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| u64::try_from(passed.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Milliseconds since 1970.
 pub fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+    unix_us() / 1000
 }
 
 /// Random bytes that nobody can guess.

@@ -1,10 +1,11 @@
 //! Floating-point numbers with a mantissa of 64 bits, as `long double` has them on x86: what `INCRBYFLOAT` computes with, so that 0.1 and
 //! 0.2 are 0.3. Numbers are finite; every operation rounds to the nearest, ties to even.
 
+use crate::number::parse_hexadecimal;
 use std::cmp::Ordering;
 
-/// Longest text that is read as a number, bytes.
-const TEXT_MAX: usize = 256;
+/// Longest text that is read as a number, bytes, as in Redis: all numbers that are written are shorter.
+const TEXT_MAX: usize = 5 * 1024 - 1;
 /// Powers of ten beyond this are not read; those of `long double` end at 4932.
 const POWER_MAX: i64 = 4932;
 /// Powers of two from which on a number is too large.
@@ -133,7 +134,7 @@ impl Wide {
         (exponent + 64 <= EXPONENT_MAX).then_some(Wide { is_negative, mantissa: mantissa as u64, exponent })
     }
 
-    /// Reads a number in decimal digits, with or without point and exponent.
+    /// Reads a number in decimal digits, or hexadecimal ones behind `0x`, with or without point and exponent.
     pub fn parse(text: &[u8]) -> Option<Wide> {
         if text.len() > TEXT_MAX {
             return None;
@@ -143,6 +144,9 @@ impl Wide {
             [b'+', rest @ ..] => (false, rest),
             rest => (false, rest),
         };
+        if let Some((number, exponent)) = parse_hexadecimal(unsigned) {
+            return Self::round(is_negative, number, exponent, false);
+        }
         let at = unsigned.iter().position(|byte| matches!(byte, b'e' | b'E'));
         let (number, power) = match at {
             None => (unsigned, 0),
@@ -285,6 +289,8 @@ mod tests {
             ("-1e18", "0.5", "-999999999999999999.5"),
             ("17", "-0.0", "17"),
             (".5", "1.", "1.5"),
+            ("0x10", "0X1.8p-1", "16.75"),
+            ("-0x10", "1", "-15"),
         ] {
             assert_eq!(sum(a, b).as_deref(), Some(expected), "{a} + {b}");
         }
@@ -292,11 +298,14 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for wrong in ["", "-", ".", "e5", "1e", "1e5000", "1.2.3", " 1", "1 ", "inf", "nan", "0x10", "1e99999999999999999999"] {
+        for wrong in ["", "-", ".", "e5", "1e", "1e5000", "1.2.3", " 1", "1 ", "inf", "nan", "0x", "1e99999999999999999999"] {
             assert_eq!(Wide::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
         assert_eq!(sum("1e4932", "9e4932"), None);
-        assert!(sum("1e4930", "1e4930").is_some_and(|text| text.len() == 4931));
+        let text = sum("1e4930", "1e4930").unwrap();
+        assert_eq!(text.len(), 4931);
+        assert_eq!(sum(&text, "0").as_ref(), Some(&text), "what was written is read");
+        assert_eq!(Wide::parse("1".repeat(TEXT_MAX + 1).as_bytes()), None);
     }
 
     /// Sums of doubles that are exact stay exact.

@@ -442,11 +442,13 @@ fn requests_wait_while_there_is_a_pause() {
         "a: SET k 1
          c: MULTI
          c: SET k 3
+         p: PFADD h x
          p: CLIENT PAUSE 100000 WRITE
          a: GET k => $1
          a: SET k 2 &
          b: PUBLISH x y &
          c: EXEC &
+         e: PFCOUNT h &
          d: MULTI
          d: GET k
          d: EXEC
@@ -455,6 +457,7 @@ fn requests_wait_while_there_is_a_pause() {
          a?
          b?
          c?
+         e?
          p: CLIENT PAUSE 60 ALL
          a: GET k
          p: CLIENT PAUSE x
@@ -464,6 +467,80 @@ fn requests_wait_while_there_is_a_pause() {
          p: CLIENT PAUSE
          p: CLIENT PAUSE 0
          p: CLIENT UNPAUSE x",
+    );
+}
+
+#[test]
+fn replies_are_left_out_as_asked_for() {
+    play(
+        "a: CLIENT REPLY SKIP ~
+         a: CLIENT REPLY SKIP ~
+         a: SET k v ~
+         a: GET k => $v
+         a: CLIENT REPLY SKIP ~
+         a: SET k w ~
+         a: GET k => $w
+         a: CLIENT REPLY OFF ~
+         a: CLIENT REPLY SKIP ~
+         a: GET k ~
+         a: GET k ~
+         a: CLIENT REPLY ON => +OK",
+    );
+}
+
+#[test]
+fn numbers_are_read_in_all_their_forms() {
+    play(
+        "p: INCRBYFLOAT none inf
+         p: INCRBYFLOAT none nan
+         p: INCRBYFLOAT none 1e5000
+         p: SET long 1e256
+         p: INCRBYFLOAT long 1
+         p: INCRBYFLOAT long 1
+         p: INCRBYFLOAT long 1e4900
+         p: INCRBYFLOAT long -1e4900
+         p: INCRBYFLOAT hex 0x10 => $16
+         p: INCRBYFLOAT hex -0x.8p1
+         p: INCRBYFLOAT hex 0x1P-20
+         p: INCRBYFLOAT hex 0x
+         p: INCRBYFLOAT hex 0xg
+         p: SET infinite inf
+         p: INCRBYFLOAT infinite 1
+         p: INCRBYFLOAT infinite x
+         p: HSET hash f -infinity g x
+         p: HINCRBYFLOAT hash f 1
+         p: HINCRBYFLOAT hash f inf
+         p: HINCRBYFLOAT hash g inf
+         p: HINCRBYFLOAT hash g 1
+         p: HINCRBYFLOAT hash h 0x1.8
+         p: ZADD set 0x1p4 m -0x1.8 n
+         p: ZRANGE set 0 -1 WITHSCORES
+         p: ZADD set 0x m
+         p: ZADD set 0x1p1024 m
+         p: ZCOUNT set (0x0f 0x10
+         p: RPUSH list a b a
+         p: LPOS list a RANK -9223372036854775808 => :2
+         p: LPOS list a RANK -9223372036854775807
+         p: LPOS list a RANK -9223372036854775808 COUNT 0
+         p: LPOS list a RANK 9223372036854775808",
+    );
+}
+
+#[test]
+fn who_watches_a_stream_watches_its_entries() {
+    play(
+        "a: XADD s 1-1 f v
+         a: WATCH s
+         p: XSETID s 5-0 ENTRIESADDED 7 MAXDELETEDID 3-0 => +OK
+         a: MULTI
+         a: XADD s 4-0 f v
+         a: XADD s 6-0 f v
+         a: EXEC
+         a: WATCH s
+         p: XADD s 7-0 f v
+         a: MULTI
+         a: PING
+         a: EXEC => *-1",
     );
 }
 
@@ -493,96 +570,5 @@ fn what_clients_may_ask_about_themselves() {
          a: CLIENT ID x
          a: RESET
          a: CLIENT GETNAME",
-    );
-}
-
-#[test]
-fn changes_of_keys_are_told_by_name() {
-    play(
-        "p: CONFIG SET notify-keyspace-events y
-         p: CONFIG SET notify-keyspace-events KEAn
-         p: CONFIG GET notify-keyspace-events
-         l: PSUBSCRIBE *
-         p: SET s 1 EX 100
-         p: SET s 2 KEEPTTL
-         p: GETEX s PERSIST
-         p: GETEX s EX 100
-         p: GETDEL s
-         p: MSET a 1 b 2
-         p: RENAME a b
-         p: RENAME b a
-         p: MOVE a 1
-         p: MOVE a 1
-         p: COPY b c
-         p: COPY b c REPLACE
-         p: LPUSH l 1 2 3
-         p: LMOVE l l LEFT RIGHT
-         p: LMOVE l m LEFT RIGHT
-         p: RPOPLPUSH m l
-         p: LMPOP 1 l LEFT COUNT 2
-         p: BLPOP l 0
-         w: BLPOP l 0 &
-         p: RPUSH l x
-         w?
-         w: BLMOVE l m LEFT LEFT 0 &
-         p: RPUSH l x
-         w?
-         p: SADD set a b
-         p: SMOVE set other a
-         p: SMOVE set other b
-         p: SINTERSTORE result other none
-         p: SUNIONSTORE result other
-         p: SINTERSTORE result other none
-         p: ZADD z 1 a 2 b
-         p: ZADD z INCR 1 a
-         p: ZINCRBY z 1 a
-         p: BZPOPMIN z 0
-         p: BZMPOP 0 1 z MAX
-         p: HSET h f 1
-         p: HINCRBY h f 1
-         p: HDEL h f
-         p: EXPIRE other -1
-         p: DEL b
-         p: UNLINK m
-         p: SWAPDB 0 1
-         p: FLUSHALL
-         p: PUBLISH end END
-         l!",
-    );
-}
-
-#[test]
-fn what_is_missed_is_told_of() {
-    play(
-        "p: CONFIG SET notify-keyspace-events Km
-         l: PSUBSCRIBE *
-         p: GET s
-         p: EXISTS s t s
-         p: MGET a a b
-         p: GETDEL s
-         p: GETEX s EX 10
-         p: GETSET s 1
-         p: LRANGE l 0 -1
-         p: HGET h f
-         p: SMEMBERS m
-         p: ZSCORE z m
-         p: TTL none
-         p: TYPE none
-         p: OBJECT ENCODING none
-         p: LPOP none
-         p: DEL none
-         p: COPY none other
-         p: PUBLISH end END
-         l!",
-    );
-}
-
-#[test]
-fn keys_that_end_are_told_of() {
-    play(
-        "p: CONFIG SET notify-keyspace-events Ex
-         l: SUBSCRIBE __keyevent@0__:expired
-         p: SET k v PX 1
-         l? => *3($message $__keyevent@0__:expired $k )",
     );
 }

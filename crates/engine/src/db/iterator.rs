@@ -168,6 +168,7 @@ impl DbIterator {
         let memtables = sources.iter().take_while(|source| matches!(source, Source::Memtable(_))).count();
         let core = Arc::clone(&family.core);
         let cursor = VisibleCursor::new(Merge::new(sources), tombstones, seq, family.core.merge.clone(), lower, upper);
+        let cursor = cursor.with_patience(options.patience);
         Ok(DbIterator { inner, core, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
     }
 
@@ -241,6 +242,11 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.cursor.key() } else { b"" }
+    }
+
+    /// Where [`ReadOptions::patience`] ended: a dead key, from which another iterator can go on. `None`: it has not.
+    pub fn stopped_at(&self) -> Option<&[u8]> {
+        self.cursor.stopped_at().filter(|_| !self.failed)
     }
 
     /// The value there; empty where it stands on none.

@@ -145,6 +145,14 @@ impl Builder {
         self
     }
 
+    /// The names of the families of the database in a store, by its manifest alone; `None`: there is no database. Changes nothing, but
+    /// nobody else may have it open for writing.
+    pub fn families_in(store: &dyn Store) -> Result<Option<Vec<String>>> {
+        let _lock = store.lock()?;
+        let state = manifest::load(store)?.state;
+        Ok(state.map(|state| state.families.values().map(|family| family.name.clone()).collect()))
+    }
+
     /// Opens the database in a directory, with the tiers that its settings name.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let create = self.create_if_missing && !self.read_only;

@@ -31,11 +31,14 @@ pub struct ReadOptions {
     pub upper: Option<Vec<u8>>,
     /// Iterators: only keys that start with it.
     pub prefix: Option<Vec<u8>>,
+    /// Iterators: dead keys that going forward may pass over, in all. At the next one it stops and stands nowhere;
+    /// [`DbIterator::stopped_at`](super::DbIterator::stopped_at) tells that from the end.
+    pub patience: usize,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { snapshot: None, fill_cache: true, readahead: 0, lower: None, upper: None, prefix: None }
+        ReadOptions { snapshot: None, fill_cache: true, readahead: 0, lower: None, upper: None, prefix: None, patience: usize::MAX }
     }
 }
 

@@ -41,6 +41,10 @@ pub struct VisibleCursor<C> {
     key: Vec<u8>,
     value: Vec<u8>,
     operands: Operands,
+    /// Dead keys that going forward may still pass over.
+    patience: usize,
+    /// It stands nowhere because of that, before the dead key in `key`.
+    stopped: bool,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -65,7 +69,19 @@ impl<C: Cursor> VisibleCursor<C> {
             key: Vec::new(),
             value: Vec::new(),
             operands: Operands::default(),
+            patience: usize::MAX,
+            stopped: false,
         }
+    }
+
+    /// Going forward passes over so many dead keys in all, and stops at the next one.
+    pub fn with_patience(self, patience: usize) -> Self {
+        VisibleCursor { patience, ..self }
+    }
+
+    /// Where it ran out of patience, standing nowhere: a dead key, behind which there may be others.
+    pub fn stopped_at(&self) -> Option<&[u8]> {
+        self.stopped.then_some(&self.key)
     }
 
     /// To the first visible key.
@@ -174,6 +190,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// From the inner cursor's entry to the first visible key. `skip`: the key in `self.key` is done with.
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
         let (mut older, mut newer) = (0, 0);
+        self.stopped = false;
         while self.inner.valid() {
             let trailer = self.inner.trailer();
             if skip && self.inner.key() == self.key {
@@ -215,6 +232,11 @@ impl<C: Cursor> VisibleCursor<C> {
                 Some(Kind::Merge) if !covered => return self.merge_forward(),
                 Some(Kind::Value | Kind::TimedValue | Kind::Merge | Kind::Delete) => {
                     self.copy_key();
+                    self.stopped = self.patience == 0;
+                    if self.stopped {
+                        return Ok(());
+                    }
+                    self.patience -= 1;
                     (skip, older) = (true, 0);
                     self.inner.next()?;
                 }
@@ -254,6 +276,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// From the inner cursor's entry, the oldest of its key, to the last visible key at or before it.
     fn settle_backward(&mut self) -> Result<()> {
+        self.stopped = false;
         while self.inner.valid() {
             if self.lower.as_deref().is_some_and(|lower| self.inner.key() < lower) {
                 return Ok(());

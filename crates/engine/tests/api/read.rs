@@ -111,6 +111,31 @@ fn bounds_include_the_lower_and_exclude_the_upper() {
 }
 
 #[test]
+fn an_iterator_stops_among_dead_keys_and_another_goes_on_from_there() {
+    let db = small_db();
+    fill(&db, 2000, 50);
+    db.delete_range(&key(300), &key(600)).unwrap();
+    (0..2000).filter(|n| n % 100 != 7).for_each(|n| db.delete(&key(n)).unwrap());
+    let alive = keys(&db);
+    for patience in [1, 10, 1000] {
+        let (mut found, mut stops, mut lower) = (Vec::new(), 0, None);
+        loop {
+            let mut some = iterator(&db, ReadOptions { patience, lower, ..ReadOptions::default() });
+            found.extend(some.by_ref().map(|entry| String::from_utf8_lossy(&entry.unwrap().0).into_owned()));
+            assert!(!some.valid());
+            let Some(stop) = some.stopped_at() else { break };
+            stops += 1;
+            lower = Some(stop.to_vec());
+        }
+        assert_eq!(found, alive, "{patience}");
+        assert!(stops > 0 && stops < 2000 / patience, "{stops} stops at a patience of {patience}");
+        let mut back = iterator(&db, ReadOptions { patience, ..ReadOptions::default() });
+        back.seek_last().unwrap();
+        assert!(back.valid() && back.stopped_at().is_none(), "backwards nothing is counted");
+    }
+}
+
+#[test]
 fn a_prefix_keeps_both_directions_inside() {
     let db = open(&new_store());
     for key in [&b"a"[..], b"ab", b"ab\xff", b"ab\xff\xff", b"ac", b"\xff", b"\xff\xff", b"\xff\xff\x00"] {

@@ -333,6 +333,7 @@ impl World {
             lower: bytes(&scope.lower),
             upper: bytes(&scope.upper),
             prefix: bytes(&scope.prefix),
+            ..ReadOptions::default()
         };
         Some((slot.family.clone(), map, options))
     }

@@ -2,6 +2,7 @@
 
 use super::{Failure, NOT_FLOAT, NOT_INTEGER, NOT_POSITIVE, SYNTAX};
 use crate::number::{parse_double, parse_integer};
+use crate::wide::Wide;
 
 /// An integer.
 pub(super) fn integer(text: &[u8]) -> Result<i64, Failure> {
@@ -28,6 +29,12 @@ pub(super) fn count(text: &[u8]) -> Result<i64, Failure> {
 /// A floating-point number, not NaN.
 pub(super) fn double(text: &[u8]) -> Result<f64, Failure> {
     parse_double(text).ok_or(NOT_FLOAT)
+}
+
+/// A number to add something to, or to be added; `None`: it is infinite, and so would be the sum. One that is none is `wrong`.
+pub(super) fn wide(text: &[u8], wrong: Failure) -> Result<Option<Wide>, Failure> {
+    let is_infinite = || parse_double(text).is_some_and(f64::is_infinite);
+    Wide::parse(text).map_or_else(|| if is_infinite() { Ok(None) } else { Err(wrong) }, |number| Ok(Some(number)))
 }
 
 /// The same word, in capitals or not.

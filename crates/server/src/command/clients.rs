@@ -11,6 +11,7 @@ use super::units::Unit;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
 use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
+use crate::system;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -187,7 +188,8 @@ impl Client {
 impl Session {
     /// This command of it writes, or ends a transaction that does.
     pub fn would_write(&self, command: &Command) -> bool {
-        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE);
+        // Redis keeps what `PFCOUNT` has counted.
+        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE) || command.name == "pfcount";
         let in_transaction =
             || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
         writes(command) || command.name == "exec" && in_transaction()
@@ -486,7 +488,7 @@ fn reply_mode(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         () if is(mode, "off") => context.session.replies = Replies::Off,
         () if is(mode, "skip") => {
-            if context.session.replies == Replies::On {
+            if context.session.replies != Replies::Off {
                 context.session.replies = Replies::SkipNext;
             }
         }
@@ -557,9 +559,9 @@ pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
     if unit.flags & ADMIN != 0 || context.session.is_resumed {
         return;
     }
-    let now = context.keyspace.now();
+    let now = system::unix_us();
     let address = context.server.clients.get(&context.session.id).map_or("", |client| &client.address);
-    let mut line = format!("+{}.{:06} [{} {address}]", now / 1000, now % 1000 * 1000, context.session.db).into_bytes();
+    let mut line = format!("+{}.{:06} [{} {address}]", now / 1_000_000, now % 1_000_000, context.session.db).into_bytes();
     let secrets = slowlog::secrets(&unit.name, arguments);
     for (at, argument) in arguments.iter().enumerate() {
         line.extend_from_slice(b" \"");

@@ -4,7 +4,7 @@
 use super::arguments::is;
 use super::hub::{Hub, Topic};
 use super::table::READ;
-use super::{Command, Context, Server};
+use super::{Command, Context, Server, keyspecs};
 use crate::keyspace::{Change, Keyspace, Noted};
 use crate::number::parse_integer;
 use std::collections::HashMap;
@@ -248,18 +248,62 @@ impl Teller<'_> {
 }
 
 /// Commands that write and are told if what they read is not there.
-const READ_BEFORE_WRITING: &[&str] = &["copy", "getdel", "getex", "getset"];
+const READ_BEFORE_WRITING: &[&str] = &[
+    "bitfield",
+    "bitop",
+    "copy",
+    "georadius",
+    "georadiusbymember",
+    "geosearchstore",
+    "getdel",
+    "getex",
+    "getset",
+    "pfmerge",
+    "sdiffstore",
+    "set",
+    "sinterstore",
+    "sort",
+    "sunionstore",
+    "xack",
+    "xautoclaim",
+    "xclaim",
+    "xreadgroup",
+    "zdiffstore",
+    "zinterstore",
+    "zrangestore",
+    "zunionstore",
+];
 /// Commands that read and are not told if it is not there.
 const READ_SILENTLY: &[&str] = &["object", "randomkey"];
 
+/// A command that writes asks for what a key holds, instead of only replacing it. `SORT` also asks for keys that nobody has named.
+fn is_read(command: &Command, arguments: &[&[u8]], key: &[u8]) -> bool {
+    let keys = keyspecs::keys(command, keyspecs::of(command.name), arguments).unwrap_or_default();
+    let mut named = keys.iter().filter(|found| arguments.get(found.position) == Some(&key)).peekable();
+    named.peek().is_none()
+        || named.any(|key| match command.name {
+            // One that changes bits where they are does not ask for them.
+            "bitfield" => !key.is_written(),
+            // Groups are looked for, though nobody learns what is in the stream.
+            "xack" | "xautoclaim" | "xclaim" => true,
+            _ => key.is_read(),
+        })
+}
+
 /// What was removed and made again by one command has been changed. What was missed counts where reading it was asked for.
 fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
-    let may_miss = command.has(READ) && !READ_SILENTLY.contains(&command.name) || READ_BEFORE_WRITING.contains(&command.name);
-    // What a copy would replace is not asked for.
-    let reads = |key: &[u8]| may_miss && (command.name != "copy" || arguments.get(1) == Some(&key));
+    let reads = |key: &[u8]| match command.has(READ) {
+        true => !READ_SILENTLY.contains(&command.name),
+        false => READ_BEFORE_WRITING.contains(&command.name) && is_read(command, arguments, key),
+    };
     let counts_each = ["exists", "mget", "touch"].contains(&command.name);
     let mut all: Vec<Noted> = Vec::new();
     for noted in changes {
+        // What was asked for, or removed, is looked for again where it is to be written.
+        let is_known = |known: &Noted| known.0 == noted.0 && known.1 == noted.1 && matches!(known.2, Change::Missed | Change::Removed);
+        if !command.has(READ) && noted.2 == Change::Missed && all.iter().any(is_known) {
+            continue;
+        }
         match all.last_mut().filter(|last| last.0 == noted.0 && last.1 == noted.1) {
             Some(last) if last.2 == Change::Removed && noted.2 == Change::Made => last.2 = Change::Changed,
             Some(last) if last.2 == Change::Missed && noted.2 == Change::Missed && !counts_each => {}

@@ -1,6 +1,6 @@
 //! Hashes.
 
-use super::arguments::{Rest, count, double, integer, is};
+use super::arguments::{Rest, count, integer, is, wide};
 use super::scan;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
@@ -194,15 +194,13 @@ fn hincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn hincrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let increment = Wide::parse(arguments[3]);
-    let increment =
-        increment.ok_or_else(|| if double(arguments[3]).is_ok() { Failure::fixed("ERR value is NaN or Infinity") } else { NOT_FLOAT })?;
+    let increment = wide(arguments[3], NOT_FLOAT)?.ok_or(Failure::fixed("ERR value is NaN or Infinity"))?;
     let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
     let old = match context.keyspace.member(&edit.head, arguments[2])? {
-        None => Wide::ZERO,
-        Some(text) => Wide::parse(&text).ok_or(NOT_A_FLOAT)?,
+        None => Some(Wide::ZERO),
+        Some(text) => wide(&text, NOT_A_FLOAT)?,
     };
-    let text = old.add(increment).ok_or(NOT_FINITE)?.text();
+    let text = old.and_then(|old| old.add(increment)).ok_or(NOT_FINITE)?.text();
     context.keyspace.set_field(&mut edit, arguments[2], text.as_bytes())?;
     context.keyspace.finish(&edit);
     context.reply.bulk(text.as_bytes());

@@ -3,7 +3,7 @@
 use super::arguments::{Rest, integer, integer_or, is, not_negative, numbered_keys, span};
 use super::hashes::size;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, NO_SUCH_KEY, OUT_OF_RANGE, Outcome, SYNTAX};
+use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX};
 use crate::keyspace::{Head, Kind, Side};
 use crate::resp::Writer;
 use std::ops::ControlFlow;
@@ -309,10 +309,8 @@ impl Search {
             let value = rest.value()?;
             match () {
                 () if is(word, "rank") => {
-                    search.rank = integer(value)?;
-                    if search.rank == i64::MIN {
-                        return Err(OUT_OF_RANGE);
-                    }
+                    // Redis cannot negate the smallest number, and finds all matches to be of at least that rank.
+                    search.rank = Some(integer(value)?).filter(|rank| *rank != i64::MIN).unwrap_or(-1);
                     if search.rank == 0 {
                         return Err(RANK);
                     }

@@ -269,7 +269,7 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
 pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
     let begun = context.server.records.stopwatch.begun();
     let start = context.reply.position();
-    let lookups = context.keyspace.lookups();
+    let (lookups, waited) = (context.keyspace.lookups(), context.keyspace.waited());
     let mut ended = Ended::Open;
     let unit = units::get(number);
     let notifies = context.server.configuration.events.is_on();
@@ -305,7 +305,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     }
     // One that waits is counted when it is run for the last time.
     if context.session.asks.is_none() || context.session.is_in_exec {
-        note(context, number, arguments, begun, failed);
+        let others = context.keyspace.waited() - waited;
+        note(context, number, arguments, (begun, others), failed);
     }
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
@@ -318,11 +319,13 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
     context.server.records.usage.error(&text);
 }
 
-/// Counts a command that has run, and remembers it if it took long.
-fn note(context: &mut Context, number: usize, arguments: &[&[u8]], begun: u64, failed: bool) {
+/// Counts a command that has run, and remembers it if it took long. What it waited for others' writes, `others` nanoseconds, is time of
+/// their commit.
+fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
-    let ns = server.records.stopwatch.since(begun);
+    let ns = server.records.stopwatch.since(begun).saturating_sub(others);
     let now = context.keyspace.now();
+    server.took("commit", now, others);
     let unit = units::get(number);
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, ns);

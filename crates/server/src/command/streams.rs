@@ -388,7 +388,7 @@ fn xsetid(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if max_deleted != EntryId::MIN {
         head.stream.max_deleted = max_deleted;
     }
-    context.keyspace.finish(&edit);
+    context.keyspace.finish_unwatched(&edit);
     context.reply.ok();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Strings.
 
-use super::arguments::{Rest, double, integer, is, span};
+use super::arguments::{Rest, integer, is, span, wide};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
 use crate::keyspace::{Kind, check_key};
@@ -369,12 +369,11 @@ fn decrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn incrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let old = match context.keyspace.string(context.session.db, arguments[1])? {
-        None => Wide::ZERO,
-        Some(text) => Wide::parse(text).ok_or(NOT_FLOAT)?,
+        None => Some(Wide::ZERO),
+        Some(text) => wide(text, NOT_FLOAT)?,
     };
-    // Infinities are numbers to the parser of doubles, and no increment.
-    let increment = Wide::parse(arguments[2]).ok_or_else(|| if double(arguments[2]).is_ok() { NOT_FINITE } else { NOT_FLOAT })?;
-    let text = old.add(increment).ok_or(NOT_FINITE)?.text();
+    let increment = wide(arguments[2], NOT_FLOAT)?;
+    let text = old.zip(increment).and_then(|(old, increment)| old.add(increment)).ok_or(NOT_FINITE)?.text();
     replace(context, arguments[1], text.as_bytes())?;
     context.reply.bulk(text.as_bytes());
     Ok(())

@@ -10,9 +10,6 @@ use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
 
-/// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
-const PICK_AMONG: u64 = 16;
-
 /// Keys that [`Keyspace::expect`] takes at once: what is loaded for so many stays in the caches until they are asked for.
 pub const EXPECTED_MAX: usize = 32;
 
@@ -244,6 +241,12 @@ impl Keyspace {
 
     /// Writes what a key holds from now on. `old` is what it held.
     pub(super) fn write(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
+        self.put(db, key, old, new, string);
+        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
+    }
+
+    /// The same, of which nobody is told.
+    pub(super) fn put(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
         let old_id = old.map_or(0, |old| old.id);
         if old.is_none() {
             self.counters.keys[db] += 1;
@@ -258,7 +261,6 @@ impl Keyspace {
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
         self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, string));
-        self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
     /// Removes a key and what it holds.
@@ -307,69 +309,6 @@ impl Keyspace {
     /// Keys in a database that have a deadline.
     pub fn deadlines(&self, db: usize) -> u64 {
         self.counters.deadlines[db]
-    }
-
-    /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
-    /// A key that is there from the first call to the last is shown once.
-    pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
-        self.need_all();
-        let (mut seen, mut last, mut next) = (0, None, 0);
-        let mut damage = Ok(());
-        self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), cursor), Direction::Forward, &mut |place, value| {
-            let Some((hash, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
-            if seen >= count && last != Some(hash) {
-                next = hash;
-                return ControlFlow::Break(());
-            }
-            seen += 1;
-            last = Some(hash);
-            match Head::decode(value) {
-                Ok((head, _)) if self.has_ended(&head) => {}
-                Ok((head, _)) => visit(key, &head),
-                Err(error) => {
-                    damage = Err(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        })?;
-        damage.map(|()| next)
-    }
-
-    /// Some key of a database; `None` if it is empty, or if many looks found only keys that have ended.
-    pub fn random_key(&mut self, db: usize) -> Result<Option<Vec<u8>>> {
-        for _ in 0..100 {
-            if self.size(db) == 0 {
-                return Ok(None);
-            }
-            let mut skip = self.random_below(PICK_AMONG.min(self.size(db)));
-            let mut from = self.random() & layout::HASH_MAX;
-            loop {
-                let mut found: Option<Vec<u8>> = None;
-                let mut passed = 0;
-                self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), from), Direction::Forward, &mut |place, _| {
-                    if passed < skip {
-                        passed += 1;
-                        return ControlFlow::Continue(());
-                    }
-                    found = layout::split_entry_key(place).map(|(_, key)| key.to_vec());
-                    ControlFlow::Break(())
-                })?;
-                if let Some(key) = found {
-                    if self.find(db, &key)?.is_some() {
-                        return Ok(Some(key));
-                    }
-                    break;
-                }
-                if from == 0 {
-                    break;
-                }
-                // Behind the last key comes the first.
-                skip -= passed;
-                from = 0;
-            }
-        }
-        Ok(None)
     }
 
     /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.
@@ -468,10 +407,15 @@ impl Keyspace {
         Ok(self.find(db, key)?.is_some())
     }
 
-    /// Those are told who watch or wait for the key.
-    pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+    /// Counts a change of a key, and notes what its reply needs.
+    pub(super) fn wrote(&mut self, db: usize, key: &[u8]) {
         self.touched += 1;
         self.note_change(db, key);
+    }
+
+    /// Those are told who watch or wait for the key.
+    pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
+        self.wrote(db, key);
         self.watches.touch(db, key);
         self.waits.touch(db, key);
     }

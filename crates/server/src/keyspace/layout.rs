@@ -32,9 +32,10 @@
 //! Numbers of groups and consumers come from the same source as ids of collections, so none is used again: what a group has is one range,
 //! and a name that comes again finds nothing of what had it before.
 //!
-//! Keys and members come in the order of their hashes, which have a secret seed. So a scan's cursor is a hash: it needs no memory on the
-//! server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's trees are searched,
-//! differ from key to key. Nothing is cut from a key, so a byte in it can be anything: what is of fixed length comes first.
+//! Keys and members come in the order of their hashes, which have a secret seed. So a scan's cursor is the start of a hash (`scans`): it
+//! needs no memory on the server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's
+//! trees are searched, differ from key to key. Nothing is cut from a key, so a byte in it can be anything: what is of fixed length comes
+//! first.
 
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};

@@ -92,23 +92,6 @@ impl Keyspace {
         Ok(all)
     }
 
-    /// Shows `visit` about `count` members from `cursor` on, and gives the cursor for the next call, as [`Keyspace::scan`] does.
-    pub fn scan_members(&self, head: &Head, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        let (mut seen, mut last, mut next) = (0, None, 0);
-        self.turn.walk(Room::Elements, &layout::members(head.id, cursor), Direction::Forward, &mut |place, value| {
-            let Some((hash, member)) = layout::split_member_key(place) else { return ControlFlow::Continue(()) };
-            if seen >= count && last != Some(hash) {
-                next = hash;
-                return ControlFlow::Break(());
-            }
-            seen += 1;
-            last = Some(hash);
-            visit(member, value);
-            ControlFlow::Continue(())
-        })?;
-        Ok(next)
-    }
-
     /// Some member and its value.
     pub fn random_member(&mut self, head: &Head) -> Result<Option<Member>> {
         if head.count == 0 {

@@ -2,10 +2,10 @@
 //!
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
-//! `budget` (how much memory what may take), this file (keys, whatever they hold), `members`, `lists`, `sorted`, `streams`, `groups`
-//! (elements), `counting` (the places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace`
-//! (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed),
-//! `image` (whole keyspaces and whole values).
+//! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
+//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and
+//! `changes` (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner`
+//! (how collections that are gone are removed), `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -30,6 +30,7 @@ mod keys;
 mod layout;
 mod lists;
 mod members;
+mod scans;
 mod sorted;
 mod streams;
 #[cfg(test)]
@@ -63,7 +64,7 @@ use layout::{Places, Room};
 use parking_lot::Mutex;
 use sinter_storage::store::Store;
 use sinterdb::coding::Decoder;
-use sinterdb::db::{DEFAULT_FAMILY, Db, Durability, WriteOptions};
+use sinterdb::db::{Builder, DEFAULT_FAMILY, Db, Durability, WriteOptions};
 use sinterdb::settings::Settings;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -75,7 +76,8 @@ use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it.
 const FORMAT: u64 = 2;
-/// Family of what collections consist of; keys are in the default one.
+/// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
+/// program must not open for writing, which changes the stored settings, comes with another name here.
 const ELEMENTS: &str = "elements";
 /// Ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
@@ -214,6 +216,11 @@ impl Edit<'_> {
 impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
+        let families = Builder::families_in(&*store)?;
+        if families.is_some_and(|families| !families.iter().any(|family| family == ELEMENTS)) {
+            // Some other program's database, of which nothing must be changed: not even its settings.
+            return Err(Error::Format(0, FORMAT));
+        }
         let cleaner = Arc::new(Cleaner::default());
         let mut builder = Db::builder().settings(settings.db.clone()).compaction_filter(ELEMENTS, cleaner.clone());
         for family in [DEFAULT_FAMILY, ELEMENTS] {
@@ -227,6 +234,16 @@ impl Keyspace {
         // Only now does the filter know what a missing entry means.
         keyspace.cleaner.attach(db, elements);
         keyspace.keep_hot(settings.db.memory_budget);
+        Ok(keyspace)
+    }
+
+    /// Opens the keyspace in a store to read what is there: nothing is changed, and nothing can be written. Nobody may have it open.
+    pub fn open_to_read(store: Arc<dyn Store>) -> Result<Keyspace> {
+        let db = Db::builder().read_only().open_store(store)?;
+        let elements = db.family(ELEMENTS).ok_or(Error::Format(0, FORMAT))?;
+        let turn = Turn::new(db.clone(), db.default_family(), elements);
+        let mut keyspace = Keyspace::new(turn, Arc::new(Cleaner::default()), 0);
+        keyspace.load(0)?;
         Ok(keyspace)
     }
 
@@ -321,6 +338,11 @@ impl Keyspace {
     /// Keys that were looked for since the start, by whatever needed them.
     pub fn lookups(&self) -> Lookups {
         self.lookups
+    }
+
+    /// Nanoseconds for which reads have waited since the start until what had been committed before could be found: other requests' work.
+    pub fn waited(&self) -> u64 {
+        self.turn.waited()
     }
 
     /// Bytes that wait for [`Keyspace::commit`].
@@ -472,6 +494,13 @@ impl Keyspace {
             Some(old) if old == edit.head => self.changed(edit.db, edit.key, Change::Changed),
             old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
         }
+    }
+
+    /// Ends a change of what is known of a collection that is none to those who watch it or wait for it.
+    pub fn finish_unwatched(&mut self, edit: &Edit) {
+        self.put(edit.db, edit.key, edit.old.as_ref(), &edit.head, b"");
+        self.note(edit.db, edit.key, Change::Changed);
+        self.wrote(edit.db, edit.key);
     }
 
     /// The next elements within bounds, copied, so that they can be changed.

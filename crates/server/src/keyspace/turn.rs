@@ -12,6 +12,7 @@ use super::error::Result;
 use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
+use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
@@ -85,6 +86,8 @@ pub(super) struct Turn {
     committer: OnceCell<Option<Committer>>,
     /// Reads may not find yet what it was given last.
     is_behind: Cell<bool>,
+    /// How long reads have waited for that, nanoseconds.
+    waited: Cell<u64>,
     /// Bytes of the batch that it was given last.
     underway: usize,
     /// Bytes of keys, values and ranges that were written.
@@ -108,6 +111,7 @@ impl Turn {
             batch,
             committer: OnceCell::new(),
             is_behind: Cell::new(false),
+            waited: Cell::new(0),
             underway: 0,
             bytes: 0,
             version: 0,
@@ -141,8 +145,15 @@ impl Turn {
         if self.is_behind.take()
             && let Some(Some(committer)) = self.committer.get()
         {
+            let clock = SystemClock::default();
             committer.end();
+            self.waited.set(self.waited.get() + clock.monotonic_ns());
         }
+    }
+
+    /// Nanoseconds for which whoever read the engine has waited for what was committed before.
+    pub fn waited(&self) -> u64 {
+        self.waited.get()
     }
 
     fn side(&self, room: Room) -> &Side {
@@ -268,19 +279,37 @@ impl Turn {
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
     pub fn walk(&self, room: Room, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
+        self.walk_some(room, bounds, direction, usize::MAX, visit).map(drop)
+    }
+
+    /// The same, but forward it passes over so many of the engine's dead keys in all, and says at which one it stopped.
+    pub fn walk_some(
+        &self,
+        room: Room,
+        bounds: &Bounds,
+        direction: Direction,
+        patience: usize,
+        visit: &mut Visit,
+    ) -> Result<Option<Vec<u8>>> {
         let (from, to) = bounds;
         if from >= to {
-            return Ok(());
+            return Ok(None);
         }
         let side = self.side(room);
         let range = side.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
         let mut written = Peek { written: &side.written, range, direction };
         let mut fresh = written.next();
-        let mut stored = self.stored(side, bounds, direction)?;
+        let mut stored = self.stored(side, bounds, direction, patience)?;
         loop {
             let is_valid = stored.as_ref().is_some_and(DbIterator::valid);
+            if !is_valid
+                && let Some(stop) = stored.as_ref().and_then(DbIterator::stopped_at)
+                && fresh.as_ref().is_none_or(|(key, _)| stop <= *key)
+            {
+                return Ok(Some(stop.to_vec()));
+            }
             let order = match (stored.as_ref().filter(|_| is_valid), &fresh) {
-                (None, None) => return Ok(()),
+                (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some(stored), Some((key, _))) => direction.order(stored.key(), key),
@@ -297,7 +326,7 @@ impl Turn {
                 _ => ControlFlow::Continue(()),
             };
             if flow.is_break() {
-                return Ok(());
+                return Ok(None);
             }
             if order != Ordering::Greater
                 && let Some(stored) = &mut stored
@@ -311,11 +340,11 @@ impl Turn {
     }
 
     /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
-    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction) -> Result<Option<DbIterator>> {
+    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
         if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
         }
-        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), ..self.read.clone() };
+        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), patience, ..self.read.clone() };
         let mut stored = self.db().iter_with(&side.family, options)?;
         match direction {
             Direction::Forward => stored.seek_first()?,

@@ -9,7 +9,7 @@ use super::turn::Direction;
 use super::{Counters, Error, FORMAT, Keyspace, Kind};
 use crate::testing::{fresh, open, small_settings};
 
-use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
+use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
 use sinterdb::db::WriteOptions;
 use sinterdb::ledger::Ticker;
 use sinterdb::operator::{CompactionFilter, Decision};
@@ -196,8 +196,36 @@ fn a_store_of_something_else_is_refused() {
     let store = Arc::new(MemoryStore::new());
     let db = sinterdb::db::Db::builder().open_store(store.clone()).unwrap();
     db.put(b"key", b"value").unwrap();
+    let before = db.settings().clone();
     db.close().unwrap();
-    assert!(matches!(Keyspace::open(store, &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
+    let files = |store: &MemoryStore| store.list().unwrap();
+    let there = files(&store);
+    assert!(matches!(Keyspace::open(store.clone(), &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
+    assert!(matches!(Keyspace::open_to_read(store.clone()), Err(Error::Format(0, 2))));
+    assert_eq!(files(&store), there, "nothing was written");
+    let db = sinterdb::db::Db::builder().open_store(store).unwrap();
+    assert_eq!((db.settings(), db.families().len()), (&before, 1), "its settings are its own");
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn what_is_opened_to_be_read_stays_as_it_is() {
+    let store = Arc::new(MemoryStore::new());
+    assert!(Keyspace::open_to_read(store.clone()).is_err(), "there is nothing");
+    let mut keyspace = open(&store, 42);
+    keyspace.set_string(0, b"a", b"1", None).unwrap();
+    add_set(&mut keyspace, b"s", 3);
+    commit(&mut keyspace);
+    keyspace.close().unwrap();
+    let there = store.list().unwrap();
+    let mut keyspace = Keyspace::open_to_read(store.clone()).unwrap();
+    assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.size(0)), (Some(&b"1"[..]), 2));
+    let set = keyspace.find(0, b"s").unwrap().unwrap();
+    assert_eq!(keyspace.members(&set).unwrap().len(), 3);
+    keyspace.set_string(0, b"b", b"1", None).unwrap();
+    assert!(keyspace.commit(&WriteOptions::default()).is_err());
+    drop(keyspace);
+    assert_eq!(store.list().unwrap(), there);
 }
 
 #[test]
@@ -339,6 +367,20 @@ fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
 }
 
 #[test]
+fn who_reads_behind_a_large_commit_knows_how_long_that_took() {
+    let mut keyspace = fresh();
+    keyspace.set_string(0, b"large", &[b'x'; 1 << 20], None).unwrap();
+    commit(&mut keyspace);
+    let before = keyspace.waited();
+    assert!(!keyspace.exists(0, b"missing").unwrap());
+    let has_thread = std::thread::available_parallelism().unwrap().get() > 1;
+    assert_eq!(keyspace.waited() > before, has_thread);
+    let waited = keyspace.waited();
+    assert!(!keyspace.exists(0, b"another").unwrap());
+    assert_eq!(keyspace.waited(), waited, "it is there by now");
+}
+
+#[test]
 fn clearing_takes_one_database_or_all() {
     let mut keyspace = fresh();
     let later = Some(keyspace.now() + 5);
@@ -384,6 +426,7 @@ fn scans_show_what_stays_once_whatever_else_happens() {
         if cursor == 0 {
             break;
         }
+        assert!(cursor < 1 << 53, "{cursor} is no integer where numbers are doubles");
         // Odd keys come and go, even ones stay.
         round += 1;
         keyspace.remove(0, &(round % 250 * 2 + 1).to_be_bytes()).unwrap();
@@ -394,6 +437,51 @@ fn scans_show_what_stays_once_whatever_else_happens() {
     }
     assert!(seen.values().all(|times| *times == 1));
     assert_eq!(keyspace.scan(0, u64::MAX, 10, &mut |_, _| ()).unwrap(), 0);
+}
+
+#[test]
+fn scans_end_among_what_was_removed_and_go_on_from_there() {
+    let mut keyspace = fresh();
+    let mut edit = keyspace.edit(0, b"set", Kind::Set).unwrap();
+    for n in 0..1000u32 {
+        keyspace.set_string(0, &n.to_be_bytes(), b"", None).unwrap();
+        keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap();
+    }
+    keyspace.finish(&edit);
+    commit(&mut keyspace);
+    let mut edit = keyspace.edit(0, b"set", Kind::Set).unwrap();
+    for n in 0..1000u32 {
+        if n % 300 != 7 {
+            keyspace.remove(0, &n.to_be_bytes()).unwrap();
+            keyspace.remove_member(&mut edit, &n.to_be_bytes()).unwrap();
+        }
+    }
+    keyspace.finish(&edit);
+    let head = edit.head;
+    commit(&mut keyspace);
+    for of_keys in [true, false] {
+        let (mut calls, mut cursor, mut seen) = (0, 0, Vec::new());
+        loop {
+            cursor = match of_keys {
+                true => keyspace.scan(0, cursor, 1, &mut |key, _| seen.push(key.to_vec())).unwrap(),
+                false => keyspace.scan_members(&head, cursor, 1, &mut |member, _| seen.push(member.to_vec())).unwrap(),
+            };
+            calls += 1;
+            if cursor == 0 {
+                break;
+            }
+            // What is written in front of the place at which the last one stopped must not be lost, nor be shown again.
+            keyspace.set_string(0, b"set", b"", None).unwrap();
+            keyspace.discard();
+        }
+        assert!(calls > 30, "{calls} calls for what takes many");
+        seen.sort();
+        seen.retain(|name| name != b"set");
+        assert_eq!(seen, [7u32, 307, 607, 907].map(|n| n.to_be_bytes().to_vec()));
+    }
+    for _ in 0..20 {
+        assert!(keyspace.random_key(0).unwrap().is_some(), "there are keys, however few");
+    }
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! Walks over keys and members in steps, between which anything may happen, and keys by chance.
+//!
+//! Keys and members lie in the order of their hashes. A cursor is the upper 53 bits of a hash, as many as a double has: some clients read
+//! cursors as one. What shares these bits is shown by the same step, so a step begins where the one before has ended, and what is there
+//! from the first step to the last is shown once, whatever comes and goes around it.
+//!
+//! What was removed lies in the engine until a compaction comes by. A step passes over some of it and then ends, with few elements or none.
+
+use super::entry::Head;
+use super::error::Result;
+use super::layout::{self, Bounds, Room};
+use super::turn::Direction;
+use super::{Keyspace, turn};
+use std::ops::ControlFlow;
+
+/// Bits of a hash that are not in a cursor.
+const REST: u32 = layout::HASH_MAX.count_ones() - 53;
+/// Dead entries that a step passes over for each element that is asked for, and those that it always may.
+const DEAD_EACH: usize = 10;
+const DEAD_MIN: usize = if cfg!(test) { 10 } else { 1000 };
+/// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
+const PICK_AMONG: u64 = 16;
+/// Places at which a key is looked for by chance, the last one of them as long as it takes.
+const LOOKS: u32 = 100;
+
+/// Finds the hash and the name in an entry's place.
+type Split = fn(&[u8]) -> Option<(u64, &[u8])>;
+
+/// What a step over one sort of entries needs to know of it.
+struct Sort<F: Fn(u64) -> Bounds> {
+    room: Room,
+    /// All from a hash on.
+    from: F,
+    split: Split,
+}
+
+impl Keyspace {
+    /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
+    /// A key that is there from the first call to the last is shown once.
+    pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
+        self.need_all();
+        let place = self.counters.places.of(db);
+        let keys = Sort { room: Room::Keys, from: |hash| layout::entries(place, hash), split: layout::split_entry_key };
+        let mut damage = Ok(());
+        let next = self.step(&keys, cursor, count, &mut |key, value| match Head::decode(value) {
+            Ok((head, _)) => {
+                if !self.has_ended(&head) {
+                    visit(key, &head);
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                damage = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        damage.map(|()| next)
+    }
+
+    /// Shows `visit` about `count` members from `cursor` on, and gives the cursor for the next call, as [`Keyspace::scan`] does.
+    pub fn scan_members(&self, head: &Head, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let members = Sort { room: Room::Elements, from: |hash| layout::members(head.id, hash), split: layout::split_member_key };
+        self.step(&members, cursor, count, &mut |member, value| {
+            visit(member, value);
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn step(&self, sort: &Sort<impl Fn(u64) -> Bounds>, cursor: u64, count: usize, visit: &mut turn::Visit) -> Result<u64> {
+        let (mut from, to) = (sort.from)(cursor.saturating_mul(1 << REST));
+        let patience = count.saturating_mul(DEAD_EACH).max(DEAD_MIN);
+        // The cursor of what was shown last.
+        let (mut seen, mut last, mut next) = (0, cursor, 0);
+        loop {
+            let stop = self.turn.walk_some(sort.room, &(from, to.clone()), Direction::Forward, patience, &mut |place, value| {
+                let Some((hash, name)) = (sort.split)(place) else { return ControlFlow::Continue(()) };
+                let at = hash >> REST;
+                if seen >= count && at != last {
+                    next = at;
+                    return ControlFlow::Break(());
+                }
+                seen += 1;
+                last = at;
+                visit(name, value)
+            })?;
+            let Some(place) = stop else { return Ok(next) };
+            match (sort.split)(&place).map(|(hash, _)| hash >> REST).filter(|at| *at > last) {
+                Some(at) => return Ok(at),
+                // A cursor could only say where it has been already.
+                None => from = place,
+            }
+        }
+    }
+
+    /// Some key of a database; `None` if it is empty, or if many looks found only keys that have ended.
+    pub fn random_key(&mut self, db: usize) -> Result<Option<Vec<u8>>> {
+        for look in 1..=LOOKS {
+            if self.size(db) == 0 {
+                return Ok(None);
+            }
+            let patience = if look < LOOKS { DEAD_MIN } else { usize::MAX };
+            let mut left = 1 + self.random_below(PICK_AMONG.min(self.size(db)));
+            let mut found = None;
+            // Behind the last key comes the first.
+            for from in [self.random() & layout::HASH_MAX, 0] {
+                let bounds = layout::entries(self.counters.places.of(db), from);
+                let stop = self.turn.walk_some(Room::Keys, &bounds, Direction::Forward, patience, &mut |place, _| {
+                    found = layout::split_entry_key(place).map(|(_, key)| key.to_vec());
+                    left -= 1;
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                if left == 0 || stop.is_some() {
+                    break;
+                }
+            }
+            if let Some(key) = found
+                && self.find(db, &key)?.is_some()
+            {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+}
