@@ -140,7 +140,7 @@ fn a_full_fast_medium_recovers_by_deleting_where_nothing_sinks() {
     for (family, capacity, kinds) in [
         (by_ages, 64 << 20, vec![LEVELED, universal]),
         (by_level.clone(), 256 << 10, vec![LEVELED, universal]),
-        (by_level, 8 << 20, vec![LEVELED, (0, Style::Leveled), universal]),
+        (by_level, 8 << 20, vec![LEVELED, (0, Style::Leveled)]),
     ] {
         for kind in kinds {
             let (store, cold) = (limited(), memory());
