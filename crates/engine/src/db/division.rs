@@ -145,7 +145,8 @@ impl Inner {
     /// all memtables.
     pub(super) fn memtable_limit(&self, core: &FamilyCore) -> usize {
         let settings = core.settings.load();
-        usize::try_from(self.moving_limit(&settings).unwrap_or(settings.write_buffer_size)).unwrap_or(usize::MAX)
+        let limit = self.moving_limit(&settings).unwrap_or(settings.write_buffer_size);
+        usize::try_from(self.within_medium(limit)).unwrap_or(usize::MAX)
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {

@@ -166,6 +166,10 @@ struct Inner {
     scarce: AtomicBool,
     /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
     kept_from_log: AtomicU64,
+    /// Bytes of a nearly full medium that are left beside what memtables hold; 0: there is more than enough.
+    kept_from_memtables: AtomicU64,
+    /// Memtables and tables are no larger on this medium, bytes.
+    largest: AtomicU64,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
     /// Memtables may hold writes that are not in the log.
@@ -315,6 +319,8 @@ impl Inner {
             torn_manifest: AtomicBool::new(false),
             scarce: AtomicBool::new(false),
             kept_from_log: AtomicU64::new(0),
+            kept_from_memtables: AtomicU64::new(0),
+            largest: AtomicU64::new(u64::MAX),
             deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),

@@ -416,6 +416,7 @@ impl Inner {
 
     fn start(&self, mut state: State, families: Families, mut writers: WriteState, mut survey: Survey, loaded: &Loaded) -> Result<()> {
         self.delete_unfinished(loaded)?;
+        self.note_medium(&state);
         let (last_seq, tables) = self.replay_to_tables(&state, &families, &mut survey)?;
         // The files of the log are closed before they are deleted.
         drop(survey);

@@ -12,7 +12,7 @@ use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Change, Edit, ManifestLog, State, TableChange, Version};
+use crate::manifest::{Change, Edit, ManifestLog, ROTATE_BYTES, State, TableChange, Version};
 use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ impl Inner {
         let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
-        if manifest.must_rotate() || manifest.should_rotate() {
+        if manifest.must_rotate() || manifest.should_rotate(self.within_medium(ROTATE_BYTES)) {
             self.rotate_manifest(manifest, state)?;
         }
         let before = manifest.len();

@@ -19,10 +19,11 @@ pub(super) mod claim;
 
 use super::family::FamilyCore;
 use super::schedule::{Job, Work, unpack};
+use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
-use crate::manifest::{TableInfo, Version};
+use crate::manifest::{State, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::{FileId, StoreError, Temperature};
 use std::collections::HashSet;
@@ -40,18 +41,14 @@ const OVERDRAWN_NS: u64 = 10_000_000_000;
 /// Bytes for edits of the manifest, beside what a new one takes.
 const MANIFEST_ROOM: u64 = 16 << 10;
 
+/// A medium holds so many of the largest tables.
+const PARTS: u64 = 32;
+
+/// However small it is, these may be so large.
+const SMALLEST: u64 = 64 << 10;
+
 /// A write waits at most so long for room that compactions may make.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
-
-/// Bytes that stay free on the fast medium: for a memtable in the log, and for those on their way to a table.
-fn reserve(settings: &FamilySettings) -> u64 {
-    settings.write_buffer_size.saturating_mul(1 + settings.max_write_buffer_number.max(2) as u64)
-}
-
-/// Bytes for a merge of a table of level 0 with some of those below.
-fn working_room(settings: &FamilySettings) -> u64 {
-    settings.write_buffer_size.saturating_add(settings.target_file_size_base).saturating_mul(3)
-}
 
 /// Bytes of the one medium that are not for all.
 struct KeptBack {
@@ -78,6 +75,30 @@ fn no_room(operation: &'static str) -> Error {
 }
 
 impl Inner {
+    /// A medium has room for so many memtables and tables at least: with few large ones, nothing could be merged before it is full.
+    pub(super) fn note_medium(&self, state: &State) {
+        let lies_there = |table: &&Arc<TableInfo>| self.lies_there(table);
+        let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table).filter(lies_there);
+        let free = self.media.primary().free_bytes().ok().flatten();
+        let size = free.map(|free| tables.fold(free, |sum, table| sum.saturating_add(table.bytes)));
+        self.largest.store(size.map_or(u64::MAX, |size| (size / PARTS).max(SMALLEST)), Ordering::Release);
+    }
+
+    /// The size of a memtable or table that is this large where there is room.
+    pub(super) fn within_medium(&self, bytes: u64) -> u64 {
+        bytes.min(self.largest.load(Ordering::Acquire))
+    }
+
+    /// Bytes that stay free on the fast medium: for a memtable in the log, and for those on their way to a table.
+    fn reserve(&self, settings: &FamilySettings) -> u64 {
+        self.within_medium(settings.write_buffer_size).saturating_mul(1 + settings.max_write_buffer_number.max(2) as u64)
+    }
+
+    /// Bytes for a merge of a table of level 0 with some of those below.
+    fn working_room(&self, settings: &FamilySettings) -> u64 {
+        self.within_medium(settings.write_buffer_size).saturating_add(self.within_medium(settings.target_file_size_base)).saturating_mul(3)
+    }
+
     /// The next compaction of a family.
     pub(super) fn pick_for(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
         let version = core.view.load().tree.version.clone();
@@ -88,7 +109,7 @@ impl Inner {
                 picked.ok().flatten()
             };
             let Some(room) = self.room(shared, env) else { return pick() };
-            let (kept, relief) = (reserve(env.settings).saturating_add(shared.claims.left()), || self.relief(shared, &version, env));
+            let (kept, relief) = (self.reserve(env.settings).saturating_add(shared.claims.left()), || self.relief(shared, &version, env));
             if room < kept
                 && let Some(relief) = relief()
             {
@@ -197,7 +218,12 @@ impl Inner {
             self.sinking_of(shared, core)?;
             self.with_env(shared, core, |env| {
                 let room = self.room_on(tiers, self.place_of_last(tiers, env.settings, &env.young?));
-                Some(compaction::sinkable(&version, env, &|table| self.lies_there(table), room.saturating_sub(working_room(env.settings))))
+                Some(compaction::sinkable(
+                    &version,
+                    env,
+                    &|table| self.lies_there(table),
+                    room.saturating_sub(self.working_room(env.settings)),
+                ))
             })
         };
         self.places_by_age(shared).filter_map(of).fold(0, u64::saturating_add)
@@ -251,15 +277,20 @@ impl Inner {
     /// Of `free` bytes on the primary store those that are kept back. On a small medium a quarter has to do.
     fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
         let settings = || shared.families.values().map(|core| core.settings.load());
-        let memtables = |of: &FamilySettings| of.write_buffer_size.saturating_mul(of.max_write_buffer_number.max(2) as u64);
+        let memtables =
+            |of: &FamilySettings| self.within_medium(of.write_buffer_size).saturating_mul(of.max_write_buffer_number.max(2) as u64);
         let memtables = settings().fold(0u64, |sum, of| sum.saturating_add(memtables(&of))).min(self.division.memtables());
         // Families that hold nothing need nothing.
-        let most = settings().map(|of| of.write_buffer_size).max().unwrap_or(0).saturating_add(self.settings.max_total_wal_size);
+        let most = settings()
+            .map(|of| self.within_medium(of.write_buffer_size))
+            .max()
+            .unwrap_or(0)
+            .saturating_add(self.settings.max_total_wal_size);
         let memtables = memtables.min(most);
         // What memtables hold is in the log, and on its way to tables.
         let pinned = self.media.primary().unit().saturating_mul(PINNED);
         let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
-        let from_writes = from_merges.saturating_add(settings().map(|of| working_room(&of)).max().unwrap_or(0));
+        let from_writes = from_merges.saturating_add(settings().map(|of| self.working_room(&of)).max().unwrap_or(0));
         if from_writes <= free / 4 {
             return KeptBack { pinned, from_merges, from_writes };
         }
@@ -354,7 +385,7 @@ impl Inner {
             let kept = self.kept_back(shared, free);
             return free < kept.from_merges.midpoint(kept.from_writes);
         }
-        let kept = |env: &PickEnv<'_>| reserve(env.settings).saturating_add(shared.claims.left());
+        let kept = |env: &PickEnv<'_>| self.reserve(env.settings).saturating_add(shared.claims.left());
         let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < kept(env));
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
     }
@@ -374,17 +405,49 @@ impl Inner {
         if free.is_some_and(|free| free < bytes) { Err(no_room("append to the log")) } else { Ok(()) }
     }
 
-    /// Looks whether the fast medium is nearly full: if the log and running jobs could fill it before somebody looks again.
-    pub(super) fn note_log_room(&self, shared: &Shared) {
-        if self.media.tiers.is_none() {
-            return;
+    /// Near the end of the medium, memtables hold no more than can be written to tables while the log is still there: a database that is
+    /// opened again does so before anything else. What they hold is written first.
+    #[inline]
+    pub(super) fn check_flushable(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+        match self.kept_from_memtables.load(Ordering::Acquire) {
+            0 => Ok(()),
+            kept => self.make_flushable(state, kept, bytes),
         }
+    }
+
+    #[cold]
+    fn make_flushable(&self, state: &mut WriteState, kept: u64, bytes: u64) -> Result<()> {
+        let is_flushable = || -> Result<bool> {
+            let held = self.log_bytes.load(Ordering::Relaxed).saturating_add(bytes);
+            // Tables with their indexes and filters, and the write in the log.
+            let needed = held.saturating_add(held / 8).saturating_add(bytes).saturating_add(kept);
+            Ok(self.media.primary().free_bytes()?.is_none_or(|free| free >= needed))
+        };
+        if is_flushable()? {
+            return Ok(());
+        }
+        self.switch_all(state)?;
+        self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
+        // Merges give back what they replaced, and nobody else could write anything meanwhile.
+        self.wait_until(|inner, shared| is_flushable().unwrap_or(true) || inner.is_idle(shared))?;
+        self.sync_deletions()?;
+        if is_flushable()? { Ok(()) } else { Err(no_room("write")) }
+    }
+
+    /// Looks whether the medium of the log is nearly full: if that and running jobs could fill it before somebody looks again.
+    pub(super) fn note_log_room(&self, shared: &Shared) {
         let kept = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM);
-        let reserves = shared.families.values().map(|core| reserve(&core.settings.load()));
+        let reserves = shared.families.values().map(|core| self.reserve(&core.settings.load()));
         let soon = reserves.fold(shared.claims.left(), u64::saturating_add).saturating_add(kept);
-        let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
-        // Where nothing sinks, what is kept back does the same.
-        self.kept_from_log.store(if is_near && self.sinks(shared) { kept } else { 0 }, Ordering::Release);
+        let free = self.media.primary().free_bytes().ok().flatten().filter(|free| *free < soon.saturating_mul(2));
+        let (mut from_log, mut from_memtables) = (0, 0);
+        match free {
+            Some(_) if self.sinks(shared) => from_log = kept,
+            Some(free) => from_memtables = kept.saturating_add(self.kept_back(shared, free).pinned),
+            None => {}
+        }
+        self.kept_from_log.store(from_log, Ordering::Release);
+        self.kept_from_memtables.store(from_memtables, Ordering::Release);
     }
 
     /// After a job or a write that found no room: true if there may be some now.

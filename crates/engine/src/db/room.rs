@@ -76,6 +76,7 @@ impl Inner {
                 return Err(error);
             }
         }
+        self.check_flushable(state, bytes as u64)?;
         if self.log_bytes.load(Ordering::Relaxed) > self.settings.max_total_wal_size {
             self.switch_oldest(state)?;
         }

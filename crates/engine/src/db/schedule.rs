@@ -161,9 +161,14 @@ impl Inner {
         })
     }
 
-    /// A family's settings, with what they leave to the tiers decided.
+    /// A family's settings, with what they leave to the tiers decided, and sizes that the medium has room for.
     pub(super) fn settings_of(&self, core: &FamilyCore) -> Arc<FamilySettings> {
-        core.settings.load_full().on_tiers(self.media.temperatures())
+        let settings = core.settings.load_full().on_tiers(self.media.temperatures());
+        let target_file_size_base = self.within_medium(settings.target_file_size_base);
+        if target_file_size_base == settings.target_file_size_base {
+            return settings;
+        }
+        Arc::new(FamilySettings { target_file_size_base, ..(*settings).clone() })
     }
 
     /// What has just become old belongs on another tier than what is young.

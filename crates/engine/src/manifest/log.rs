@@ -30,8 +30,8 @@ const SNAPSHOT: u8 = 1;
 /// The first byte of a record: the rest is an edit of the state before.
 const EDIT: u8 = 2;
 
-/// A manifest smaller than this is not worth replacing.
-const ROTATE_BYTES: u64 = 1 << 20;
+/// A manifest smaller than this is not worth replacing, unless the medium is small.
+pub const ROTATE_BYTES: u64 = 1 << 20;
 
 /// The writer of the live manifest.
 pub struct ManifestLog {
@@ -99,9 +99,9 @@ impl ManifestLog {
         !self.live || self.log.has_failed()
     }
 
-    /// Most of the manifest is history: it is longer than 1 MiB and than four times the state it began with.
-    pub fn should_rotate(&self) -> bool {
-        self.log.len() > ROTATE_BYTES.max(self.first_bytes.saturating_mul(4))
+    /// Most of the manifest is history: it is longer than `least` and than four times the state it began with.
+    pub fn should_rotate(&self, least: u64) -> bool {
+        self.log.len() > least.max(self.first_bytes.saturating_mul(4))
     }
 
     /// Replaces this manifest by number `number` (never used before) with `state`, all acknowledged edits and no other. Also the way

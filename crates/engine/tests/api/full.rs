@@ -185,8 +185,12 @@ fn limited() -> Arc<dyn Store> {
 }
 
 fn zones() -> Arc<dyn Store> {
-    let geometry = Geometry { block: 4096, zones: 64, zone_size: 256 << 10, max_open: Some(14), max_active: Some(14), conventional: 0 };
-    let drive = Arc::new(Emulator::memory(geometry, 256 << 10).unwrap());
+    drive(64, 256 << 10)
+}
+
+fn drive(zones: u32, zone_size: u64) -> Arc<dyn Store> {
+    let geometry = Geometry { block: 4096, zones, zone_size, max_open: Some(14), max_active: Some(14), conventional: 0 };
+    let drive = Arc::new(Emulator::memory(geometry, zone_size).unwrap());
     Arc::new(ZonedStore::format(drive, VolumeId([7; 16]), Options::default()).unwrap())
 }
 
@@ -222,6 +226,35 @@ fn universal_trees_recover_by_deleting() {
 fn databases_without_threads_recover_by_deleting() {
     recovers(limited(), (0, Style::Leveled), &by_key);
     recovers(zones(), (0, Style::Universal), &by_range);
+}
+
+/// Drives on which the memtables of the default settings would not find room, and those of the fewest zones.
+#[test]
+fn full_drives_recover_however_small() {
+    for (zones, zone_size) in [(64, 2 << 20), (32, 1 << 20), (12, 1 << 20)] {
+        for style in [Style::Leveled, Style::Universal] {
+            let what = format!("{zones} zones of {zone_size}, {style:?}");
+            let store = drive(zones, zone_size);
+            let open = || {
+                let family = FamilySettings { style, ..FamilySettings::default() };
+                builder().clock(Arc::new(SystemClock::default())).family("default", family).open_store(store.clone())
+            };
+            let db = open().unwrap();
+            let written = fill(&db);
+            check(&db, 0..written);
+            db.close().unwrap_or_else(|error| assert_no_space(&error));
+            let db = open().unwrap_or_else(|error| panic!("{what}: {error}"));
+            check(&db, 0..written);
+            by_key(&db, written);
+            compact(&db, &store);
+            let again = fill(&db);
+            // A zone of a dozen that is open at the wrong time is much of it.
+            assert!(again > written / 2, "{what}: {written} entries at first, {again} then");
+            check(&db, (0..again).chain((again..written).filter(|n| n.is_multiple_of(16))));
+            db.close().unwrap_or_else(|error| assert_no_space(&error));
+            assert_eq!(open().unwrap().verify().unwrap(), []);
+        }
+    }
 }
 
 /// A load in order leaves nothing to merge; one deleted range lies over all of it, and nothing of that fits into one merge.

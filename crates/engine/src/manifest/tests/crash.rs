@@ -319,14 +319,14 @@ fn a_record_with_a_good_checksum_and_a_wrong_content_is_damage() {
 fn a_long_history_asks_for_a_rotation() {
     let mut run = Run::new(10, Files::new());
     run.open();
-    assert!(!run.log.as_ref().unwrap().should_rotate());
+    assert!(!run.log.as_ref().unwrap().should_rotate(ROTATE_BYTES));
     let settings = "x".repeat(200 << 10);
     for _ in 0..6 {
         run.append(Edit { db_settings: Some(settings.clone()), ..Edit::default() });
     }
-    assert!(run.log.as_ref().unwrap().should_rotate());
+    assert!(run.log.as_ref().unwrap().should_rotate(ROTATE_BYTES));
     run.rotate();
     let log = run.log.as_ref().unwrap();
-    assert!(!log.should_rotate() && log.len() < 300 << 10);
+    assert!(!log.should_rotate(ROTATE_BYTES) && log.len() < 300 << 10);
     assert_eq!(load(&run.store).unwrap().edits, 0);
 }

@@ -25,9 +25,9 @@ const WINDOW: usize = 1 << 20;
 /// A volume needs so many zones beside its metadata to be opened.
 const ZONES_LEAST: u32 = 3;
 
-/// And so many to be made. A log, a manifest and the one that follows it, the tables of two levels and the reserve keep a zone each; a
-/// database that fills fewer may end without room for its manifest, and then never has any again.
-const ZONES_MADE: u32 = 6;
+/// And so many to be made. A log, a manifest and the one that follows it, the tables of two levels and the reserve keep one or two zones
+/// each; a database that fills fewer may end without room for what it deletes, or for its manifest, and then never has any again.
+const ZONES_MADE: u32 = 10;
 
 /// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.
 const ROOM_LEAST: usize = 8;
