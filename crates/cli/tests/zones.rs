@@ -66,11 +66,11 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     for drive in ["file", "/dev/null", "."] {
         refused(at, &["zones", "format", "--force", drive], 2, "neither a zoned block device nor the file of an emulated drive");
     }
-    refused(at, &["zones", "format", "--force", "--emulate", "file,12x1MiB"], 2, "is no emulated drive");
+    refused(at, &["zones", "format", "--force", "--emulate", "file,20x1MiB"], 2, "is no emulated drive");
     assert_eq!(std::fs::read(at.join("file")).unwrap(), b"mine");
     refused(at, &["zones", "format", "missing"], 2, "missing: ");
     refused(at, &["zones", "format"], 2, "<DRIVE>");
-    refused(at, &["zones", "format", "zones.img", "--emulate", "a,12x1MiB"], 2, "cannot be used with");
+    refused(at, &["zones", "format", "zones.img", "--emulate", "a,20x1MiB"], 2, "cannot be used with");
     refused(at, &["zones", "format", "--emulate", "small.img,4x1MiB"], 2, "zones are too few");
     refused(at, &["zones", "format", "--emulate", "odd.img,8x1000"], 2, "zones are whole blocks, and one is of 4096 bytes");
     refused(at, &["zones", "format", "--emulate", "odd.img,8by4KB"], 2, "must be FILE|DEVICE,ZONESxSIZE");
@@ -163,7 +163,7 @@ fn a_database_lives_on_zones() {
     refused(at, &["inspect", "zoned:zones.img", "--store=zoned:zones.img"], 2, "cannot be used with");
     refused(at, &["check", "zoned:zones.img,allocation=best"], 2, "must be one of zenfs, ");
     refused(at, &["bench", "--store=zoned:other.img"], 2, "other.img: ");
-    prints(at, &["zones", "format", "--emulate", "empty.img,12x1MiB"]);
+    prints(at, &["zones", "format", "--emulate", "empty.img,20x1MiB"]);
     refused(at, &["check", "zoned:empty.img"], 2, "no database there");
     refused(at, &["bench", "--store=zoned:empty.img", "--use_existing_db"], 2, "no database there");
     prints(at, &["bench", "--db", "db", "--num=10", "--benchmarks=fillseq"]);
@@ -178,7 +178,7 @@ fn a_drive_in_use_is_left_alone() {
     let held = sinter_storage::store::ZonedPlace::new(at.join("zones.img")).open().unwrap();
     for args in [
         &["zones", "format", "--force", "zones.img"][..],
-        &["zones", "format", "--force", "--emulate", "zones.img,12x1MiB"],
+        &["zones", "format", "--force", "--emulate", "zones.img,20x1MiB"],
         &["zones", "map", "zones.img"],
         &["zones", "check", "zones.img"],
         &["zones", "df", "zones.img"],
@@ -317,8 +317,8 @@ fn a_damaged_image_can_be_replaced() {
 fn a_small_drive_is_never_full_for_good() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
-    refused(at, &["zones", "format", "--emulate", "zones.img,11x1MiB"], 2, "11 zones are too few: 2 are for metadata, and files need 10");
-    prints(at, &["zones", "format", "--emulate", "zones.img,12x1MiB"]);
+    refused(at, &["zones", "format", "--emulate", "zones.img,19x1MiB"], 2, "19 zones are too few: 2 are for metadata, and files need 18");
+    prints(at, &["zones", "format", "--emulate", "zones.img,20x1MiB"]);
     let bench = ["bench", "--store=zoned:zones.img", "--seed=1", "--num=20000", "--value_size=100", "--compression_type=none"];
     let tree = ["--write_buffer_size=262144", "--target_file_size_base=131072", "--max_bytes_for_level_base=524288"];
     let run = |more: &[&str]| sinter(at, &[&bench[..], &tree, more].concat());
@@ -498,8 +498,8 @@ fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
     for (drive, shape, bytes, capacity) in [
         ("a.img", "64x16MB", 15_998_976, 15_998_976),
         ("b.img", "64x1MB", 999_424, 999_424),
-        ("c.img", "16x100MB", 99_999_744, 99_999_744),
-        ("d.img", "12x2048MB,capacity=1077MB", 2_048_000_000, 1_076_998_144),
+        ("c.img", "24x100MB", 99_999_744, 99_999_744),
+        ("d.img", "24x2048MB,capacity=1077MB", 2_048_000_000, 1_076_998_144),
     ] {
         let made = prints(at, &["zones", "format", "--emulate", &format!("{drive},{shape}")]);
         assert!(made.contains(&format!("a zone has {bytes} bytes, of which {capacity} can be written")), "{made}");
@@ -548,7 +548,7 @@ fn nothing_is_lost_for_nothing() {
     drop(store);
     prints(at, &["zones", "backup", "many.img", "out"]);
     // Bytes would fit, whole blocks do not.
-    prints(at, &["zones", "format", "--emulate", "small.img,12x128KiB"]);
+    prints(at, &["zones", "format", "--emulate", "small.img,22x64KiB"]);
     prints(at, &["bench", "--store=zoned:small.img", "--num=10", "--benchmarks=fillseq"]);
     refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "it was left as it is");
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"));

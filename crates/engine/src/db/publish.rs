@@ -28,7 +28,7 @@ impl Inner {
         let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
-        if manifest.must_rotate() || manifest.should_rotate(self.within_medium(ROTATE_BYTES)) {
+        if manifest.must_rotate() || manifest.should_rotate(self.within_medium(ROTATE_BYTES * 4) / 4) {
             self.rotate_manifest(manifest, state)?;
         }
         let before = manifest.len();

@@ -423,15 +423,18 @@ impl Inner {
             let needed = held.saturating_add(held / 8).saturating_add(bytes).saturating_add(kept);
             Ok(self.media.primary().free_bytes()?.is_none_or(|free| free >= needed))
         };
-        if is_flushable()? {
+        // Merges give back what they replaced, and nobody else could write anything meanwhile.
+        let after_merges = || -> Result<bool> {
+            self.wait_until(|inner, shared| is_flushable().unwrap_or(true) || inner.is_idle(shared))?;
+            self.sync_deletions()?;
+            is_flushable()
+        };
+        if is_flushable()? || after_merges()? {
             return Ok(());
         }
         self.switch_all(state)?;
         self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
-        // Merges give back what they replaced, and nobody else could write anything meanwhile.
-        self.wait_until(|inner, shared| is_flushable().unwrap_or(true) || inner.is_idle(shared))?;
-        self.sync_deletions()?;
-        if is_flushable()? { Ok(()) } else { Err(no_room("write")) }
+        if after_merges()? { Ok(()) } else { Err(no_room("write")) }
     }
 
     /// Looks whether the medium of the log is nearly full: if that and running jobs could fill it before somebody looks again.

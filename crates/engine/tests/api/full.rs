@@ -140,7 +140,7 @@ fn a_full_fast_medium_recovers_by_deleting_where_nothing_sinks() {
     for (family, capacity, kinds) in [
         (by_ages, 64 << 20, vec![LEVELED, universal]),
         (by_level.clone(), 256 << 10, vec![LEVELED, universal]),
-        (by_level, 8 << 20, vec![LEVELED, (0, Style::Leveled)]),
+        (by_level, 8 << 20, vec![LEVELED, universal, (0, Style::Leveled)]),
     ] {
         for kind in kinds {
             let (store, cold) = (limited(), memory());
@@ -231,7 +231,7 @@ fn databases_without_threads_recover_by_deleting() {
 /// Drives on which the memtables of the default settings would not find room, and those of the fewest zones.
 #[test]
 fn full_drives_recover_however_small() {
-    for (zones, zone_size) in [(64, 2 << 20), (32, 1 << 20), (12, 1 << 20)] {
+    for (zones, zone_size) in [(64, 2 << 20), (32, 1 << 20), (20, 1 << 20)] {
         for style in [Style::Leveled, Style::Universal] {
             let what = format!("{zones} zones of {zone_size}, {style:?}");
             let store = drive(zones, zone_size);
@@ -248,7 +248,7 @@ fn full_drives_recover_however_small() {
             by_key(&db, written);
             compact(&db, &store);
             let again = fill(&db);
-            // A zone of a dozen that is open at the wrong time is much of it.
+            // A zone of a score that is open at the wrong time is much of it.
             assert!(again > written / 2, "{what}: {written} entries at first, {again} then");
             check(&db, (0..again).chain((again..written).filter(|n| n.is_multiple_of(16))));
             db.close().unwrap_or_else(|error| assert_no_space(&error));

@@ -357,11 +357,14 @@ fn a_medium_can_be_full() {
     engine.model.fail_after.store(1500, Ordering::Relaxed);
     let record = execute(&engine, &full, &AtomicBool::new(false));
     assert!(record.failure.is_some() && !record.out_of_room, "{:?}", record.failure);
-    // A megabyte, and a log that nothing makes shorter.
+    // Less than a megabyte, and runs that nothing merges.
+    for trigger in ["level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger"] {
+        full.engine.families[0].settings.insert(trigger.into(), "1000".into());
+    }
     let (allocation, reset) = ("sinter".into(), "sinter".into());
     full.engine.zones = Some(ZonesSpec {
-        zones: 16,
-        zone_bytes: 64 << 10,
+        zones: 20,
+        zone_bytes: 48 << 10,
         zone_capacity: None,
         max_active: None,
         allocation,

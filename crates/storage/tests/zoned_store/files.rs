@@ -94,7 +94,7 @@ fn syncs_of_a_log_need_no_metadata() {
 
 #[test]
 fn a_table_alone_is_one_extent_per_zone() {
-    let geometry = Geometry { zones: 16, zone_size: 8 << 20, block: 4096, ..TINY };
+    let geometry = Geometry { zones: 24, zone_size: 8 << 20, block: 4096, ..TINY };
     let store = format(&drive(&geometry, 6 << 20), plain());
     let length = (7 << 20) + 12_345;
     put(&store, FileId::table(1), &table_hint(1), length);

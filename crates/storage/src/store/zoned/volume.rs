@@ -453,7 +453,7 @@ mod tests {
     /// woken.
     #[test]
     fn a_failure_wakes_who_is_about_to_wait() {
-        let geometry = Geometry { block: 512, zones: 16, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
+        let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
         let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry, 64 << 10).unwrap());
         let volume = recover::format(&device, VolumeId([7; 16]), Options::default()).unwrap();
         std::thread::scope(|scope| {
