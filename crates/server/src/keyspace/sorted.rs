@@ -7,7 +7,7 @@ use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
 use super::layout::{self, Bounds, Room, score_of, score_order};
-use super::ranks::{Cutter, Found, Outline, PIECE};
+use super::ranks::{Order, PIECE};
 use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
@@ -83,7 +83,7 @@ impl Keyspace {
         }
         self.set_member(edit, member, &order.to_be_bytes(), old.is_none());
         self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), Vec::new());
-        self.ranks.added(edit.head.id, (order, member));
+        self.ranks.added(edit.head.id, Order::Scores, (order, member));
         Ok(old)
     }
 
@@ -99,7 +99,7 @@ impl Keyspace {
 
     fn delete_order(&mut self, id: u64, order: u64, member: &[u8]) {
         self.turn.delete(Room::Elements, layout::score_key(id, order, member));
-        self.ranks.removed(id, (order, member));
+        self.ranks.removed(id, Order::Scores, (order, member));
     }
 
     fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
@@ -193,7 +193,7 @@ impl Keyspace {
             let next = [&place[..], b"\0"].concat();
             ((place, next), 0)
         } else {
-            let found = self.piece(head, |outline| outline.at(rank))?;
+            let found = self.piece(head, Order::Scores, |outline| outline.at(rank))?;
             let before = rank.saturating_sub(found.before);
             (found.bounds, if backward { found.members.saturating_sub(before + 1) } else { before })
         };
@@ -209,13 +209,13 @@ impl Keyspace {
 
     /// How many members come before a place.
     fn members_before(&mut self, head: &Head, place: &[u8]) -> Result<u64> {
-        if !self.ranks.has(head.id)
+        if !self.ranks.has(head.id, Order::Scores)
             && let Some(near) = self.count_near(&layout::scores(head.id), place, head.count)?
         {
             return Ok(near);
         }
         let place_of = layout::split_score_key(place).ok_or(Error::Damaged("a place in a sorted set"))?;
-        let found = self.piece(head, |outline| outline.around(place_of))?;
+        let found = self.piece(head, Order::Scores, |outline| outline.around(place_of))?;
         let mut part = (found.bounds.0, place.to_vec());
         Ok(found.before + self.pass(&mut part, Direction::Forward, u64::MAX)?)
     }
@@ -223,25 +223,7 @@ impl Keyspace {
     /// Members that are better counted than looked up: more of them where that would have to be prepared, so that who wants no others, as
     /// those at an end, never needs it.
     fn few(&self, head: &Head) -> u64 {
-        if self.ranks.has(head.id) { PIECE } else { STRIDE }
-    }
-
-    /// A piece, cut if it was too long.
-    fn piece(&mut self, head: &Head, find: impl Fn(&Outline) -> Found) -> Result<Found> {
-        let length = self.ranks.length(head.count);
-        let mut outline = self.ranks.take(head.id, head.count);
-        let mut found = find(&outline);
-        if found.members > 2 * length {
-            let mut cutter = Cutter::new(found.members, length);
-            self.walk_order(&found.bounds, Direction::Forward, &mut |member, score| {
-                cutter.pass(score_order(score), member);
-                ControlFlow::Continue(())
-            })?;
-            outline.cut(&found, cutter.pieces());
-            found = find(&outline);
-        }
-        self.ranks.keep(outline);
-        Ok(found)
+        if self.ranks.has(head.id, Order::Scores) { PIECE } else { STRIDE }
     }
 
     /// The members of a set or a sorted set with their scores; those of a set have the score 1.

@@ -1,6 +1,8 @@
 //! Ranks of large sorted sets against a plain list, whatever is written meanwhile.
 
-use super::super::layout::score_order;
+use super::super::decode_score;
+use super::super::layout::{hash, score_order};
+use super::super::ranks::Order;
 use super::super::{Edit, Head, Keyspace, Kind, LexBound, ScoreBound};
 use super::collections::collect;
 use super::commit;
@@ -8,7 +10,7 @@ use crate::testing::{Random, fresh, small_settings};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
 use sinterdb::db::WriteOptions;
 use sinterdb::ledger::Ticker;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -138,6 +140,8 @@ fn ask(keyspace: &mut Keyspace, key: &[u8], model: &Model, random: &mut Random, 
     let at = random.below(all.len());
     let (order, member) = &all[at];
     assert_eq!(keyspace.rank(&head, member).unwrap(), Some((at as u64, set[member])), "{what}");
+    let (picked, bytes) = keyspace.random_member(&head).unwrap().unwrap();
+    assert_eq!(set.get(&picked), Some(&decode_score(&bytes).unwrap()), "{what}");
     let (from, to) = (random.below(all.len()), random.below(all.len() + 2));
     let backward = random.below(2) == 0;
     let found = collect(|visit| keyspace.walk_ranks(&head, (from as u64, to as u64), backward, visit).unwrap());
@@ -171,7 +175,10 @@ fn check(keyspace: &mut Keyspace, model: &Model, what: &str) {
         let head = keyspace.find(0, key).unwrap();
         if let (Some(head), Some((set, _))) = (head, model.get(key)) {
             ids.push(head.id);
-            keyspace.ranks.check(head.id, &in_order(set), what);
+            keyspace.ranks.check(head.id, Order::Scores, &in_order(set), what);
+            let mut by_hash: Vec<_> = set.keys().map(|name| (hash(keyspace.seed, name), name.clone())).collect();
+            by_hash.sort();
+            keyspace.ranks.check(head.id, Order::Hashes, &by_hash, what);
         }
     }
     assert!(keyspace.ranks.ids().all(|id| ids.contains(&id)), "{what}: of a set that is gone");
@@ -295,4 +302,60 @@ fn ranks_are_near() {
         })
         .unwrap();
     assert_eq!(count, 1000);
+}
+
+/// Where it is known where members are, hardly anything that was removed is passed over.
+fn check_near(keyspace: &mut Keyspace, head: &Head) {
+    for position in 0..head.count {
+        let piece = keyspace.piece(head, Order::Hashes, |outline| outline.at(position)).unwrap();
+        let (found, stop) = keyspace.nth(&piece.bounds, position - piece.before, 3).unwrap();
+        assert!(found.is_some() && stop.is_none(), "{position} of {}", head.count);
+    }
+}
+
+/// What is left of many members is found wherever it lies, each as often as the others, without passing over all that is gone each time.
+#[test]
+fn the_few_that_are_left_are_picked() {
+    let mut keyspace = fresh();
+    let mut edit = keyspace.edit(0, b"s", Kind::Set).unwrap();
+    (0..3000u32).for_each(|n| _ = keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap());
+    keyspace.finish(&edit);
+    commit(&mut keyspace);
+    keyspace.db().flush().unwrap();
+    let mut left: BTreeSet<u32> = (0..3000).collect();
+    for members in [600, 20, 3, 1] {
+        let gone: Vec<u32> = left.iter().copied().take(left.len() - members).collect();
+        for n in gone {
+            assert!(keyspace.remove_member(&mut edit, &n.to_be_bytes()).unwrap());
+            left.remove(&n);
+        }
+        keyspace.finish(&edit);
+        commit(&mut keyspace);
+        let head = keyspace.find(0, b"s").unwrap().unwrap();
+        let number = |member: &[u8]| u32::from_be_bytes(member.try_into().unwrap());
+        let mut times = BTreeMap::new();
+        for _ in 0..members * 20 {
+            let picked = number(&keyspace.random_member(&head).unwrap().unwrap().0);
+            assert!(left.contains(&picked), "{picked}");
+            *times.entry(picked).or_insert(0) += 1;
+        }
+        assert!(members > 20 || times.len() == members && times.values().all(|times| *times > 3), "{times:?}");
+        for most in [1, 2, members as u64, u64::MAX] {
+            let picked: BTreeSet<u32> = keyspace.random_members(&head, most).unwrap().iter().map(|member| number(&member.0)).collect();
+            assert!(picked.len() as u64 == most.min(members as u64) && picked.is_subset(&left), "{picked:?}");
+        }
+        assert_eq!(keyspace.ranks.has(head.id, Order::Hashes), members < 500);
+        keyspace.ranks.clear();
+        check_near(&mut keyspace, &head);
+        // What comes before all others, and behind them.
+        for n in 5000..5000 + members.min(30) as u32 {
+            keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap();
+            left.insert(n);
+        }
+        keyspace.finish(&edit);
+        let head = keyspace.find(0, b"s").unwrap().unwrap();
+        let all = keyspace.random_members(&head, u64::MAX).unwrap();
+        assert_eq!(all.iter().map(|member| number(&member.0)).collect::<BTreeSet<u32>>(), left);
+        check_near(&mut keyspace, &head);
+    }
 }
