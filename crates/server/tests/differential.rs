@@ -159,6 +159,112 @@ impl Pair {
     }
 }
 
+/// A command on sorted sets of thousands of members, `z` by many scores and `lex` by one.
+fn command_on_many(random: &mut Random) -> Vec<String> {
+    let member = |random: &mut Random| format!("{:05}", random.below(9000));
+    let score = |random: &mut Random| format!("{}", random.below(4000) as f64 / 4.0);
+    let position = |random: &mut Random| (random.below(9000) as i64 - 4500).to_string();
+    let lines = [
+        "ZRANK z m",
+        "ZREVRANK z m",
+        "ZRANK lex m",
+        "ZRANK u m",
+        "ZREVRANK lex m",
+        "ZRANGE z n +",
+        "ZRANGE z n + REV WITHSCORES",
+        "ZREVRANGE z n +",
+        "ZREVRANGE lex n +",
+        "ZCOUNT z s s",
+        "ZCOUNT z (s +inf",
+        "ZCOUNT lex 0 s",
+        "ZLEXCOUNT lex [m (m",
+        "ZLEXCOUNT lex - [m",
+        "ZREMRANGEBYRANK z n +",
+        "ZREMRANGEBYRANK lex n +",
+        "SORT z BY nosort LIMIT p 5",
+        "SORT z BY nosort DESC LIMIT p 5",
+        "ZADD z s m s m s m s m s m s m",
+        "ZADD z XX s m",
+        "ZINCRBY z s m",
+        "ZADD lex 0 m 0 m 0 m 0 m",
+        "ZREM z m m m",
+        "ZREM lex m m",
+        "ZPOPMIN z 3",
+        "ZPOPMAX lex",
+        "ZREMRANGEBYSCORE z s (s",
+        "ZREMRANGEBYLEX lex [m [m",
+        "COPY z t REPLACE",
+        "RENAME t u",
+        "DEL t",
+        "ZRANGESTORE t z n n",
+        "ZUNIONSTORE t 2 z lex",
+        "GEOADD t 13.361389 38.115556 m",
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "WATCH z",
+        "UNWATCH",
+    ];
+    // Ranks are asked for more often than anything is written.
+    let line = lines[if random.below(2) == 0 { random.below(14) } else { random.below(lines.len()) }];
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        words.push(match word {
+            "m" => member(random),
+            "[m" => format!("[{}", member(random)),
+            "(m" => format!("({}", member(random)),
+            "s" => score(random),
+            "(s" => format!("({}", score(random)),
+            "n" => position(random),
+            "p" => random.below(3000).to_string(),
+            // A few behind the position before.
+            "+" => (words.last().and_then(|last| last.parse::<i64>().ok()).unwrap_or(0) + random.below(30) as i64).to_string(),
+            word => word.to_owned(),
+        });
+    }
+    // Few of them, or there would soon be none.
+    match words[0].as_str() {
+        "ZREMRANGEBYSCORE" => words[3] = format!("({}", words[2].parse::<f64>().unwrap_or(0.0) + 2.0),
+        "ZREMRANGEBYLEX" => words[3] = format!("[{:05}", words[2][1..].parse::<u32>().unwrap_or(0) + 5),
+        _ => {}
+    }
+    words
+}
+
+/// Gives both sorted sets thousands of members.
+fn fill_many(random: &mut Random) -> Vec<Vec<String>> {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut commands = vec![words("DISCARD"), words("FLUSHALL")];
+    for from in (0..6000).step_by(50) {
+        let (mut by_score, mut by_name) = (words("ZADD z"), words("ZADD lex"));
+        for n in from..from + 50 {
+            by_score.extend([format!("{}", random.below(4000) as f64 / 4.0), format!("{n:05}")]);
+            by_name.extend(["0".into(), format!("{n:05}")]);
+        }
+        commands.extend([by_score, by_name]);
+    }
+    commands
+}
+
+/// What is known of ranks must be right behind every write.
+#[test]
+fn large_sorted_sets_have_the_ranks_of_redis() {
+    let Some(real) = Real::start() else { return };
+    let served = Served::start();
+    let [ours, theirs] = [served.client(), real.client()];
+    let mut pair = Pair { ours, theirs, listening: None, shown: VecDeque::new(), queued: None, complaints: Vec::new() };
+    let mut random = Random::new(4);
+    for round in 0..2000 {
+        let commands = if round % 250 == 0 {
+            fill_many(&mut random)
+        } else {
+            (0..=random.below(AT_ONCE)).map(|_| command_on_many(&mut random)).collect()
+        };
+        pair.compare_all(&commands, &format!("round {round}"));
+        assert!(pair.complaints.is_empty(), "{}", pair.complaints.join("\n\n"));
+    }
+}
+
 fn run(protocol: &str, seed: u64, listens: bool) {
     let Some(real) = Real::start() else {
         eprintln!("skipped: there is no redis-server 7.0 here to compare with");

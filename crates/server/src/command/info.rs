@@ -117,7 +117,8 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
         write!(out, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
     }
     let part = |of: u64, whole: u64| if whole == 0 { 0.0 } else { of as f64 / whole as f64 };
-    write!(out, "used_memory_memtables:{}\r\nused_memory_cache:{}\r\nused_memory_hot:{}\r\n", held.memtables, held.cache, held.hot)?;
+    write!(out, "used_memory_memtables:{}\r\nused_memory_cache:{}\r\n", held.memtables, held.cache)?;
+    write!(out, "used_memory_hot:{}\r\nused_memory_ranks:{}\r\n", held.hot, held.ranks)?;
     write!(out, "hot_keys:{}\r\nhot_key_hits:{}\r\n", held.hot_entries, held.hot_counts.hits)?;
     write!(out, "hot_key_misses:{}\r\n", held.hot_counts.misses)?;
     write!(out, "used_memory_peak_perc:{:.2}%\r\nused_memory_overhead:0\r\nused_memory_startup:0\r\n", part(resident, peak) * 100.0)?;

@@ -42,7 +42,8 @@ fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         (_, []) if is(sub, "malloc-stats") => {
             let held = context.keyspace.memory();
-            let text = format!("memtables: {} bytes\ncache: {} bytes\nhot keys: {} bytes\n", held.memtables, held.cache, held.hot);
+            let parts = [("memtables", held.memtables), ("cache", held.cache), ("hot keys", held.hot), ("ranks", held.ranks)];
+            let text: String = parts.iter().map(|(name, bytes)| format!("{name}: {bytes} bytes\n")).collect();
             context.reply.verbatim(*b"txt", text.as_bytes());
         }
         // Memtables and caches give their memory back themselves.
@@ -89,6 +90,7 @@ fn stats(context: &mut Context) {
         ("memtables.bytes", held.memtables),
         ("cache.bytes", held.cache),
         ("hot.bytes", held.hot),
+        ("ranks.bytes", held.ranks),
         ("turn.bytes", context.keyspace.uncommitted() as u64),
         ("keys.count", keys),
         ("keys.bytes-per-key", stats.live_table_bytes.checked_div(keys).unwrap_or(0)),

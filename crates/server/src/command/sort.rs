@@ -152,7 +152,7 @@ fn weight(text: &[u8]) -> Option<f64> {
 }
 
 /// Elements from one position up to another (excluded), backwards if asked; all of a set are in no order.
-fn load(context: &Context, head: &Head, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
+fn load(context: &mut Context, head: &Head, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     // Backwards, positions count from the end.
     let span = if backward { (head.count - to, head.count - from) } else { (from, to) };

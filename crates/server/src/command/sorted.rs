@@ -48,12 +48,12 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zrank", 3, zrank)
         .flags(READ | FAST)
         .since("2.0.0")
-        .says("How many members come before", "O(n), n being the members up to the nearer end"),
+        .says("How many members come before", "O(log(n)), and O(n) at first, n being the members"),
     zset("zrem", -3, zrem).flags(WRITE | FAST).since("1.2.0").says("Remove members", "O(n), n being the number of members"),
     zset("zrevrank", 3, zrevrank)
         .flags(READ | FAST)
         .since("2.0.0")
-        .says("How many members come behind", "O(n), n being the members up to the nearer end"),
+        .says("How many members come behind", "O(log(n)), and O(n) at first, n being the members"),
     zset("zscan", -3, zscan).flags(READ).since("2.8.0").says("Members and scores from a cursor on", "O(1) for each call"),
     zset("zscore", 3, zscore).flags(READ | FAST).since("1.2.0").says("A member's score", "O(1)"),
 ];
@@ -206,7 +206,9 @@ fn zmscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn rank(context: &mut Context, arguments: &[&[u8]], backward: bool) -> Outcome {
     let found = match context.find(arguments[1], Kind::SortedSet)? {
-        Some(head) => context.keyspace.rank(&head, arguments[2])?.map(|(rank, _)| if backward { head.count - 1 - rank } else { rank }),
+        Some(head) => {
+            context.keyspace.rank(&head, arguments[2])?.map(|(rank, _)| if backward { (head.count - 1).saturating_sub(rank) } else { rank })
+        }
         None => None,
     };
     match found {

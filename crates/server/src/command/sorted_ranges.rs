@@ -17,15 +17,15 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zcount", 4, zcount)
         .flags(READ | FAST)
         .since("2.0.0")
-        .says("How many members have a score in a range", "O(n), n being the members in the range"),
+        .says("How many members have a score in a range", "O(log(n)), and O(n) at first, n being the members"),
     zset("zlexcount", 4, zlexcount)
         .flags(READ | FAST)
         .since("2.8.9")
-        .says("How many members have a name in a range", "O(n), n being the members in the range"),
+        .says("How many members have a name in a range", "O(log(n)), and O(n) at first, n being the members"),
     zset("zrange", -4, zrange)
         .flags(READ)
         .since("1.2.0")
-        .says("The members in a range", "O(n), n being the members in the range, and those up to the nearer end by rank"),
+        .says("The members in a range", "O(log(n)+m), m being the members in the range, and O(n) at first by rank"),
     zset("zrangebylex", -4, zrangebylex)
         .flags(READ)
         .since("2.8.9")
@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(1, 2, 1)
         .flags(WRITE | DENYOOM)
         .since("6.2.0")
-        .says("Keep the members in a range", "O(n), n being the members in the range, and those up to the nearer end by rank"),
+        .says("Keep the members in a range", "O(log(n)+m), m being the members in the range, and O(n) at first by rank"),
     zset("zremrangebylex", 4, zremrangebylex)
         .flags(WRITE)
         .since("2.8.9")
@@ -46,7 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zremrangebyrank", 4, zremrangebyrank)
         .flags(WRITE)
         .since("2.0.0")
-        .says("Remove the members whose rank is in a range", "O(n), n being the members in the range"),
+        .says("Remove the members whose rank is in a range", "O(log(n)+m), m being the members in the range, and O(n) at first"),
     zset("zremrangebyscore", 4, zremrangebyscore)
         .flags(WRITE)
         .since("1.2.0")
@@ -54,7 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zrevrange", -4, zrevrange)
         .flags(READ)
         .since("1.2.0")
-        .says("The members whose rank from the end is in a range", "O(n), n being the members in the range"),
+        .says("The members whose rank from the end is in a range", "O(log(n)+m), m being the members in the range, and O(n) at first"),
     zset("zrevrangebylex", -4, zrevrangebylex)
         .flags(READ)
         .since("2.8.9")
@@ -109,7 +109,7 @@ impl Range {
     }
 
     /// Shows `visit` the members inside, in order or backwards, until it breaks.
-    fn walk(&self, context: &Context, head: &Head, backward: bool, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) -> Outcome {
+    fn walk(&self, context: &mut Context, head: &Head, backward: bool, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) -> Outcome {
         match self {
             Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, visit)?,
             Range::Lex(min, max) => context.keyspace.walk_lex(head, (min, max), backward, visit)?,
@@ -122,6 +122,15 @@ impl Range {
             }
         }
         Ok(())
+    }
+
+    /// How many members are inside.
+    fn count(&self, context: &mut Context, head: &Head) -> Result<u64, Failure> {
+        Ok(match self {
+            Range::Score(min, max) => context.keyspace.count_scores(head, (*min, *max))?,
+            Range::Lex(min, max) => context.keyspace.count_lex(head, (min, max))?,
+            Range::Rank(start, end) => span(*start, *end, head.count).map_or(0, |(from, to)| to - from),
+        })
     }
 }
 
@@ -247,14 +256,11 @@ fn zrangestore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn count(context: &mut Context, arguments: &[&[u8]], by: By) -> Outcome {
     let range = Range::parse(by, arguments[2], arguments[3])?;
-    let mut count = 0;
-    if let Some(head) = context.find(arguments[1], Kind::SortedSet)? {
-        range.walk(context, &head, false, &mut |_, _| {
-            count += 1;
-            ControlFlow::Continue(())
-        })?;
-    }
-    context.reply.integer(count);
+    let count = match context.find(arguments[1], Kind::SortedSet)? {
+        Some(head) => range.count(context, &head)?,
+        None => 0,
+    };
+    context.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
     Ok(())
 }
 

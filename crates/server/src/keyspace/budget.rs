@@ -1,4 +1,4 @@
-//! One budget of memory for memtables, the block cache and hot keys.
+//! One budget of memory for memtables, the block cache, hot keys and ranks.
 
 use super::error::Result;
 use super::{HotCounts, Keyspace};
@@ -14,6 +14,8 @@ const WITHOUT_BUDGET: u64 = 32 << 20;
 const MOST: u64 = 4 << 30;
 /// Where a limit of the process is known, they get at most one part of so many of what the engine may take.
 const PARTS_OF_LIMIT: u64 = 8;
+/// Of what hot keys would get, one part of so many is for the ranks of sorted sets: at a byte for each member, a great many.
+const PARTS_OF_HOT: u64 = 16;
 
 /// The least budget, bytes.
 pub const MEMORY_MIN: u64 = 2 << 20;
@@ -33,16 +35,18 @@ pub struct Memory {
     pub hot_entries: usize,
     /// How often they were asked for.
     pub hot_counts: HotCounts,
+    /// The ranks of places in large sorted sets.
+    pub ranks: u64,
 }
 
 impl Memory {
     /// All of it.
     pub fn used(&self) -> u64 {
-        self.memtables.saturating_add(self.cache).saturating_add(self.hot)
+        [self.cache, self.hot, self.ranks].into_iter().fold(self.memtables, u64::saturating_add)
     }
 }
 
-/// What hot keys get beside an engine that has such a budget; 0: none.
+/// What hot keys and ranks get beside an engine that has such a budget; 0: none.
 fn beside(engine: u64) -> u64 {
     let most = if engine == 0 { (system::memory_bytes() / PARTS_OF_MACHINE).max(WITHOUT_BUDGET) } else { engine / BYTES_OF_ENGINE };
     most.min(MOST)
@@ -54,7 +58,7 @@ pub fn engine_memory(budget: u64) -> Option<u64> {
 }
 
 impl Keyspace {
-    /// Memtables, block cache and hot keys may take so many bytes together from now on, [`MEMORY_MIN`] at least; 0: each what it has
+    /// Memtables, block cache, hot keys and ranks may take so many bytes together from now on, [`MEMORY_MIN`] at least; 0: each what it has
     /// without a budget. Memtables that are being flushed come on top until they are.
     ///
     /// # Errors
@@ -67,10 +71,13 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Gives hot keys their part beside an engine that has such a budget.
+    /// Gives hot keys and ranks their part beside an engine that has such a budget.
     pub(super) fn keep_hot(&mut self, engine: u64) {
         let most = self.db().memory_room().map_or(u64::MAX, |room| room / PARTS_OF_LIMIT);
-        self.turn.keep_hot(beside(engine).min(most));
+        let both = beside(engine).min(most);
+        let ranks = both / PARTS_OF_HOT;
+        self.turn.keep_hot(both - ranks);
+        self.ranks.set_capacity(ranks);
     }
 
     /// Gives hot keys so many bytes.
@@ -83,7 +90,7 @@ impl Keyspace {
     pub fn memory(&self) -> Memory {
         let (db, hot) = (self.db(), self.turn.hot());
         let (memtables, cache) = db.memory_used();
-        Memory { memtables, cache, hot: hot.used(), hot_entries: hot.len(), hot_counts: hot.counts }
+        Memory { memtables, cache, hot: hot.used(), hot_entries: hot.len(), hot_counts: hot.counts, ranks: self.ranks.used() }
     }
 }
 

@@ -88,5 +88,6 @@ impl Keyspace {
     /// Takes back all of this turn that was done to a collection that [`Keyspace::replace`] has begun: the key holds what it held.
     pub fn abandon(&mut self, edit: &Edit) {
         self.turn.forget(Room::Elements, &layout::elements(edit.head.id));
+        self.ranks.forget(edit.head.id);
     }
 }

@@ -281,6 +281,7 @@ impl Keyspace {
     fn delete_collection(&mut self, id: u64) {
         if id != 0 {
             self.turn.delete(cleaner::ROOM, layout::exists_key(id));
+            self.ranks.forget(id);
             self.deleted.push(id);
         }
     }
@@ -318,8 +319,7 @@ impl Keyspace {
         let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
         if is_alone {
             self.turn.clear(Room::Keys, layout::all_deadlines());
-            self.turn.clear(Room::Elements, layout::all_elements());
-            self.all_deleted = true;
+            self.clear_elements();
         } else {
             self.delete_collections_of(db)?;
         }
@@ -337,11 +337,17 @@ impl Keyspace {
             self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
         }
         self.turn.clear(Room::Keys, layout::all_deadlines());
-        self.turn.clear(Room::Elements, layout::all_elements());
-        self.all_deleted = true;
+        self.clear_elements();
         self.counters.keys = [0; DATABASES];
         self.counters.deadlines = [0; DATABASES];
         Ok(())
+    }
+
+    /// All collections go.
+    fn clear_elements(&mut self) {
+        self.turn.clear(Room::Elements, layout::all_elements());
+        self.ranks.clear();
+        self.all_deleted = true;
     }
 
     /// Removes what the keys of a database have outside their entries.

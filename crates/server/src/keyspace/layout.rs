@@ -295,8 +295,13 @@ pub(super) fn with_owner(element: &[u8], id: u64) -> Vec<u8> {
 
 /// A member of a set, field of a hash, or member of a sorted set.
 pub(super) fn member_key(id: u64, seed: u64, member: &[u8]) -> Vec<u8> {
+    hashed_key(id, hash(seed, member), member)
+}
+
+/// The same of a hash that is known.
+pub(super) fn hashed_key(id: u64, hash: u64, member: &[u8]) -> Vec<u8> {
     let mut out = part(id, MEMBER, HASH + member.len());
-    put_hash(&mut out, hash(seed, member));
+    put_hash(&mut out, hash);
     out.extend_from_slice(member);
     out
 }

@@ -2,7 +2,9 @@
 
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Room};
+use super::layout::{self, Bounds, Room};
+use super::ranks::Order;
+use super::scans::DEAD_MIN;
 use super::turn::{Direction, Visit};
 use super::{Edit, Keyspace};
 use std::collections::HashSet;
@@ -12,6 +14,8 @@ use std::ops::ControlFlow;
 const COUNTED: u64 = 512;
 /// Above that, one is picked among so many behind a random hash, which evens out that gaps between hashes differ in size.
 const PICK_AMONG: u64 = 16;
+/// Places at which one is looked for; if that is in vain, it is picked by counting, too.
+const LOOKS: u32 = 100;
 
 /// A member and its value.
 pub type Member = (Vec<u8>, Vec<u8>);
@@ -51,8 +55,12 @@ impl Keyspace {
     }
 
     pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], is_new: bool) {
-        self.turn.put(Room::Elements, layout::member_key(edit.head.id, self.seed, member), value);
-        edit.head.count += u64::from(is_new);
+        let hash = layout::hash(self.seed, member);
+        self.turn.put(Room::Elements, layout::hashed_key(edit.head.id, hash, member), value);
+        if is_new {
+            self.ranks.added(edit.head.id, Order::Hashes, (hash, member));
+            edit.head.count += 1;
+        }
     }
 
     /// Removes a member or field; false: there was none.
@@ -65,7 +73,9 @@ impl Keyspace {
     }
 
     pub(super) fn delete_member(&mut self, edit: &mut Edit, member: &[u8]) {
-        self.turn.delete(Room::Elements, layout::member_key(edit.head.id, self.seed, member));
+        let hash = layout::hash(self.seed, member);
+        self.turn.delete(Room::Elements, layout::hashed_key(edit.head.id, hash, member));
+        self.ranks.removed(edit.head.id, Order::Hashes, (hash, member));
         edit.head.count = edit.head.count.saturating_sub(1);
     }
 
@@ -92,38 +102,94 @@ impl Keyspace {
         Ok(all)
     }
 
+    /// The same of a collection that has few, where not all that was removed is passed over each time.
+    fn few_members(&mut self, head: &Head) -> Result<Vec<Member>> {
+        let mut all = Vec::new();
+        let whole = layout::members(head.id, 0);
+        let stop = self.turn.walk_some(Room::Elements, &whole, Direction::Forward, DEAD_MIN, &mut |place, value| {
+            all.extend(layout::split_member_key(place).map(|(_, member)| (member.to_vec(), value.to_vec())));
+            ControlFlow::Continue(())
+        })?;
+        if stop.is_some() {
+            all.clear();
+            for position in 0..head.count {
+                all.extend(self.member_at(head, position)?);
+            }
+        }
+        Ok(all)
+    }
+
     /// Some member and its value.
     pub fn random_member(&mut self, head: &Head) -> Result<Option<Member>> {
         if head.count == 0 {
             return Ok(None);
         }
-        if head.count <= COUNTED {
-            let skip = self.random_below(head.count);
-            return self.member_behind(head, 0, skip);
+        if head.count > COUNTED && !self.ranks.has(head.id, Order::Hashes) {
+            // Not behind one place however far it is: the first one behind the largest gap would be taken most often, and the gap would
+            // grow by that until nearly all places lie in it.
+            for _ in 0..LOOKS {
+                if let Some(found) = self.look(head)? {
+                    return Ok(Some(found));
+                }
+            }
         }
-        let from = self.random() & layout::HASH_MAX;
-        let skip = self.random_below(PICK_AMONG);
-        self.member_behind(head, from, skip)
+        let position = self.random_below(head.count);
+        self.member_at(head, position)
     }
 
-    /// The member that comes so many after the first one from a hash on; behind the last one comes the first.
-    fn member_behind(&self, head: &Head, from: u64, skip: u64) -> Result<Option<Member>> {
-        let mut found = None;
-        let mut passed = 0;
-        for from in [from, 0] {
-            self.turn.walk(Room::Elements, &layout::members(head.id, from), Direction::Forward, &mut |place, value| {
-                if passed < skip {
-                    passed += 1;
+    /// A member behind a random place, if there is one before a lot that was removed.
+    fn look(&mut self, head: &Head) -> Result<Option<Member>> {
+        let mut left = 1 + self.random_below(PICK_AMONG);
+        let (mut found, mut last) = (None, Vec::new());
+        // Behind the last member comes the first.
+        for from in [self.random() & layout::HASH_MAX, 0] {
+            let bounds = layout::members(head.id, from);
+            let stop = self.turn.walk_some(Room::Elements, &bounds, Direction::Forward, DEAD_MIN, &mut |place, value| {
+                left -= 1;
+                if left > 0 {
+                    last.clear();
+                    last.extend_from_slice(place);
                     return ControlFlow::Continue(());
                 }
                 found = layout::split_member_key(place).map(|(_, member)| (member.to_vec(), value.to_vec()));
                 ControlFlow::Break(())
             })?;
-            if found.is_some() {
+            if left == 0 || stop.is_some() {
                 break;
             }
         }
+        if let (None, Some((_, member))) = (&found, layout::split_member_key(&last)) {
+            found = self.member(head, member)?.map(|value| (member.to_vec(), value));
+        }
         Ok(found)
+    }
+
+    /// The member that so many others come before. If a lot was removed among them it is passed over once: after that it is known where
+    /// members are.
+    fn member_at(&mut self, head: &Head, position: u64) -> Result<Option<Member>> {
+        if !self.ranks.has(head.id, Order::Hashes) {
+            let (found, stop) = self.nth(&layout::members(head.id, 0), position, DEAD_MIN)?;
+            if stop.is_none() {
+                return Ok(found);
+            }
+        }
+        let piece = self.piece(head, Order::Hashes, |outline| outline.at(position))?;
+        let (found, _) = self.nth(&piece.bounds, position.saturating_sub(piece.before), usize::MAX)?;
+        Ok(found)
+    }
+
+    /// The member behind so many others within bounds, or else where it was given up for what was removed.
+    pub(super) fn nth(&self, bounds: &Bounds, skip: u64, patience: usize) -> Result<(Option<Member>, Option<Vec<u8>>)> {
+        let (mut found, mut left) = (None, skip);
+        let stop = self.turn.walk_some(Room::Elements, bounds, Direction::Forward, patience, &mut |place, value| {
+            if left > 0 {
+                left -= 1;
+                return ControlFlow::Continue(());
+            }
+            found = layout::split_member_key(place).map(|(_, member)| (member.to_vec(), value.to_vec()));
+            ControlFlow::Break(())
+        })?;
+        Ok((found, stop))
     }
 
     /// So many different members, or all, with their values, in random order.
@@ -140,7 +206,10 @@ impl Keyspace {
             }
             return Ok(picked);
         }
-        let mut all = self.members(head)?;
+        if most == 1 {
+            return Ok(self.random_member(head)?.into_iter().collect());
+        }
+        let mut all = if head.count <= COUNTED { self.few_members(head)? } else { self.members(head)? };
         let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(all.len());
         for n in 0..wanted {
             let rest = (all.len() - n) as u64;

@@ -3,9 +3,9 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
 //! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` (the places of elements in their order), `watch`, `waits` and
-//! `changes` (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable yet), `cleaner`
-//! (how collections that are gone are removed), `image` (whole keyspaces and whole values).
+//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the places of elements in their order), `watch`,
+//! `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable
+//! yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -30,6 +30,7 @@ mod keys;
 mod layout;
 mod lists;
 mod members;
+mod ranks;
 mod scans;
 mod sorted;
 mod streams;
@@ -62,6 +63,7 @@ pub use unsynced::{Beside, Syncer};
 use cleaner::Cleaner;
 use layout::{Places, Room};
 use parking_lot::Mutex;
+use ranks::Ranks;
 use sinter_storage::store::Store;
 use sinterdb::coding::Decoder;
 use sinterdb::db::{Builder, DEFAULT_FAMILY, Db, Durability, WriteOptions};
@@ -136,6 +138,7 @@ pub struct Keyspace {
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
+    ranks: Ranks,
     /// The entry that was read last, where a string starts in it, and whose it is.
     entry: Vec<u8>,
     string_at: usize,
@@ -260,6 +263,7 @@ impl Keyspace {
             first_due: 0,
             deleted: Vec::new(),
             all_deleted: false,
+            ranks: Ranks::default(),
             entry: Vec::new(),
             string_at: 0,
             known: Known::default(),
@@ -386,6 +390,7 @@ impl Keyspace {
         } else {
             self.counters = self.committed.clone();
             self.first_due = 0;
+            self.ranks.clear();
             self.forget_traces();
         }
         result
@@ -424,6 +429,7 @@ impl Keyspace {
     /// Drops all writes since the last commit.
     pub fn discard(&mut self) {
         self.turn.discard();
+        self.ranks.clear();
         self.forget_traces();
         self.unsynced.restart();
         self.counters = self.committed.clone();

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 const REST: u32 = layout::HASH_MAX.count_ones() - 53;
 /// Dead entries that a step passes over for each element that is asked for, and those that it always may.
 const DEAD_EACH: usize = 10;
-const DEAD_MIN: usize = if cfg!(test) { 10 } else { 1000 };
+pub(super) const DEAD_MIN: usize = if cfg!(test) { 10 } else { 1000 };
 /// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
 const PICK_AMONG: u64 = 16;
 /// Places at which a key is looked for by chance, the last one of them as long as it takes.

@@ -1,11 +1,13 @@
 //! Sorted sets: each member twice, once by its name with its score, once in the order of scores and names.
 //!
-//! Scores and names are found by a search. A rank is found by counting from the nearer end (`counting`), so `ZRANK` and a range by rank
-//! cost as much as the members up to there.
+//! Scores and names are found by a search, ranks by counting: near an end from there (`counting`), elsewhere from the nearest place whose
+//! rank is known (`ranks`).
 
+use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
-use super::layout::{self, Room, score_of, score_order};
+use super::layout::{self, Bounds, Room, score_of, score_order};
+use super::ranks::{Order, PIECE};
 use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
@@ -77,10 +79,11 @@ impl Keyspace {
             if score_order(old) == order {
                 return Ok(Some(old));
             }
-            self.turn.delete(Room::Elements, layout::score_key(edit.head.id, score_order(old), member));
+            self.delete_order(edit.head.id, score_order(old), member);
         }
         self.set_member(edit, member, &order.to_be_bytes(), old.is_none());
         self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), Vec::new());
+        self.ranks.added(edit.head.id, Order::Scores, (order, member));
         Ok(old)
     }
 
@@ -88,69 +91,139 @@ impl Keyspace {
     pub fn remove_scored(&mut self, edit: &mut Edit, member: &[u8]) -> Result<Option<f64>> {
         let old = self.score(&edit.head, member)?;
         if let Some(old) = old {
-            self.turn.delete(Room::Elements, layout::score_key(edit.head.id, score_order(old), member));
+            self.delete_order(edit.head.id, score_order(old), member);
             self.delete_member(edit, member);
         }
         Ok(old)
     }
 
-    fn walk_order(&self, bounds: &layout::Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
+    fn delete_order(&mut self, id: u64, order: u64, member: &[u8]) {
+        self.turn.delete(Room::Elements, layout::score_key(id, order, member));
+        self.ranks.removed(id, Order::Scores, (order, member));
+    }
+
+    fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
         self.turn.walk(Room::Elements, bounds, direction, &mut |place, _| match layout::split_score_key(place) {
             Some((order, member)) => visit(member, score_of(order)),
             None => ControlFlow::Continue(()),
         })
     }
 
-    /// Shows `visit` the members whose score is in a range, in order or backwards, until it breaks.
-    pub fn walk_scores(&self, head: &Head, range: (ScoreBound, ScoreBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
-        let (min, max) = range;
+    /// Where the members are whose score is in a range.
+    fn score_bounds(head: &Head, (min, max): (ScoreBound, ScoreBound)) -> Bounds {
         let from = score_order(min.score) + u64::from(min.is_open);
         let to = score_order(max.score) + u64::from(!max.is_open);
-        let bounds = (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""));
-        self.walk_order(&bounds, direction(backward), visit)
+        (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""))
     }
 
-    /// Shows `visit` the members whose name is in a range, in order or backwards, until it breaks. All members are taken to have the
-    /// score of the first one.
-    pub fn walk_lex(&self, head: &Head, range: (&LexBound, &LexBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
+    /// Where the members are whose name is in a range. All members are taken to have the score of the first one.
+    fn lex_bounds(&self, head: &Head, (min, max): (&LexBound, &LexBound)) -> Result<Bounds> {
         let mut first = None;
         self.walk_order(&layout::scores(head.id), Direction::Forward, &mut |_, score| {
             first = Some(score_order(score));
             ControlFlow::Break(())
         })?;
-        let Some(order) = first else { return Ok(()) };
-        let bounds = match range {
-            (LexBound::Highest, _) | (_, LexBound::Lowest) => return Ok(()),
-            (min, max) => (min.place(head, order, true), max.place(head, order, false)),
-        };
-        self.walk_order(&bounds, direction(backward), visit)
+        Ok(match (first, min, max) {
+            (None, ..) | (_, LexBound::Highest, _) | (_, _, LexBound::Lowest) => Bounds::default(),
+            (Some(order), ..) => (min.place(head, order, true), max.place(head, order, false)),
+        })
+    }
+
+    /// Shows `visit` the members whose score is in a range, in order or backwards, until it breaks.
+    pub fn walk_scores(&self, head: &Head, range: (ScoreBound, ScoreBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
+        self.walk_order(&Self::score_bounds(head, range), direction(backward), visit)
+    }
+
+    /// Shows `visit` the members whose name is in a range, in order or backwards, until it breaks. All members are taken to have the
+    /// score of the first one.
+    pub fn walk_lex(&self, head: &Head, range: (&LexBound, &LexBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
+        self.walk_order(&self.lex_bounds(head, range)?, direction(backward), visit)
+    }
+
+    /// How many members have a score in a range.
+    pub fn count_scores(&mut self, head: &Head, range: (ScoreBound, ScoreBound)) -> Result<u64> {
+        self.count_within(head, &Self::score_bounds(head, range))
+    }
+
+    /// How many members have a name in a range, as [`Keyspace::walk_lex`] goes by names.
+    pub fn count_lex(&mut self, head: &Head, range: (&LexBound, &LexBound)) -> Result<u64> {
+        let bounds = self.lex_bounds(head, range)?;
+        self.count_within(head, &bounds)
+    }
+
+    fn count_within(&mut self, head: &Head, bounds: &Bounds) -> Result<u64> {
+        let few = self.few(head);
+        let counted = self.pass(&mut bounds.clone(), Direction::Forward, few)?;
+        if counted < few {
+            return Ok(counted);
+        }
+        Ok(self.members_before(head, &bounds.1)?.saturating_sub(self.members_before(head, &bounds.0)?))
     }
 
     /// Shows `visit` the members from a rank up to another (excluded), counted from the lowest score, in order or backwards.
-    pub fn walk_ranks(&self, head: &Head, ranks: (u64, u64), backward: bool, visit: &mut VisitScored) -> Result<()> {
+    pub fn walk_ranks(&mut self, head: &Head, ranks: (u64, u64), backward: bool, visit: &mut VisitScored) -> Result<()> {
         let (from, to) = (ranks.0, ranks.1.min(head.count));
         if from >= to {
             return Ok(());
         }
-        let whole = layout::scores(head.id);
-        let Some(start) = self.place_at(&whole, if backward { to - 1 } else { from }, head.count)? else { return Ok(()) };
-        let (lower, upper) = whole;
-        let bounds = if backward { (lower, [&start[..], b"\0"].concat()) } else { (start, upper) };
+        let (bounds, mut skip) = self.walk_from(head, if backward { to - 1 } else { from }, backward)?;
         let mut left = to - from;
         self.walk_order(&bounds, direction(backward), &mut |member, score| {
-            if left == 0 {
-                return ControlFlow::Break(());
+            if skip > 0 {
+                skip -= 1;
+                return ControlFlow::Continue(());
             }
             left -= 1;
-            visit(member, score)
+            let flow = visit(member, score);
+            if left == 0 { ControlFlow::Break(()) } else { flow }
         })
     }
 
+    /// What to walk over to begin at a rank, and how many members to pass over first.
+    fn walk_from(&mut self, head: &Head, rank: u64, backward: bool) -> Result<(Bounds, u64)> {
+        let whole = layout::scores(head.id);
+        let behind = (head.count - 1).saturating_sub(rank);
+        let (skip, rest) = if backward { (behind, rank) } else { (rank, behind) };
+        let few = self.few(head);
+        if skip < few {
+            return Ok((whole, skip));
+        }
+        let (part, skip) = if rest < few {
+            let Some(place) = self.place_at(&whole, rank, head.count)? else { return Ok((Bounds::default(), 0)) };
+            let next = [&place[..], b"\0"].concat();
+            ((place, next), 0)
+        } else {
+            let found = self.piece(head, Order::Scores, |outline| outline.at(rank))?;
+            let before = rank.saturating_sub(found.before);
+            (found.bounds, if backward { found.members.saturating_sub(before + 1) } else { before })
+        };
+        Ok((if backward { (whole.0, part.1) } else { (part.0, whole.1) }, skip))
+    }
+
     /// How many members come before this one, and its score.
-    pub fn rank(&self, head: &Head, member: &[u8]) -> Result<Option<(u64, f64)>> {
+    pub fn rank(&mut self, head: &Head, member: &[u8]) -> Result<Option<(u64, f64)>> {
         let Some(score) = self.score(head, member)? else { return Ok(None) };
-        let target = layout::score_key(head.id, score_order(score), member);
-        Ok(Some((self.count_before(&layout::scores(head.id), &target, head.count)?, score)))
+        let place = layout::score_key(head.id, score_order(score), member);
+        Ok(Some((self.members_before(head, &place)?, score)))
+    }
+
+    /// How many members come before a place.
+    fn members_before(&mut self, head: &Head, place: &[u8]) -> Result<u64> {
+        if !self.ranks.has(head.id, Order::Scores)
+            && let Some(near) = self.count_near(&layout::scores(head.id), place, head.count)?
+        {
+            return Ok(near);
+        }
+        let place_of = layout::split_score_key(place).ok_or(Error::Damaged("a place in a sorted set"))?;
+        let found = self.piece(head, Order::Scores, |outline| outline.around(place_of))?;
+        let mut part = (found.bounds.0, place.to_vec());
+        Ok(found.before + self.pass(&mut part, Direction::Forward, u64::MAX)?)
+    }
+
+    /// Members that are better counted than looked up: more of them where that would have to be prepared, so that who wants no others, as
+    /// those at an end, never needs it.
+    fn few(&self, head: &Head) -> u64 {
+        if self.ranks.has(head.id, Order::Scores) { PIECE } else { STRIDE }
     }
 
     /// The members of a set or a sorted set with their scores; those of a set have the score 1.

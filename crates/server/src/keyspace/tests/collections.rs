@@ -131,7 +131,7 @@ fn long_lists_are_changed_in_the_middle() {
     }
 }
 
-fn collect(walk: impl FnOnce(&mut dyn FnMut(&[u8], f64) -> ControlFlow<()>)) -> Scored {
+pub(super) fn collect(walk: impl FnOnce(&mut dyn FnMut(&[u8], f64) -> ControlFlow<()>)) -> Scored {
     let mut all = Vec::new();
     walk(&mut |member, score| {
         all.push((member.to_vec(), score));
@@ -146,7 +146,7 @@ fn in_order(model: &BTreeMap<Vec<u8>, f64>) -> Scored {
     all
 }
 
-fn check_sorted(keyspace: &Keyspace, head: &Head, model: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
+fn check_sorted(keyspace: &mut Keyspace, head: &Head, model: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
     let all = in_order(model);
     let backwards = |list: &[(Vec<u8>, f64)], backward: bool| {
         let mut list = list.to_vec();
@@ -203,7 +203,7 @@ fn sorted_sets_keep_their_order() {
             let head = keyspace.find(0, b"z").unwrap();
             assert_eq!(head.map_or(0, |head| head.count), model.len() as u64, "seed {seed}");
             if let Some(head) = head {
-                check_sorted(&keyspace, &head, &model, &mut random);
+                check_sorted(&mut keyspace, &head, &model, &mut random);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod collections;
 mod model;
+mod ranks;
 mod streams;
 
 use super::layout::{self, Room};
