@@ -1,4 +1,4 @@
-//! What both styles do about age: tables that have expired, and last tables that mostly hold tombstones.
+//! What both styles do about tables that have expired or are hidden as a whole, and last tables that mostly hold tombstones.
 
 use super::{Choice, Input, PickEnv, collides, is_bottommost, plan};
 use crate::manifest::{TableInfo, Version};
@@ -17,20 +17,44 @@ pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.settings.ttl_seconds == 0 {
         return None;
     }
-    let mut inputs: Vec<Input> = Vec::new();
-    for (level, run, table) in version.tables().filter(|(_, _, t)| expired(env, t)) {
+    let can_go = |level: usize, run: u64, table: &Arc<TableInfo>| {
         let one = [single(level, run, table)];
         let is_seen = env.newest_snapshot.is_some_and(|snapshot| table.min_seq <= snapshot);
-        if is_seen || collides(env, &one, level) || !is_bottommost(version, &one) {
-            continue;
-        }
+        !is_seen && !collides(env, &one, level) && is_bottommost(version, &one)
+    };
+    let tables = version.tables().filter(|(level, run, table)| expired(env, table) && can_go(*level, *run, table));
+    drop(version, env, Reason::TimeToLive, tables)
+}
+
+/// Drops all tables that range tombstones hide as a whole, wherever they lie: what such a table hides itself, these hide as well, and they
+/// stay as long as there is any of that. What a live snapshot sees waits for its release.
+pub fn drop_hidden(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+    if env.hidden.is_empty() {
+        return None;
+    }
+    let is_unseen = |table: &TableInfo| {
+        let since = env.hidden.get(&table.number).copied();
+        since.is_some_and(|since| env.oldest_snapshot >= since || env.newest_snapshot.is_none_or(|newest| newest < table.min_seq))
+    };
+    drop(version, env, Reason::Tombstones, version.tables().filter(|(_, _, table)| is_unseen(table) && !env.is_taken(table)))
+}
+
+/// Drops tables as they are.
+fn drop<'a>(
+    version: &Version,
+    env: &PickEnv<'_>,
+    why: Reason,
+    tables: impl Iterator<Item = (usize, u64, &'a Arc<TableInfo>)>,
+) -> Option<Choice> {
+    let mut inputs: Vec<Input> = Vec::new();
+    for (level, run, table) in tables {
         match inputs.last_mut() {
             Some(last) if (last.level, last.run) == (level, run) => last.tables.push(Arc::clone(table)),
-            _ => inputs.extend(one),
+            _ => inputs.push(single(level, run, table)),
         }
     }
     let (level, run) = inputs.first().map(|i| (i.level, i.run))?;
-    let mut plan = plan(version, env, Reason::TimeToLive, Vec::new(), (level, run));
+    let mut plan = plan(version, env, why, Vec::new(), (level, run));
     plan.inputs = inputs;
     Some(Choice::Drop(plan))
 }

@@ -6,7 +6,7 @@ use crate::range_del::RangeTombstones;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Memory of one range tombstone beside its keys: its place in the list and its share of the fragments.
 const TOMBSTONE_OVERHEAD: usize = 128;
@@ -25,6 +25,8 @@ pub(crate) struct Mem {
     raw: Mutex<Vec<RawTombstone>>,
     count: AtomicUsize,
     tombstone_bytes: AtomicUsize,
+    /// Something in it deletes.
+    deletes: AtomicBool,
     /// Fragments of the first `n` raw tombstones. Built when a reader first needs them: writes stay cheap.
     built: ArcSwap<(usize, Arc<RangeTombstones>)>,
 }
@@ -38,6 +40,7 @@ impl Mem {
             raw: Mutex::default(),
             count: AtomicUsize::new(0),
             tombstone_bytes: AtomicUsize::new(0),
+            deletes: AtomicBool::new(false),
             built: ArcSwap::from_pointee((0, Arc::default())),
         })
     }
@@ -55,6 +58,11 @@ impl Mem {
     /// Entries and range tombstones.
     pub fn len(&self) -> u64 {
         self.points.len() + self.count.load(Ordering::Acquire) as u64
+    }
+
+    /// Something in it deletes: what that hides goes once it is in a table.
+    pub fn deletes(&self) -> bool {
+        self.deletes.load(Ordering::Relaxed)
     }
 
     pub fn has_tombstones(&self) -> bool {
@@ -102,6 +110,9 @@ impl MemWriter {
     /// The same, at the place that `points` has given for its key if there is one.
     #[inline]
     pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+        if kind.deletes() {
+            self.mem.deletes.store(true, Ordering::Relaxed);
+        }
         if kind == Kind::RangeDelete {
             // An empty range deletes nothing; it only uses up its number.
             if key < value {

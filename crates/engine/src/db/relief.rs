@@ -319,10 +319,19 @@ impl Inner {
     #[cold]
     fn await_room(&self) -> Result<()> {
         self.sync_deletions()?;
-        let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
         let is_at_rest = |inner: &Inner, shared: &Shared| inner.is_idle(shared) && !inner.may_move(shared);
-        let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
-        self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
+        let wait = || {
+            let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
+            let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
+            self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))
+        };
+        wait()?;
+        let holds_deletions = |shared: &Shared| shared.families.values().any(|core| core.view.load().mem.deletes());
+        if self.scarce.load(Ordering::Acquire) && holds_deletions(&self.shared.lock()) {
+            // What was deleted gives nothing back before it is in a table.
+            self.flush_all()?;
+            wait()?;
+        }
         if self.scarce.load(Ordering::Acquire) {
             return Err(no_room("write"));
         }
@@ -417,19 +426,19 @@ impl Inner {
 
     #[cold]
     fn make_flushable(&self, state: &mut WriteState, kept: u64, bytes: u64) -> Result<()> {
-        let is_flushable = || -> Result<bool> {
+        let is_flushable = |shared: &Shared| -> Result<bool> {
             let held = self.log_bytes.load(Ordering::Relaxed).saturating_add(bytes);
-            // Tables with their indexes and filters, and the write in the log.
-            let needed = held.saturating_add(held / 8).saturating_add(bytes).saturating_add(kept);
+            // Tables with their indexes and filters, and the write in the log, beside what merges may still write.
+            let needed = [held / 8, bytes, kept, shared.claims.left()].into_iter().fold(held, u64::saturating_add);
             Ok(self.media.primary().free_bytes()?.is_none_or(|free| free >= needed))
         };
         // Merges give back what they replaced, and nobody else could write anything meanwhile.
         let after_merges = || -> Result<bool> {
-            self.wait_until(|inner, shared| is_flushable().unwrap_or(true) || inner.is_idle(shared))?;
+            self.wait_until(|inner, shared| is_flushable(shared).unwrap_or(true) || inner.is_idle(shared))?;
             self.sync_deletions()?;
-            is_flushable()
+            is_flushable(&self.shared.lock())
         };
-        if is_flushable()? || after_merges()? {
+        if is_flushable(&self.shared.lock())? || after_merges()? {
             return Ok(());
         }
         self.switch_all(state)?;

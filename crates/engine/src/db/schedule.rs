@@ -141,12 +141,14 @@ impl Inner {
         let settings = self.settings_of(core);
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
+        let tree = core.view.load().tree.clone();
         let snapshots = self.snapshots.list(|| self.visible());
         let young = self.young(shared, core, &settings);
         pick(&PickEnv {
             settings: &settings,
             busy: &shared.busy,
             damaged: &damaged,
+            hidden: &tree.hidden,
             busy_output: &outputs,
             now: self.clock.unix_seconds(),
             oldest_snapshot: snapshots.first().copied().unwrap_or(0),

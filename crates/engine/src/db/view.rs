@@ -6,14 +6,18 @@ use super::mem::Mem;
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use crate::key;
+use crate::key::{self, Seq};
 use crate::manifest::{KeyRange, TableInfo, Version};
+use crate::range_del::{Fragment, RangeTombstones};
 use crate::run_cursor::TableSource;
 use crate::table::{ReadOptions, ReadTimes, Table, TableCursor};
 use sinter_storage::store::FileId;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Range tombstones are looked through for tables that they hide as a whole if they are no more pieces than so many.
+const HIDING_MOST: usize = 1024;
 
 /// One run with its tables open.
 #[derive(Debug)]
@@ -84,6 +88,8 @@ pub(crate) struct Tree {
     tables: HashMap<u64, Arc<Table>>,
     /// Some table has range tombstones.
     pub range_tombstones: bool,
+    /// Tables of which nothing can be seen since a number, because range tombstones of others cover all of them.
+    pub hidden: HashMap<u64, Seq>,
 }
 
 /// Where a tree opens its tables.
@@ -113,6 +119,8 @@ impl TableOpener<'_> {
         match opened {
             Err(error @ Error::Corrupt { .. }) if self.tolerant => Ok(Table::broken(self.db, info.clone(), self.cache, error)),
             Ok(table) => {
+                // Now, so that nobody waits for it under a lock. Damage is told to who reads.
+                let _ = table.range_tombstones();
                 self.media.latencies(info.number).into_iter().for_each(|latencies| table.set_latencies(latencies));
                 Ok(table)
             }
@@ -150,7 +158,8 @@ impl Tree {
     /// A tree of tables that are open.
     pub fn from_parts(version: Arc<Version>, levels: Vec<Vec<Arc<OpenRun>>>, tables: HashMap<u64, Arc<Table>>) -> Tree {
         let range_tombstones = tables.values().any(|t| t.info().range_tombstones != 0);
-        Tree { version, levels, tables, range_tombstones }
+        let hidden = if range_tombstones { hidden(&tables) } else { HashMap::new() };
+        Tree { version, levels, tables, range_tombstones, hidden }
     }
 
     /// An open table.
@@ -172,6 +181,38 @@ impl Tree {
     pub fn bytes(&self) -> u64 {
         self.version.tables().map(|(_, _, t): (_, _, &Arc<TableInfo>)| t.bytes).sum()
     }
+}
+
+/// See [`Tree::hidden`]: one tombstone over everything does away with all tables without a byte written (Pebble's delete-only
+/// compactions). Where tombstones are many and small, merges find what they hide.
+fn hidden(tables: &HashMap<u64, Arc<Table>>) -> HashMap<u64, Seq> {
+    let sets = || tables.values().filter_map(|table| table.known_tombstones());
+    if sets().map(|set| set.fragments().len()).sum::<usize>() > HIDING_MOST {
+        return HashMap::new();
+    }
+    let all = RangeTombstones::union(sets());
+    let hides = |table: &Arc<Table>| {
+        let info = table.info();
+        Some((info.number, hidden_since(all.fragments(), &info.range, info.max_seq)?))
+    };
+    tables.values().filter_map(hides).collect()
+}
+
+/// The number from which on nothing is seen of a range in which no entry is newer than `newest`.
+fn hidden_since(fragments: &[Fragment], range: &KeyRange, newest: Seq) -> Option<Seq> {
+    let first = fragments.partition_point(|fragment| fragment.end <= range.smallest);
+    let (mut reached, mut since) = (&range.smallest, 0);
+    for fragment in &fragments[first..] {
+        if fragment.start > *reached {
+            return None;
+        }
+        since = since.max(fragment.seqs.iter().copied().filter(|seq| *seq > newest).min()?);
+        reached = &fragment.end;
+        if range.ends_before(reached) {
+            return Some(since);
+        }
+    }
+    None
 }
 
 /// What readers see of a family at one moment.

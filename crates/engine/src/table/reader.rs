@@ -270,6 +270,11 @@ impl Table {
         Ok(Arc::clone(self.tombstones.get_or_init(|| Arc::new(tombstones))))
     }
 
+    /// Its range tombstones, if it has some and they were read.
+    pub fn known_tombstones(&self) -> Option<&RangeTombstones> {
+        self.tombstones.get().map(|known| &**known)
+    }
+
     /// A cursor for reads, through the cache.
     pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> TableCursor {
         TableCursor::new(Arc::clone(self), options)

@@ -19,6 +19,42 @@ fn a_flush_moves_everything_to_tables() {
     assert_eq!(entries("rocksdb.num-files-at-level0"), "1", "an empty memtable makes no table");
 }
 
+/// One tombstone over many tables: they go as they are, once no snapshot sees them, and nothing that they hid comes back.
+#[test]
+fn tables_that_a_range_hides_go_without_a_byte_written() {
+    for style in [Style::Leveled, Style::Universal] {
+        let settings = FamilySettings { style, ..small() };
+        let db = try_open(&new_store(), builder().settings(inline()).family("default", settings)).unwrap();
+        (50..53).for_each(|size| fill(&db, 3000, size));
+        (0..3000).step_by(3).for_each(|n| db.delete(&key(n)).unwrap());
+        db.flush().unwrap();
+        let tables = || {
+            let version = db.version(&db.default_family()).unwrap();
+            let ranges = version.tables().map(|(_, _, table)| (table.range.smallest.clone(), table.range.largest.clone()));
+            ranges.collect::<Vec<_>>()
+        };
+        let inside = |range: &&(Vec<u8>, Vec<u8>)| range.0 >= key(500) && range.1 < key(2500);
+        assert!(tables().iter().any(|range| inside(&range)), "{style:?}: {:?}", tables());
+        let snapshot = db.snapshot();
+        db.delete_range(&key(500), &key(2500)).unwrap();
+        db.flush().unwrap();
+        assert!(tables().iter().filter(inside).count() > 1, "the snapshot sees them");
+        let seen = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
+        assert_eq!(db.get_with(&db.default_family(), &key(1000), &seen).unwrap().unwrap().len(), 52);
+        drop((snapshot, seen));
+        // Whatever makes it look for something to do.
+        db.put(&key(9999), b"v").unwrap();
+        db.wait_for_compactions().unwrap();
+        assert_eq!(tables().iter().filter(inside).count(), 0, "{style:?}: {:?}", tables());
+        let expected = |n: &usize| !n.is_multiple_of(3) && !(500..2500).contains(n);
+        let left: Vec<_> = (0..3000).filter(expected).chain([9999]).map(|n| String::from_utf8(key(n)).unwrap()).collect();
+        assert_eq!(keys(&db), left, "{style:?}");
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        assert_eq!(keys(&db), left, "{style:?}");
+        db.check_ledger().unwrap();
+    }
+}
+
 #[test]
 fn compact_range_leaves_nothing_dead() {
     for style in [Style::Leveled, Style::Universal] {

@@ -365,6 +365,20 @@ fn puts_find_the_room_of_what_was_deleted() {
     }
 }
 
+/// One deleted range hides everything, and nobody asks for a flush or a compaction.
+#[test]
+fn puts_find_the_room_of_a_deleted_range() {
+    for (store, kind) in [(limited(), LEVELED), (zones(), LEVELED), (limited(), (2, Style::Universal)), (zones(), (0, Style::Leveled))] {
+        let db = settings(kind).open_store(store).unwrap();
+        let written = fill(&db);
+        db.delete_range(&[], &[0xff; 9]).unwrap();
+        let new = || written..written + written / 2;
+        new().for_each(|n| until_done(|| db.put(&key(n), &value(n))));
+        check(&db, new());
+        assert_eq!(db.verify().unwrap(), []);
+    }
+}
+
 /// A quarter of the medium holds all that is alive.
 #[test]
 fn values_put_anew_do_not_fill_a_medium() {

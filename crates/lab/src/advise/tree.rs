@@ -187,6 +187,7 @@ impl Tree {
             settings,
             busy: &none,
             damaged: &none,
+            hidden: &HashMap::new(),
             busy_output: &[],
             now: 0,
             oldest_snapshot: u64::MAX,

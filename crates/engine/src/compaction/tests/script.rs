@@ -11,7 +11,7 @@ use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ struct State {
     busy: HashSet<u64>,
     busy_output: Vec<(usize, KeyRange)>,
     damaged: HashSet<u64>,
+    hidden: HashMap<u64, u64>,
     now: u64,
     oldest_snapshot: u64,
     newest_snapshot: Option<u64>,
@@ -43,6 +44,7 @@ impl State {
             busy: HashSet::new(),
             busy_output: Vec::new(),
             damaged: HashSet::new(),
+            hidden: HashMap::new(),
             now: 0,
             oldest_snapshot: 0,
             newest_snapshot: None,
@@ -62,6 +64,7 @@ impl State {
             busy: &self.busy,
             busy_output: &self.busy_output,
             damaged: &self.damaged,
+            hidden: &self.hidden,
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
             newest_snapshot: self.newest_snapshot,

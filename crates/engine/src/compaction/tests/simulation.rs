@@ -202,6 +202,7 @@ impl World {
             settings: &self.settings,
             busy: &busy,
             damaged: &self.damaged,
+            hidden: &HashMap::new(),
             busy_output: &busy_output,
             now: self.now(),
             oldest_snapshot: u64::MAX,
