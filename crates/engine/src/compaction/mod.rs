@@ -230,6 +230,13 @@ impl Plan {
     pub fn bytes(&self) -> u64 {
         self.tables().map(|t| t.bytes).sum()
     }
+
+    /// Bytes that are left of them if each point tombstone finds what it hides.
+    pub fn expected(&self) -> u64 {
+        let (entries, tombstones) = self.tables().fold((0, 0), |sum: (u64, u64), t| (sum.0 + t.entries, sum.1 + t.tombstones));
+        let gone = tombstones.saturating_mul(if self.bottommost { 2 } else { 1 });
+        (u128::from(self.bytes()) * u128::from(entries.saturating_sub(gone)) / u128::from(entries.max(1))) as u64
+    }
 }
 
 /// The smallest range that covers all tables; `None` without tables.

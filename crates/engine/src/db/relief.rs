@@ -38,6 +38,9 @@ const PINNED: u64 = 4;
 /// After a merge that found no room others are half as large for so long: what a medium counts as free may be hard to get at.
 const OVERDRAWN_NS: u64 = 10_000_000_000;
 
+/// A merge of which little is expected to be left reads so many times what is free at most.
+const HOPE: u64 = 8;
+
 /// Bytes for edits of the manifest, beside what a new one takes.
 const MANIFEST_ROOM: u64 = 16 << 10;
 
@@ -67,6 +70,13 @@ pub(super) struct Overdrawn {
     bytes: u64,
     /// Monotonic nanoseconds from which on as much may be tried again.
     until: u64,
+    /// The newest table that it read.
+    newest: u64,
+}
+
+/// The newest table that a merge reads.
+fn newest(plan: &Plan) -> u64 {
+    plan.tables().map(|table| table.number).max().unwrap_or(0)
 }
 
 fn no_room(operation: &'static str) -> Error {
@@ -162,6 +172,19 @@ impl Inner {
                 return Ok(unpack(choice));
             }
         }
+        // Deletions took even that. A merge that does away with most of what it reads may find room all the same; what a merge without room
+        // wrote goes at once, and the next one comes with new deletions.
+        let may_hope = |plan: &Plan| shared.overdrawn.is_none_or(|it| self.overdrawn(shared) == u64::MAX && newest(plan) > it.newest);
+        if may_lend {
+            let env = PickEnv { room: free.saturating_mul(HOPE), ..*env };
+            if let choice @ Choice::Merge(_) = pick(&env)
+                && let Choice::Merge(plan) = &choice
+                && plan.expected() <= free / 2
+                && may_hope(plan)
+            {
+                return Ok(unpack(choice));
+            }
+        }
         if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
     }
 
@@ -194,7 +217,8 @@ impl Inner {
     /// how much room there is, so that it would be done again as it was.
     pub(super) fn note_overdrawn(&self, shared: &mut Shared, plan: &Plan) -> bool {
         let bytes = plan.bytes().min(self.overdrawn(shared));
-        shared.overdrawn = Some(Overdrawn { bytes, until: self.clock.monotonic_ns().saturating_add(OVERDRAWN_NS) });
+        let until = self.clock.monotonic_ns().saturating_add(OVERDRAWN_NS);
+        shared.overdrawn = Some(Overdrawn { bytes, until, newest: newest(plan) });
         self.free(shared).is_some()
     }
 
