@@ -196,8 +196,8 @@ fn what_is_no_device_is_none() {
 
 #[test]
 fn a_volume_lives_on_a_device() {
-    let Some(device) = Loop::new(FIRST + 16 * ZONE, 512) else { return };
-    drop(Emulator::create_on(&device.path, geometry(16), ZONE, false).unwrap());
+    let Some(device) = Loop::new(FIRST + 24 * ZONE, 512) else { return };
+    drop(Emulator::create_on(&device.path, geometry(24), ZONE, false).unwrap());
     let open = || ZonedStore::open(find(&device.path, None).unwrap(), Options::default()).unwrap();
     let id = FileId::table(1);
     let store = ZonedStore::format(find(&device.path, None).unwrap(), VolumeId([7; 16]), Options::default()).unwrap();
