@@ -92,8 +92,7 @@ fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
         let targets = Targets::of(version, env.settings);
-        let steps: [&dyn Fn() -> Option<Choice>; 10] = [
-            &|| aging::drop_hidden(version, env),
+        let steps: [&dyn Fn() -> Option<Choice>; 9] = [
             &|| unify(version, env),
             &|| aging::drop_expired(version, env),
             &|| pick_by_score(version, env, &targets),

@@ -30,6 +30,7 @@ mod tests;
 pub mod throttle;
 mod universal;
 
+pub use aging::drop_hidden;
 pub use manual::{ManualRange, manual, manual_up_to};
 pub use placing::{Hot, Span, Young};
 pub use sinking::REST_SECONDS;

@@ -73,8 +73,7 @@ impl Picker for Universal {
             group.and_then(|(group, reason)| merge(version, env, &runs, group, reason)).map(Choice::Merge)
         };
         let if_due = |group: &dyn Fn() -> Option<(Range<usize>, Reason)>| is_due.then(group).and_then(try_group);
-        let steps: [&dyn Fn() -> Option<Choice>; 9] = [
-            &|| aging::drop_hidden(version, env),
+        let steps: [&dyn Fn() -> Option<Choice>; 8] = [
             &|| aging::drop_expired(version, env),
             &|| shed(version, env, &runs, is_due),
             &|| sink(version, env, &runs, shape.above),

@@ -253,7 +253,10 @@ impl Inner {
                 self.changed.wait_for(&mut shared, WAIT);
                 continue;
             }
-            let step = |env: &PickEnv<'_>| compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
+            let step = |env: &PickEnv<'_>| {
+                let merges = || compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
+                compaction::drop_hidden(&version, env).unwrap_or_else(merges)
+            };
             let choice = match self.with_env(&shared, core, |env| self.pick_within(&shared, env, true, &step)) {
                 Err(Error::NoSpace(_)) if waits < MOST_WAITS && beside < MOST_WAITS_BESIDE && self.may_find_room(&shared) => {
                     let is_quiet = shared.claims.is_empty();

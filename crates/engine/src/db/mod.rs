@@ -14,6 +14,7 @@ mod damage;
 mod division;
 mod family;
 mod iterator;
+mod log_room;
 mod logs;
 mod media;
 mod mem;
@@ -166,8 +167,12 @@ struct Inner {
     scarce: AtomicBool,
     /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
     kept_from_log: AtomicU64,
-    /// Bytes of a nearly full medium that are left beside what memtables hold; 0: there is more than enough.
-    kept_from_memtables: AtomicU64,
+    /// Up to this length of the log, bytes, what memtables hold surely finds room in tables.
+    flushable: AtomicU64,
+    /// A write has waited long enough for what merges that run have claimed.
+    waited_for_merges: AtomicBool,
+    /// When deletions were flushed last because a write found no room, monotonic nanoseconds.
+    flushed_deletions_ns: AtomicU64,
     /// Memtables and tables are no larger on this medium, bytes.
     largest: AtomicU64,
     /// Files were deleted since names were last synced.
@@ -207,6 +212,8 @@ struct Shared {
     claims: Claims,
     /// What was too much for the one medium.
     overdrawn: Option<Overdrawn>,
+    /// The newest tables of merges that found no room since there was enough.
+    in_vain: HashSet<u64>,
     /// One of them moves a table between tiers.
     moving: bool,
     /// One of them makes room on the fast medium.
@@ -242,6 +249,7 @@ impl Shared {
             running: 0,
             claims: Claims::default(),
             overdrawn: None,
+            in_vain: HashSet::new(),
             moving: false,
             relieving: false,
             settling: 0,
@@ -319,7 +327,9 @@ impl Inner {
             torn_manifest: AtomicBool::new(false),
             scarce: AtomicBool::new(false),
             kept_from_log: AtomicU64::new(0),
-            kept_from_memtables: AtomicU64::new(0),
+            flushable: AtomicU64::new(0),
+            waited_for_merges: AtomicBool::new(false),
+            flushed_deletions_ns: AtomicU64::new(0),
             largest: AtomicU64::new(u64::MAX),
             deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),

@@ -28,7 +28,9 @@ impl Inner {
         let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
-        if manifest.must_rotate() || manifest.should_rotate(self.within_medium(ROTATE_BYTES * 4) / 4) {
+        // A quarter of a table at most, where the medium is so small that tables are.
+        let least = ROTATE_BYTES.min(self.within_medium(u64::MAX) / 4);
+        if manifest.must_rotate() || manifest.should_rotate(least) {
             self.rotate_manifest(manifest, state)?;
         }
         let before = manifest.len();

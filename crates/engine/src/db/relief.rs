@@ -19,7 +19,6 @@ pub(super) mod claim;
 
 use super::family::FamilyCore;
 use super::schedule::{Job, Work, unpack};
-use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
@@ -41,9 +40,6 @@ const OVERDRAWN_NS: u64 = 10_000_000_000;
 /// A merge of which little is expected to be left reads so many times what is free at most.
 const HOPE: u64 = 8;
 
-/// Bytes for edits of the manifest, beside what a new one takes.
-const MANIFEST_ROOM: u64 = 16 << 10;
-
 /// A medium holds so many of the largest tables.
 const PARTS: u64 = 32;
 
@@ -54,9 +50,9 @@ const SMALLEST: u64 = 64 << 10;
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Bytes of the one medium that are not for all.
-struct KeptBack {
+pub(super) struct KeptBack {
     /// For the units that may be pinned: without a place for its manifest a database ends.
-    pinned: u64,
+    pub pinned: u64,
     /// The same, and room for the log and for flushes.
     from_merges: u64,
     /// The same, and room for merges.
@@ -70,8 +66,6 @@ pub(super) struct Overdrawn {
     bytes: u64,
     /// Monotonic nanoseconds from which on as much may be tried again.
     until: u64,
-    /// The newest table that it read.
-    newest: u64,
 }
 
 /// The newest table that a merge reads.
@@ -79,7 +73,7 @@ fn newest(plan: &Plan) -> u64 {
     plan.tables().map(|table| table.number).max().unwrap_or(0)
 }
 
-fn no_room(operation: &'static str) -> Error {
+pub(super) fn no_room(operation: &'static str) -> Error {
     let why = "what is left is kept for what makes room";
     StoreError::store(operation, io::Error::new(io::ErrorKind::StorageFull, why)).into()
 }
@@ -100,7 +94,7 @@ impl Inner {
     }
 
     /// Bytes that stay free on the fast medium: for a memtable in the log, and for those on their way to a table.
-    fn reserve(&self, settings: &FamilySettings) -> u64 {
+    pub(super) fn reserve(&self, settings: &FamilySettings) -> u64 {
         self.within_medium(settings.write_buffer_size).saturating_mul(1 + settings.max_write_buffer_number.max(2) as u64)
     }
 
@@ -113,6 +107,10 @@ impl Inner {
     pub(super) fn pick_for(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
         let version = core.view.load().tree.version.clone();
         self.with_env(shared, core, |env| {
+            // That makes room, and takes none.
+            if let Some(hidden) = compaction::drop_hidden(&version, env) {
+                return unpack(hidden);
+            }
             let pick = || {
                 let picked = self.pick_within(shared, env, false, &|env| compaction::picker(env.settings.style).pick(&version, env));
                 // Later there may be room.
@@ -174,13 +172,13 @@ impl Inner {
         }
         // Deletions took even that. A merge that does away with most of what it reads may find room all the same; what a merge without room
         // wrote goes at once, and the next one comes with new deletions.
-        let may_hope = |plan: &Plan| shared.overdrawn.is_none_or(|it| self.overdrawn(shared) == u64::MAX && newest(plan) > it.newest);
-        if may_lend {
+        if may_lend && self.overdrawn(shared) == u64::MAX {
             let env = PickEnv { room: free.saturating_mul(HOPE), ..*env };
-            if let choice @ Choice::Merge(_) = pick(&env)
-                && let Choice::Merge(plan) = &choice
+            let choice = pick(&env);
+            if let Choice::Merge(plan) = &choice
+                && env.fits(&choice)
                 && plan.expected() <= free / 2
-                && may_hope(plan)
+                && !shared.in_vain.contains(&newest(plan))
             {
                 return Ok(unpack(choice));
             }
@@ -218,7 +216,8 @@ impl Inner {
     pub(super) fn note_overdrawn(&self, shared: &mut Shared, plan: &Plan) -> bool {
         let bytes = plan.bytes().min(self.overdrawn(shared));
         let until = self.clock.monotonic_ns().saturating_add(OVERDRAWN_NS);
-        shared.overdrawn = Some(Overdrawn { bytes, until, newest: newest(plan) });
+        shared.overdrawn = Some(Overdrawn { bytes, until });
+        shared.in_vain.insert(newest(plan));
         self.free(shared).is_some()
     }
 
@@ -299,7 +298,7 @@ impl Inner {
     }
 
     /// Of `free` bytes on the primary store those that are kept back. On a small medium a quarter has to do.
-    fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
+    pub(super) fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
         let settings = || shared.families.values().map(|core| core.settings.load());
         let memtables =
             |of: &FamilySettings| self.within_medium(of.write_buffer_size).saturating_mul(of.max_write_buffer_number.max(2) as u64);
@@ -350,8 +349,7 @@ impl Inner {
             self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))
         };
         wait()?;
-        let holds_deletions = |shared: &Shared| shared.families.values().any(|core| core.view.load().mem.deletes());
-        if self.scarce.load(Ordering::Acquire) && holds_deletions(&self.shared.lock()) {
+        if self.scarce.load(Ordering::Acquire) && self.holds_deletions() {
             // What was deleted gives nothing back before it is in a table.
             self.flush_all()?;
             wait()?;
@@ -362,6 +360,18 @@ impl Inner {
         // Nobody has to have made it here: files may have been deleted.
         self.refresh_waiting(&mut self.shared.lock());
         Ok(())
+    }
+
+    /// Deletions in memory that are worth a flush: of ranges, or some others, once in a while.
+    fn holds_deletions(&self) -> bool {
+        let mems: Vec<_> = self.shared.lock().families.values().map(|core| core.view.load().mem.clone()).collect();
+        let (now, before) = (self.clock.monotonic_ns(), self.flushed_deletions_ns.load(Ordering::Relaxed));
+        let is_worth_it = mems.iter().any(|mem| mem.has_tombstones())
+            || (now.saturating_sub(before) >= PATIENCE_NS && mems.iter().any(|mem| mem.deletes()));
+        if is_worth_it {
+            self.flushed_deletions_ns.store(now, Ordering::Relaxed);
+        }
+        is_worth_it
     }
 
     /// Bytes that can still be written to the fast medium; `None` if that is not known, or a family's last level lies there as well.
@@ -421,69 +431,6 @@ impl Inner {
         let kept = |env: &PickEnv<'_>| self.reserve(env.settings).saturating_add(shared.claims.left());
         let is_full = |env: &PickEnv<'_>| self.room(shared, env).is_some_and(|room| room < kept(env));
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
-    }
-
-    /// Near the end of the fast medium, the log leaves room for a new manifest.
-    #[inline]
-    pub(super) fn check_log_room(&self, bytes: u64) -> Result<()> {
-        match self.kept_from_log.load(Ordering::Acquire) {
-            0 => Ok(()),
-            kept => self.check_room_beside(kept.saturating_add(bytes)),
-        }
-    }
-
-    #[cold]
-    fn check_room_beside(&self, bytes: u64) -> Result<()> {
-        let free = self.media.primary().free_bytes()?;
-        if free.is_some_and(|free| free < bytes) { Err(no_room("append to the log")) } else { Ok(()) }
-    }
-
-    /// Near the end of the medium, memtables hold no more than can be written to tables while the log is still there: a database that is
-    /// opened again does so before anything else. What they hold is written first.
-    #[inline]
-    pub(super) fn check_flushable(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
-        match self.kept_from_memtables.load(Ordering::Acquire) {
-            0 => Ok(()),
-            kept => self.make_flushable(state, kept, bytes),
-        }
-    }
-
-    #[cold]
-    fn make_flushable(&self, state: &mut WriteState, kept: u64, bytes: u64) -> Result<()> {
-        let is_flushable = |shared: &Shared| -> Result<bool> {
-            let held = self.log_bytes.load(Ordering::Relaxed).saturating_add(bytes);
-            // Tables with their indexes and filters, and the write in the log, beside what merges may still write.
-            let needed = [held / 8, bytes, kept, shared.claims.left()].into_iter().fold(held, u64::saturating_add);
-            Ok(self.media.primary().free_bytes()?.is_none_or(|free| free >= needed))
-        };
-        // Merges give back what they replaced, and nobody else could write anything meanwhile.
-        let after_merges = || -> Result<bool> {
-            self.wait_until(|inner, shared| is_flushable(shared).unwrap_or(true) || inner.is_idle(shared))?;
-            self.sync_deletions()?;
-            is_flushable(&self.shared.lock())
-        };
-        if is_flushable(&self.shared.lock())? || after_merges()? {
-            return Ok(());
-        }
-        self.switch_all(state)?;
-        self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
-        if after_merges()? { Ok(()) } else { Err(no_room("write")) }
-    }
-
-    /// Looks whether the medium of the log is nearly full: if that and running jobs could fill it before somebody looks again.
-    pub(super) fn note_log_room(&self, shared: &Shared) {
-        let kept = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM);
-        let reserves = shared.families.values().map(|core| self.reserve(&core.settings.load()));
-        let soon = reserves.fold(shared.claims.left(), u64::saturating_add).saturating_add(kept);
-        let free = self.media.primary().free_bytes().ok().flatten().filter(|free| *free < soon.saturating_mul(2));
-        let (mut from_log, mut from_memtables) = (0, 0);
-        match free {
-            Some(_) if self.sinks(shared) => from_log = kept,
-            Some(free) => from_memtables = kept.saturating_add(self.kept_back(shared, free).pinned),
-            None => {}
-        }
-        self.kept_from_log.store(from_log, Ordering::Release);
-        self.kept_from_memtables.store(from_memtables, Ordering::Release);
     }
 
     /// After a job or a write that found no room: true if there may be some now.

@@ -280,7 +280,9 @@ impl Inner {
     /// [`Inner::refresh_pressure`] after a job of a family, and of those whose writers wait for room: it may have made some for all of
     /// them, or have been the last that could.
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
-        self.note_room(shared);
+        if self.note_room(shared) {
+            shared.in_vain.clear();
+        }
         self.refresh_pressure(shared, core);
         self.refresh_waiting(shared);
     }

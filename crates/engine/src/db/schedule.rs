@@ -223,6 +223,7 @@ impl Inner {
         if work == Work::Merge {
             let bytes = self.with_env(shared, core, |env| self.claim(env, plan));
             shared.claims.add(plan, bytes);
+            self.note_claim();
         }
         shared.running += 1;
     }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Range tombstones are looked through for tables that they hide as a whole if they are no more pieces than so many.
+/// Range tombstones are looked through for tables that they hide as a whole if their pieces have no more numbers than so many.
 const HIDING_MOST: usize = 1024;
 
 /// One run with its tables open.
@@ -187,7 +187,7 @@ impl Tree {
 /// compactions). Where tombstones are many and small, merges find what they hide.
 fn hidden(tables: &HashMap<u64, Arc<Table>>) -> HashMap<u64, Seq> {
     let sets = || tables.values().filter_map(|table| table.known_tombstones());
-    if sets().map(|set| set.fragments().len()).sum::<usize>() > HIDING_MOST {
+    if sets().flat_map(RangeTombstones::fragments).map(|fragment| fragment.seqs.len()).sum::<usize>() > HIDING_MOST {
         return HashMap::new();
     }
     let all = RangeTombstones::union(sets());

@@ -6,7 +6,7 @@ use sinter_storage::store::{Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock, SystemClock};
-use sinterdb::db::{Builder, Db, WriteBatch, WriteOptions};
+use sinterdb::db::{Builder, Db, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::settings::{DbSettings, FamilySettings, Preclude, Style};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -332,6 +332,53 @@ fn who_waits_for_room_keeps_nobody_from_deleting() {
         drop(held);
         compaction.join().unwrap().unwrap();
     });
+}
+
+/// A merge that claims most of what is left, and does not end: deletions wait for it, but not for ever.
+#[test]
+fn a_merge_without_end_keeps_nobody_from_deleting() {
+    let gate = Arc::new(Gate::default());
+    let store = memory();
+    let db = settings(LEVELED).open_store(store.clone()).unwrap();
+    let one_level = FamilySettings {
+        write_buffer_size: 128 << 10,
+        level0_file_num_compaction_trigger: 1000,
+        level0_slowdown_writes_trigger: 1000,
+        level0_stop_writes_trigger: 1000,
+        ..FamilySettings::default()
+    };
+    let side = db.create_family_with("side", one_level, None, Some(gate.clone())).unwrap();
+    (0..4000).for_each(|n| db.put_with(&side, &key(n), &value(n), &WriteOptions::default()).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    store.sync_names().unwrap();
+    let merged: u64 = db.version(&side).unwrap().tables().map(|(_, _, table)| table.bytes).sum();
+    // Once for the log to go, and once for it to be looked at again.
+    for _ in 0..2 {
+        let used: u64 = store.list().unwrap().iter().map(|file| file.1).sum();
+        store.set_capacity(Some(used + merged + (16 << 10)));
+        db.put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        store.sync_names().unwrap();
+    }
+    let held = gate.0.lock().unwrap();
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| db.compact_range(&side, None, None));
+        while db.property(&side, "rocksdb.num-running-compactions").unwrap() == "0" {
+            assert!(!compaction.is_finished());
+            std::thread::yield_now();
+        }
+        // More than is left beside what it has claimed.
+        (0..12).for_each(|_| {
+            (0..4000).for_each(|n| db.delete_with(&side, &key(n), &WriteOptions::default()).unwrap());
+            db.sync().unwrap();
+        });
+        assert!(!compaction.is_finished());
+        drop(held);
+        let _ = compaction.join().unwrap();
+    });
+    db.wait_for_compactions().unwrap();
+    assert_eq!(db.iter_with(&side, ReadOptions::default()).unwrap().count(), 0);
 }
 
 #[test]

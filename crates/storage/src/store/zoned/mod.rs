@@ -106,10 +106,9 @@ impl Default for Options {
 
 impl Options {
     /// What is kept of the reserve where so many zones are for files. One always: where the last zone went to tables, none can be emptied
-    /// any more, the manifest finds none either, and nothing can be deleted. On a drive of few, a manifest and the log that follows may
-    /// need one each.
+    /// any more, the manifest finds none either, and nothing can be deleted.
     fn kept_reserve(&self, zones: u32) -> u32 {
-        self.reserve.min((zones / 8).max(2)).max(1)
+        self.reserve.min(zones / 8).max(1)
     }
 }
 

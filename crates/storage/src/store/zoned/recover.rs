@@ -27,7 +27,7 @@ const ZONES_LEAST: u32 = 3;
 
 /// And so many to be made. A log, a manifest and the one that follows it, the tables of two levels and the reserve keep some zones each,
 /// and files that die apart share others; a database that fills fewer may end without room for what it deletes, or for its manifest, and
-/// then never has any again: so did 5 of 60 with 10, 2 of 60 with 14, none of 60 with 18 (tests/api/full.rs).
+/// then never has any again.
 const ZONES_MADE: u32 = 18;
 
 /// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.

@@ -1,0 +1,125 @@
+//! What the log leaves of its medium: room for the manifest, and for the tables of all that memtables hold. A database that is opened again
+//! writes these before anything else, with the log still there; without room for them a full medium could never be opened for writing again.
+
+use super::relief::{PATIENCE_NS, no_room};
+use super::write::WriteState;
+use super::{Inner, Shared};
+use crate::error::{Error, Result};
+use std::sync::atomic::Ordering;
+
+/// Bytes for edits of the manifest, beside what a new one takes.
+const MANIFEST_ROOM: u64 = 16 << 10;
+
+/// A deletion waits at most so long for merges that have taken the room it needs. It could only be refused.
+const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+
+/// Where what has no room sinks, it is looked whether it still does after so many bytes.
+const LOOK_BYTES: u64 = 64 << 10;
+
+impl Inner {
+    /// Near the end of the fast medium, the log leaves room for a new manifest.
+    #[inline]
+    pub(super) fn check_log_room(&self, bytes: u64) -> Result<()> {
+        match self.kept_from_log.load(Ordering::Acquire) {
+            0 => Ok(()),
+            kept => self.check_room_beside(kept.saturating_add(bytes)),
+        }
+    }
+
+    #[cold]
+    fn check_room_beside(&self, bytes: u64) -> Result<()> {
+        let free = self.media.primary().free_bytes()?;
+        if free.is_some_and(|free| free < bytes) { Err(no_room("append to the log")) } else { Ok(()) }
+    }
+
+    /// Near the end of the medium, memtables hold no more than can be written to tables. What they hold is written first.
+    #[inline]
+    pub(super) fn check_flushable(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+        let log = self.log_bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        if log <= self.flushable.load(Ordering::Acquire) { Ok(()) } else { self.make_flushable(state, bytes) }
+    }
+
+    #[cold]
+    fn make_flushable(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+        // Once, until another one begins: one that goes on for long must not hold every write up.
+        if !self.waited_for_merges.load(Ordering::Acquire) {
+            if self.is_flushable_within(PATIENCE_NS, bytes, &|shared| shared.claims.left())? {
+                return Ok(());
+            }
+            self.waited_for_merges.store(true, Ordering::Release);
+        }
+        if self.note_flushable(&self.shared.lock(), bytes, 0)? {
+            return Ok(());
+        }
+        self.switch_all(state)?;
+        self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
+        // What a merge writes that does not end is gone when the database is opened again.
+        if self.is_flushable_within(LONG_PATIENCE_NS, bytes, &|_| 0)? { Ok(()) } else { Err(no_room("write")) }
+    }
+
+    /// Merges give back what they replaced: waits for those that run, but not for ever, since nobody else writes meanwhile.
+    fn is_flushable_within(&self, patience_ns: u64, bytes: u64, claimed: &dyn Fn(&Shared) -> u64) -> Result<bool> {
+        let until = self.clock.monotonic_ns().saturating_add(patience_ns);
+        let is_over = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || inner.is_idle(shared);
+        let is_flushable = |inner: &Inner, shared: &Shared| inner.note_flushable(shared, bytes, claimed(shared));
+        match self.wait_until(|inner, shared| is_flushable(inner, shared).unwrap_or(true) || is_over(inner, shared)) {
+            // A flush may find room where a merge did not.
+            Ok(()) | Err(Error::NoSpace(_)) => {}
+            Err(error) => return Err(error),
+        }
+        self.sync_deletions()?;
+        is_flushable(self, &self.shared.lock())
+    }
+
+    /// What memtables hold with `bytes` more finds room in tables, beside `claimed` bytes; notes how much longer the log may become before
+    /// somebody looks again.
+    fn note_flushable(&self, shared: &Shared, bytes: u64, claimed: u64) -> Result<bool> {
+        let Some(free) = self.media.primary().free_bytes()? else {
+            self.flushable.store(u64::MAX, Ordering::Release);
+            return Ok(true);
+        };
+        let log = self.log_bytes.load(Ordering::Relaxed);
+        // The log may have more: what was flushed of one family, or of one that was dropped, beside what was not of another.
+        let memory = |shared: &Shared| {
+            let views = shared.families.values().map(|core| core.view.load());
+            views.fold(0u64, |sum, view| view.mems().fold(sum, |sum, mem| sum.saturating_add(mem.memory() as u64)))
+        };
+        let held = log.min(memory(shared)).saturating_add(bytes);
+        // Tables with their indexes and filters, and the write in the log.
+        let kept = self.manifest_room(shared).saturating_add(self.kept_back(shared, free).pinned);
+        let needed = [held / 8, bytes, kept, claimed].into_iter().fold(held, u64::saturating_add);
+        // Each byte of the slack takes one in the log and one in a table, and others write, too. What finds no room makes some sink.
+        let sinks = || self.media.tiers.is_some() && self.sinks(shared);
+        let more = free.checked_sub(needed).map(|slack| slack / 3).or_else(|| sinks().then_some(LOOK_BYTES));
+        self.flushable.store(log.saturating_add(more.map_or(0, |more| bytes.saturating_add(more))), Ordering::Release);
+        Ok(more.is_some())
+    }
+
+    /// A merge has claimed room: the next write looks whether there is still enough for it.
+    pub(super) fn note_claim(&self) {
+        self.flushable.store(0, Ordering::Release);
+        self.waited_for_merges.store(false, Ordering::Release);
+    }
+
+    /// Bytes of a new manifest and of edits.
+    fn manifest_room(&self, shared: &Shared) -> u64 {
+        shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_ROOM)
+    }
+
+    /// Looks whether the medium of the log is nearly full: if that and running jobs could fill it before somebody looks again.
+    pub(super) fn note_log_room(&self, shared: &Shared) {
+        // If it cannot be asked, the next write asks, and is told why not.
+        if self.note_flushable(shared, 0, shared.claims.left()).is_err() {
+            self.flushable.store(0, Ordering::Release);
+        }
+        if self.media.tiers.is_none() {
+            return;
+        }
+        let kept = self.manifest_room(shared);
+        let reserves = shared.families.values().map(|core| self.reserve(&core.settings.load()));
+        let soon = reserves.fold(shared.claims.left(), u64::saturating_add).saturating_add(kept);
+        let is_near = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| free < soon.saturating_mul(2));
+        // Where nothing sinks, what is kept back does the same.
+        self.kept_from_log.store(if is_near && self.sinks(shared) { kept } else { 0 }, Ordering::Release);
+    }
+}
