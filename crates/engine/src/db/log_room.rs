@@ -1,5 +1,6 @@
-//! What the log leaves of its medium: room for the manifest, and for the tables of all that memtables hold. A database that is opened again
-//! writes these before anything else, with the log still there; without room for them a full medium could never be opened for writing again.
+//! What the log leaves of its medium: room for the manifest, and for the tables of all that memtables hold. A database that is opened
+//! again writes these before anything else, with the log still there; without room for them a full medium could never be opened for
+//! writing again.
 
 use super::relief::{PATIENCE_NS, no_room};
 use super::write::WriteState;
