@@ -64,9 +64,14 @@ impl Emulated {
         let limits = Some(PLACES);
         let mut geometry = Geometry { block: 4096, zones, zone_size, max_open: limits, max_active: limits, conventional: 0 };
         let mut capacity = zone_size;
+        let mut said: Vec<&str> = Vec::new();
         for part in parts {
             let wrong = |what: String| format!("--emulate: {part:?}: {what}; the form is {FORM}");
             let (name, value) = part.split_once('=').ok_or_else(|| wrong("no NAME=VALUE".into()))?;
+            if said.contains(&name) {
+                return Err(wrong("it was said before".into()));
+            }
+            said.push(name);
             let number = || value.parse().ok().filter(|n| *n > 0).ok_or_else(|| wrong("no number of zones".into()));
             match name {
                 "capacity" => capacity = parse_bytes(value).map_err(wrong)?,
@@ -89,8 +94,7 @@ impl Emulated {
         }
         // Who says one of both means it for the other as far as it has to follow.
         if let (Some(open), Some(active)) = (geometry.max_open, geometry.max_active) {
-            let said = |name: &str| text.contains(&format!(",{name}="));
-            match (said("open"), said("active")) {
+            match (said.contains(&"open"), said.contains(&"active")) {
                 (false, true) => geometry.max_open = Some(open.min(active)),
                 (true, false) => geometry.max_active = Some(active.max(open)),
                 _ => {}
@@ -200,8 +204,9 @@ mod tests {
         let limits = |text: &str| Emulated::parse(text).map(|drive| (drive.geometry.max_open, drive.geometry.max_active)).unwrap();
         assert_eq!(limits("a,8x1MiB,active=6"), (Some(6), Some(6)));
         assert_eq!(limits("a,8x1MiB,open=20"), (Some(20), Some(20)));
-        for wrong in ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB", "a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB"]
-        {
+        let unshaped = ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB"];
+        let odd = ["a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB", "a,8x1MB,open=2,open=3"];
+        for wrong in unshaped.into_iter().chain(odd) {
             assert!(Emulated::parse(wrong).unwrap_err().contains("ZONESxSIZE"), "{wrong}");
         }
     }

@@ -161,7 +161,7 @@ mod tests {
         let (table, log) = (FileId::table(5), FileId::log(6));
         vec![
             Edit::Create { id: table, about },
-            Edit::Zone { zone: 4, note: ZoneNote { resets: 3, lifetime: 3, level: 1 } },
+            Edit::Zone { zone: 4, note: ZoneNote { resets: 3, lifetime: 3, level: 1, framed: false } },
             Edit::Create { id: log, about: About::default() },
             lies(table, true, vec![Range { zone: 4, at: 0, len: 700 }, Range { zone: 5, at: 512, len: 1 }]),
             lies(log, false, vec![Range { zone: 6, at: 1024, len: OPEN }]),

@@ -135,6 +135,8 @@ pub(super) struct ZoneNote {
     /// Lifetime and level of what was first written into it; without meaning while it is empty.
     pub(super) lifetime: u8,
     pub(super) level: u8,
+    /// Logs and manifests alone were written since, so that all that is written there has to be whole frames.
+    pub(super) framed: bool,
 }
 
 /// One step of the metadata.
@@ -203,7 +205,7 @@ impl Edit {
                 }
             }
             Edit::Zone { zone, note } => {
-                out.push(4);
+                out.push(if note.framed { 5 } else { 4 });
                 out.extend_from_slice(&zone.to_le_bytes());
                 out.extend_from_slice(&note.resets.to_le_bytes());
                 out.extend_from_slice(&[note.lifetime, note.level]);
@@ -243,9 +245,9 @@ impl Edit {
                 }
                 Edit::Lies { id, place: Place { sealed, length, ranges } }
             }
-            4 => {
+            kind @ 4..=5 => {
                 let zone = from.u32()?;
-                Edit::Zone { zone, note: ZoneNote { resets: from.u64()?, lifetime: from.u8()?, level: from.u8()? } }
+                Edit::Zone { zone, note: ZoneNote { resets: from.u64()?, lifetime: from.u8()?, level: from.u8()?, framed: kind == 5 } }
             }
             _ => return None,
         })

@@ -114,7 +114,8 @@ impl State {
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
     }
 
-    /// One more file is written into the zone. True if it is the first: then the zone is for what is like it.
+    /// One more file is written into the zone. True if it is the first: then the zone is for what is like it. A table beside logs is noted:
+    /// what is written there is frames no more.
     fn settle(&mut self, zone: u32, want: &Want<'_>) -> bool {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
             return false;
@@ -126,7 +127,10 @@ impl State {
         self.due.retain(|due| *due != zone);
         if first {
             (slot.death, slot.life) = (want.death as f64, want.life as f64);
-            self.log(&Edit::Zone { zone, note: ZoneNote { lifetime: want.lifetime, level: want.level, ..note } });
+            self.log(&Edit::Zone { zone, note: ZoneNote { lifetime: want.lifetime, level: want.level, framed: want.log, ..note } });
+        } else if note.framed && !want.log {
+            slot.mixing = true;
+            self.log(&Edit::Zone { zone, note: ZoneNote { framed: false, ..note } });
         }
         first
     }
@@ -180,6 +184,22 @@ pub(super) fn no_space(operation: &'static str) -> StoreError {
 impl Volume {
     /// A zone to write to, in which the caller counts as a writer until [`Volume::leave`].
     pub(super) fn acquire(&self, want: &Want<'_>) -> Result<u32> {
+        let zone = self.choose(want)?;
+        if !want.log && self.state.lock().zones.get(zone as usize).is_some_and(|slot| slot.mixing) {
+            // Whoever reads a log there after a crash must not take a table for damage.
+            if let Err(error) = self.commit_durably() {
+                self.leave(zone);
+                return Err(error);
+            }
+            if let Some(slot) = self.state.lock().zones.get_mut(zone as usize) {
+                slot.mixing = false;
+            }
+        }
+        Ok(zone)
+    }
+
+    /// A zone in which the caller counts as a writer.
+    fn choose(&self, want: &Want<'_>) -> Result<u32> {
         let policy = self.options.allocation;
         let reserve = self.options.reserve;
         let max_active = self.device.geometry().max_active;

@@ -73,7 +73,9 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
             _ => zone.written,
         };
         let (tenants, capacity) = (BTreeMap::new(), zone.capacity);
-        Slot { condition, capacity, written, tenants, valid: 0, writers: 0, busy: false, stuck: false, touched: 0, death: 0.0, life: 0.0 }
+        let (valid, writers, touched, death, life) = (0, 0, 0, 0.0, 0.0);
+        let [busy, mixing, stuck] = [false; 3];
+        Slot { condition, capacity, written, tenants, valid, writers, busy, mixing, stuck, touched, death, life }
     };
     Ok((0u32..).zip(found).map(slot).collect())
 }
@@ -133,7 +135,7 @@ pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(
 
 /// `AlreadyExists` if the drive holds anything but a volume without files.
 pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
-    let layout = layout(device.geometry())?;
+    let layout = layout_with(device.geometry(), ZONES_MADE)?;
     let found = device.report(0, device.geometry().zones).map_err(|e| failed("report", e))?;
     let is_written = |zone: &&crate::zoned::Zone| zone.state.is_active() || zone.state == ZoneState::Full;
     let written = found.iter().filter(is_written).count();
@@ -301,9 +303,12 @@ impl Finder<'_> {
         Ok(file.content.written - holes.sum::<u64>())
     }
 
+    /// A log that was being written ends where its last whole frame does, unless what is written behind it should be frames and is not:
+    /// then nobody can say that what is damaged there was not durable.
     fn log(&self, id: FileId, record: &Record) -> Result<File> {
         let sealed = record.place.sealed;
         let mut frames = Vec::new();
+        let mut wounds: BTreeMap<u32, u64> = BTreeMap::new();
         // Of a log that was being written nobody can say what a lost zone held, nor that it was not durable.
         let (mut lost, mut lost_last) = (false, false);
         for range in &record.place.ranges {
@@ -312,7 +317,9 @@ impl Finder<'_> {
                 continue;
             }
             let before = frames.len();
-            self.frames(id, range, &mut frames)?;
+            if let Some(wound) = self.frames(id, range, &mut frames)?.filter(|_| !sealed) {
+                wounds.insert(range.zone, wound);
+            }
             lost_last &= frames.len() == before;
         }
         frames.sort_by_key(|frame| (frame.head.offset, std::cmp::Reverse(frame.head.length)));
@@ -320,10 +327,13 @@ impl Finder<'_> {
         let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
         let content = &mut file.content;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+        // Where the last frame ends.
+        let mut last = None;
+        let is_wounded = |last: Option<(u32, u64)>| last.is_some_and(|(zone, end)| wounds.get(&zone).is_some_and(|wound| *wound >= end));
         for frame in &frames {
             let (offset, length) = (frame.head.offset, u64::from(frame.head.length));
             if offset > content.written {
-                if durable <= content.written {
+                if durable <= content.written && !is_wounded(last) {
                     break;
                 }
                 content.push(HOLE, 0, offset - content.written);
@@ -337,11 +347,12 @@ impl Finder<'_> {
             *file.occupied.entry(frame.zone).or_default() += whole;
             let end = ends.entry(frame.zone).or_default();
             *end = (*end).max(frame.at + whole);
+            last = Some((frame.zone, frame.at + whole));
         }
         if content.written < durable {
             content.push(HOLE, 0, durable - content.written);
         }
-        if lost_last {
+        if lost_last || is_wounded(last) {
             content.push(HOLE, 0, 1);
         }
         if !sealed {
@@ -355,30 +366,46 @@ impl Finder<'_> {
         Ok(file)
     }
 
-    /// The whole frames of a log in a range of a zone.
-    fn frames(&self, id: FileId, range: &Range, found: &mut Vec<Frame>) -> Result<()> {
+    /// The whole frames of a log in a range of a zone. If that goes to the write pointer and all there has to be frames: the last place
+    /// where one was written that is not whole any more. A power cut leaves a prefix, so it takes no more than the end of the last one.
+    /// In a zone that is full, or whose pointer is not known, the rest may have been filled up instead; there a frame behind has to say
+    /// that it was not.
+    fn frames(&self, id: FileId, range: &Range, found: &mut Vec<Frame>) -> Result<Option<u64>> {
         let slot = self.slot(id, range)?;
         let resets = self.catalog.zones.get(range.zone as usize).map_or(0, |note| note.resets);
         let salt = Salt::new(self.volume, range.zone, resets);
         let end = if range.len == OPEN { slot.written } else { range.at.saturating_add(range.len).min(slot.written) };
+        let is_open = range.len == OPEN && self.catalog.zones.get(range.zone as usize).is_some_and(|note| note.framed);
+        let is_written = matches!(slot.condition, Condition::Open | Condition::Ended);
+        let (mut wound, mut suspect) = (None, None);
         let mut at = range.at;
         let mut window = Window { device: self.device, zone: range.zone, end, start: 0, bytes: Vec::new() };
         while at < end {
             let head = DataHead::decode(salt, at, window.bytes(at, HEAD)?);
-            let Some((head, check)) = head.filter(|(head, _)| HEAD as u64 + u64::from(head.length) <= end - at) else {
+            let is_cut = |head: &DataHead| HEAD as u64 + u64::from(head.length) > end - at;
+            if is_open && head.as_ref().is_some_and(|(head, _)| is_cut(head)) {
+                break;
+            }
+            let Some((head, check)) = head.filter(|(head, _)| !is_cut(head)) else {
+                suspect = Some(at);
                 at += self.block();
                 continue;
             };
             let whole = (HEAD + head.length as usize).next_multiple_of(self.block() as usize);
             let data = window.bytes(at, HEAD + head.length as usize)?.get(HEAD..HEAD + head.length as usize);
             let good = data.is_some_and(|data| salt.checksum(at + HEAD as u64, data) == check);
+            if good {
+                wound = suspect.or(wound);
+            } else {
+                suspect = Some(at);
+            }
             if good && head.file == id {
                 found.push(Frame { head, zone: range.zone, at });
             }
             // The head was right, so the next frame is behind this one, whether the data is right or not.
             at += whole as u64;
         }
-        Ok(())
+        Ok(if is_written { suspect } else { wound }.filter(|_| is_open))
     }
 }
 

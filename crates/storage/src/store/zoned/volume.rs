@@ -65,6 +65,8 @@ pub(super) struct Slot {
     pub(super) writers: u32,
     /// Someone resets, finishes or empties it.
     pub(super) busy: bool,
+    /// Tables come beside logs here, which the metadata has to say durably first.
+    pub(super) mixing: bool,
     /// It could not be emptied: something in it cannot be read, or the drive did not reset it. Once it is dead, whoever resets what is due
     /// tries again; nobody who needs room does.
     pub(super) stuck: bool,

@@ -92,17 +92,19 @@ fn edits_are_as_described_and_nothing_else_is_one() {
         Edit::Create { id: FileId::table(4), about },
         Edit::Delete { id: FileId::log(4) },
         Edit::Lies { id: FileId::manifest(4), place },
-        Edit::Zone { zone: 1, note: ZoneNote { resets: 2, lifetime: 5, level: 6 } },
+        Edit::Zone { zone: 1, note: ZoneNote { resets: 2, lifetime: 5, level: 6, framed: false } },
+        Edit::Zone { zone: 1, note: ZoneNote { resets: 2, lifetime: 5, level: 6, framed: true } },
     ];
     let encoded = edits.each_ref().map(|edit| {
         let mut bytes = Vec::new();
         edit.encode(&mut bytes);
         bytes
     });
-    assert_eq!(encoded.each_ref().map(Vec::len), [52, 10, 43, 15]);
+    assert_eq!(encoded.each_ref().map(Vec::len), [52, 10, 43, 15, 15]);
     assert_eq!(encoded[0][..12], [1, 2, 4, 0, 0, 0, 0, 0, 0, 0, 3, 2]);
     assert_eq!(encoded[0][32..36], [1, 1, b'a', 16], "keys are cut to 16 bytes");
     assert_eq!(encoded[2][..11], [3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(encoded[4], [5, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5, 6]);
     assert_eq!(encoded[3], [4, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5, 6]);
     for (edit, bytes) in edits.iter().zip(&encoded).skip(1) {
         assert_eq!(Edit::decode(&mut Input(bytes)).as_ref(), Some(edit));
@@ -112,7 +114,7 @@ fn edits_are_as_described_and_nothing_else_is_one() {
             assert_eq!(Edit::decode(&mut Input(&bytes[..cut])), None, "cut at {cut}");
         }
     }
-    for wrong in [&[0][..], &[5], &[2, 9, 0, 0, 0, 0, 0, 0, 0, 0], &[]] {
+    for wrong in [&[0][..], &[6], &[2, 9, 0, 0, 0, 0, 0, 0, 0, 0], &[]] {
         assert_eq!(Edit::decode(&mut Input(wrong)), None);
     }
 }
