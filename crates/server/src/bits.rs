@@ -99,11 +99,21 @@ pub struct Field {
 }
 
 /// Bytes that a field of 64 bits can touch.
-const TOUCHED: usize = 9;
+pub const TOUCHED: usize = 9;
 
 impl Field {
     fn first_byte(&self) -> usize {
-        usize::try_from(self.offset / 8).unwrap_or(usize::MAX)
+        usize::try_from(self.start()).unwrap_or(usize::MAX)
+    }
+
+    /// The first byte of a string that it touches.
+    pub fn start(&self) -> u64 {
+        self.offset / 8
+    }
+
+    /// The same field in the bytes from its start on.
+    pub fn in_window(&self) -> Field {
+        Field { offset: self.offset % 8, ..*self }
     }
 
     /// Bytes of a string that has the whole field.

@@ -1,11 +1,12 @@
 //! Strings as bits.
 
 use super::arguments::{integer, integer_or, is};
-use super::strings::LONGEST;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
-use crate::bits::{self, Field, Operation, Overflow};
+use crate::bits::{self, Field, Operation, Overflow, TOUCHED};
+use crate::keyspace::{self, LONGEST_STRING as LONGEST, StringEdit};
 use crate::number::parse_integer;
+use std::ops::ControlFlow;
 
 const OFFSET: Failure = Failure::fixed("ERR bit offset is not an integer or out of range");
 const BIT: Failure = Failure::fixed("ERR bit is not an integer or out of range");
@@ -20,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
     bitmap("bitcount", -2, bitcount).flags(READ).since("2.6.0").says("How many bits are set", "O(n), n being the length of the range"),
     bitmap("bitfield", -2, bitfield).flags(WRITE | DENYOOM).since("3.2.0").says(
         "Numbers of any width among the bits: read, set and increment them",
-        "O(1) for each number, and O(n) to write, n being the length",
+        "O(1) for each number, and O(n) for the first that is written, n being the length",
     ),
     bitmap("bitfield_ro", -2, bitfield_ro)
         .flags(READ | FAST)
@@ -39,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
     bitmap("setbit", 4, setbit)
         .flags(WRITE | DENYOOM)
         .since("2.2.0")
-        .says("Set or clear a bit", "O(n), n being the length of the string, if the bit changes"),
+        .says("Set or clear a bit", "O(1), and O(n) for the first that changes, n being the length of the string"),
 ];
 
 /// The position of a bit. `#n` is that of the n-th field of so many bits, if there are any.
@@ -58,22 +59,33 @@ fn setbit(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         bit @ (0 | 1) => bit,
         _ => return Err(BIT),
     };
-    let field = Field { is_signed: false, bits: 1, offset: at };
-    let mut old = 0;
+    let step = Step { field: bit_at(at), change: Change::Set(bit), overflow: Overflow::Wrap };
+    let mut old = None;
     context.keyspace.change_string(context.session.db, arguments[1], |string| {
-        let grows = string.grow(field.end());
-        old = field.get(string.bytes());
-        field.set(string.bytes_mut(), bit);
-        grows || old != bit
+        let grows = string.grow(step.field.end());
+        let (number, changes) = step.run_in(string)?;
+        old = number;
+        Ok(grows || changes)
     })?;
-    context.reply.integer(old);
+    context.reply.integer(old.unwrap_or(0));
     Ok(())
 }
 
+fn bit_at(offset: u64) -> Field {
+    Field { is_signed: false, bits: 1, offset }
+}
+
+/// What stands in a field of the string whose length was asked for last.
+fn number_in(context: &mut Context, field: &Field) -> Result<i64, Failure> {
+    let part = context.keyspace.string_part(field.start(), field.end())?;
+    Ok(field.in_window().get(&part))
+}
+
 fn getbit(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let field = Field { is_signed: false, bits: 1, offset: offset(arguments[2], None)? };
-    let value = context.keyspace.string(context.session.db, arguments[1])?.unwrap_or_default();
-    context.reply.integer(field.get(value));
+    let field = bit_at(offset(arguments[2], None)?);
+    context.keyspace.string_length(context.session.db, arguments[1])?;
+    let number = number_in(context, &field)?;
+    context.reply.integer(number);
     Ok(())
 }
 
@@ -87,9 +99,9 @@ fn is_in_bits(unit: Option<&&[u8]>) -> Result<bool, Failure> {
 }
 
 /// The bits from `start` up to `end` (included), which count from the end if they are negative, as bits up to another (excluded).
-fn range(start: i64, end: i64, length: usize, in_bits: bool) -> (u64, u64) {
+fn range(start: i64, end: i64, length: u64, in_bits: bool) -> (u64, u64) {
     let unit = if in_bits { 1 } else { 8 };
-    let total = (length as u64 * 8 / unit).cast_signed();
+    let total = (length * 8 / unit).cast_signed();
     let from_start = |position: i64| if position < 0 { position.saturating_add(total).max(0) } else { position };
     let (start, end) = (from_start(start), from_start(end).min(total - 1));
     // A string without a byte has an end before its start.
@@ -97,22 +109,32 @@ fn range(start: i64, end: i64, length: usize, in_bits: bool) -> (u64, u64) {
     (bits(start), bits(end + 1))
 }
 
+/// What of the bits from one up to another lies in a part of the string that begins at a byte, counted from there.
+fn inside(at: u64, part: &[u8], from: u64, to: u64) -> (u64, u64) {
+    let bits = part.len() as u64 * 8;
+    (from.saturating_sub(at * 8).min(bits), to.saturating_sub(at * 8).min(bits))
+}
+
 fn bitcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let found = context.keyspace.string(context.session.db, arguments[1])?;
-    let number = match (found, &arguments[2..]) {
-        (None, _) => 0,
-        (Some(value), []) => bits::count(value),
-        (Some(value), [start, end, unit @ ..]) if unit.len() < 2 => {
+    let (db, key) = (context.db(), arguments[1]);
+    let found = context.keyspace.string_length(db, key)?;
+    let (from, to) = match (found, &arguments[2..]) {
+        (None, _) => (0, 0),
+        (Some(length), []) => (0, length * 8),
+        (Some(length), [start, end, unit @ ..]) if unit.len() < 2 => {
             let (start, end) = (integer(start)?, integer(end)?);
-            if start < 0 && end < 0 && start > end {
-                0
-            } else {
-                let (from, to) = range(start, end, value.len(), is_in_bits(unit.first())?);
-                bits::count_between(value, from, to)
-            }
+            if start < 0 && end < 0 && start > end { (0, 0) } else { range(start, end, length, is_in_bits(unit.first())?) }
         }
         _ => return Err(SYNTAX),
     };
+    let mut number = 0;
+    if from < to {
+        context.keyspace.walk_string(from / 8, to.div_ceil(8), &mut |at, part| {
+            let (from, to) = inside(at, part, from, to);
+            number += bits::count_between(part, from, to);
+            ControlFlow::Continue(())
+        })?;
+    }
     context.reply.integer(number.cast_signed());
     Ok(())
 }
@@ -123,7 +145,8 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         1 => true,
         _ => return Err(Failure::fixed("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(value) = context.keyspace.string(context.session.db, arguments[1])? else {
+    let (db, key) = (context.db(), arguments[1]);
+    let Some(length) = context.keyspace.string_length(db, key)? else {
         // Zeros without end.
         context.reply.integer(if bit { -1 } else { 0 });
         return Ok(());
@@ -136,8 +159,15 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     };
     let in_bits = is_in_bits(unit)?;
     let last = end.map(|end| integer(end)).transpose()?;
-    let (from, to) = range(start, last.unwrap_or(-1), value.len(), in_bits);
-    let found = bits::find(value, bit, from, to);
+    let (from, to) = range(start, last.unwrap_or(-1), length, in_bits);
+    let mut found = None;
+    if from < to {
+        context.keyspace.walk_string(from / 8, to.div_ceil(8), &mut |at, part| {
+            let (from, to) = inside(at, part, from, to);
+            found = bits::find(part, bit, from, to).map(|place| at * 8 + place);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+    }
     // Where no end was asked for, the string goes on with zeros.
     let behind = (!bit && last.is_none() && from < to).then_some(to);
     context.reply.integer(found.or(behind).map_or(-1, u64::cast_signed));
@@ -204,6 +234,20 @@ impl Step {
         self.field.set(bytes, new);
         (Some(if matches!(self.change, Change::Set(_)) { old } else { new }), new != old)
     }
+
+    /// The same in a string, of which it reads and writes what the field touches.
+    fn run_in(&self, string: &mut StringEdit) -> keyspace::Result<(Option<i64>, bool)> {
+        let mut window = [0; TOUCHED];
+        let at = self.field.start();
+        let touched = usize::try_from(self.field.end() - at).unwrap_or(TOUCHED).min(TOUCHED);
+        let window = &mut window[..touched];
+        string.read(at, window)?;
+        let done = Step { field: self.field.in_window(), ..*self }.run(window);
+        if done.1 {
+            string.write(at, window)?;
+        }
+        Ok(done)
+    }
 }
 
 fn field(kind: &[u8], at: &[u8]) -> Result<Field, Failure> {
@@ -256,18 +300,22 @@ fn fields(context: &mut Context, arguments: &[&[u8]], may_write: bool) -> Outcom
     let mut found: Vec<Option<i64>> = Vec::with_capacity(steps.len());
     match needed {
         None => {
-            let value = context.keyspace.string(db, key)?.unwrap_or_default();
-            found.extend(steps.iter().map(|step| Some(step.field.get(value))));
+            // Also if there are no steps: the key must not hold something else.
+            context.keyspace.string_length(db, key)?;
+            for step in &steps {
+                found.push(Some(number_in(context, &step.field)?));
+            }
         }
+        Some(needed) if needed > LONGEST => return Err(OFFSET),
         Some(_) if !may_write => return Err(Failure::fixed("ERR BITFIELD_RO only supports the GET subcommand")),
         Some(needed) => context.keyspace.change_string(db, key, |string| {
             let mut is_changed = string.grow(needed);
             for step in &steps {
-                let (number, changes) = step.run(string.bytes_mut());
+                let (number, changes) = step.run_in(string)?;
                 found.push(number);
                 is_changed |= changes;
             }
-            is_changed
+            Ok(is_changed)
         })?,
     }
     context.reply.array(found.len());

@@ -139,7 +139,9 @@ fn reload(context: &mut Context, _: &[&[u8]]) -> Outcome {
 fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failure> {
     let mut bytes = 0;
     match head.kind {
-        Kind::String => bytes = context.keyspace.string(context.session.db, key)?.map_or(0, <[u8]>::len),
+        Kind::String => {
+            bytes = usize::try_from(context.keyspace.string_length(context.session.db, key)?.unwrap_or(0)).unwrap_or(usize::MAX)
+        }
         Kind::List => context.keyspace.walk_items(head, (0, head.count), false, &mut |item| {
             bytes += item.len();
             ControlFlow::Continue(())

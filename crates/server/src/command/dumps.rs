@@ -36,7 +36,11 @@ fn dump(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.null();
         return Ok(());
     };
-    let text = if head.kind == Kind::String { context.keyspace.string(db, key)?.unwrap_or_default().to_vec() } else { Vec::new() };
+    let text = if head.kind == Kind::String && !head.is_in_pieces() {
+        context.keyspace.string(db, key)?.unwrap_or_default().to_vec()
+    } else {
+        Vec::new()
+    };
     let payload = dump_value(context.keyspace, &head, &text)?;
     context.reply.bulk(&payload);
     Ok(())

@@ -148,6 +148,9 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
         append.put(db, &[b"DEL", key]);
         return Ok(());
     };
+    if form == Form::String && head.is_in_pieces() {
+        return note_values(context, &[Trace::Key(db, key.to_vec())], arguments);
+    }
     let deadline = head.deadline.map(|deadline| deadline.to_string());
     match form {
         Form::String if head.kind == Kind::String => match &deadline {

@@ -10,16 +10,16 @@ use crate::number::parse_integer;
 use std::ops::ControlFlow;
 
 /// Longest string in one piece with what describes it, bytes.
-const EMBEDDED_MAX: usize = 44;
+const EMBEDDED_MAX: u64 = 44;
 
 /// The encoding of what a key holds.
 pub(super) fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result<&'static str, Failure> {
     let thresholds = context.server.configuration.thresholds;
     Ok(match head.kind {
+        Kind::String if context.keyspace.string_length(context.session.db, key)?.is_some_and(|length| length > EMBEDDED_MAX) => "raw",
         Kind::String => match context.keyspace.string(context.session.db, key)?.unwrap_or_default() {
             text if parse_integer(text).is_some() => "int",
-            text if text.len() <= EMBEDDED_MAX => "embstr",
-            _ => "raw",
+            _ => "embstr",
         },
         Kind::List => "quicklist",
         Kind::Hash if is_packed(context, head, thresholds.hash)? => "listpack",

@@ -65,9 +65,9 @@ fn sketch(context: &mut Context, key: &[u8]) -> Result<(Sketch, bool), Failure> 
 }
 
 /// Writes a count; the key's deadline stays.
-fn keep(context: &mut Context, key: &[u8], sketch: &Sketch) -> Outcome {
+fn keep(context: &mut Context, key: &[u8], sketch: &[u8]) -> Outcome {
     let deadline = context.find(key, Kind::String)?.and_then(|head| head.deadline);
-    context.keyspace.set_string(context.session.db, key, sketch.bytes(), deadline)?;
+    context.keyspace.set_string(context.session.db, key, sketch, deadline)?;
     Ok(())
 }
 
@@ -79,7 +79,7 @@ fn pfadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     if is_changed {
         sketch.forget_count();
-        keep(context, arguments[1], &sketch)?;
+        keep(context, arguments[1], sketch.bytes())?;
     }
     context.reply.integer(i64::from(is_changed));
     Ok(())
@@ -104,11 +104,9 @@ fn pfcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             Some((string, _)) => match known_count(string) {
                 Some(number) => number,
                 None => {
-                    let number = count(string)?;
-                    context.keyspace.change_string(context.session.db, key, |string| {
-                        note_count(string.bytes_mut(), number);
-                        true
-                    })?;
+                    let (number, mut noted) = (count(string)?, string.to_vec());
+                    note_count(&mut noted, number);
+                    keep(context, key, &noted)?;
                     number
                 }
             },
@@ -130,7 +128,7 @@ fn pfmerge(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         sketch.raise(index, *register)?;
     }
     sketch.forget_count();
-    keep(context, arguments[1], &sketch)?;
+    keep(context, arguments[1], sketch.bytes())?;
     context.reply.ok();
     Ok(())
 }
@@ -164,7 +162,7 @@ fn pfdebug(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             let (mut sketch, _) = sketch(context, key)?;
             let is_changed = sketch.make_dense()?;
             if is_changed {
-                keep(context, key, &sketch)?;
+                keep(context, key, sketch.bytes())?;
             }
             if is(word, "todense") {
                 context.reply.integer(i64::from(is_changed));

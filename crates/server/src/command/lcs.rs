@@ -1,10 +1,9 @@
 //! The longest common subsequence of two strings.
 
 use super::arguments::{Rest, is};
-use super::strings::LONGEST;
 use super::table::READ;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
-use crate::keyspace::Kind;
+use crate::keyspace::{Kind, LONGEST_STRING as LONGEST};
 use crate::resp::Writer;
 
 /// The commands of this file.

@@ -3,12 +3,10 @@
 use super::arguments::{Rest, integer, is, span, wide};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Kind, check_key};
+use crate::keyspace::{Kind, LONGEST_STRING as LONGEST, check_key};
 use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
-/// Longest string, bytes.
-pub(super) const LONGEST: u64 = 512 << 20;
 const TOO_LONG: Failure = Failure::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 const OFFSET: Failure = Failure::fixed("ERR offset is out of range");
 
@@ -21,7 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
     string("append", 3, append)
         .flags(WRITE | DENYOOM | FAST)
         .since("2.0.0")
-        .says("Append a value to a key", "O(n), n being the length of the string"),
+        .says("Append a value to a key", "O(n), n being the length of the value, and the first time of the string"),
     string("decr", 2, decr).flags(WRITE | DENYOOM | FAST).says("Decrement the number in a key by one", "O(1)"),
     string("decrby", 3, decrby).flags(WRITE | DENYOOM | FAST).says("Decrement the number in a key", "O(1)"),
     string("get", 2, get).flags(READ | FAST).says("The value of a key", "O(1)"),
@@ -30,7 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
     string("getrange", 4, getrange)
         .flags(READ)
         .since("2.4.0")
-        .says("A part of the value of a key", "O(n), n being the length of the string"),
+        .says("A part of the value of a key", "O(n), n being the length of the part, or of a string that was only set"),
     string("getset", 3, getset).flags(WRITE | DENYOOM | FAST).says("Set a key and return its old value", "O(1)"),
     string("incr", 2, incr).flags(WRITE | DENYOOM | FAST).says("Increment the number in a key by one", "O(1)"),
     string("incrby", 3, incrby).flags(WRITE | DENYOOM | FAST).says("Increment the number in a key", "O(1)"),
@@ -52,7 +50,7 @@ pub(super) const COMMANDS: &[Command] = &[
     string("setrange", 4, setrange)
         .flags(WRITE | DENYOOM)
         .since("2.2.0")
-        .says("Overwrite a part of the value of a key", "O(n), n being the length of the string"),
+        .says("Overwrite a part of the value of a key", "O(n), n being the length of the part, and the first time of the string"),
     string("strlen", 2, strlen).flags(READ | FAST).since("2.2.0").says("The length of the value of a key", "O(1)"),
     string("substr", 4, getrange).flags(READ).says("A part of the value of a key", "O(n), n being the length of the string"),
 ];
@@ -284,56 +282,57 @@ fn replace(context: &mut Context, key: &[u8], value: &[u8]) -> Outcome {
 }
 
 fn append(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let mut value = context.keyspace.string(context.session.db, arguments[1])?.unwrap_or_default().to_vec();
-    if (value.len() + arguments[2].len()) as u64 > LONGEST {
-        return Err(TOO_LONG);
-    }
-    value.extend_from_slice(arguments[2]);
-    replace(context, arguments[1], &value)?;
-    context.reply.count(value.len());
-    Ok(())
+    let (db, key, more) = (context.db(), arguments[1], arguments[2]);
+    let length = context.keyspace.string_length(db, key)?.unwrap_or(0);
+    let end = length.checked_add(more.len() as u64).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
+    write_part(context, key, length, end, more)
 }
 
 fn strlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let length = context.keyspace.string(context.session.db, arguments[1])?.map_or(0, <[u8]>::len);
-    context.reply.count(length);
+    let length = context.keyspace.string_length(context.session.db, arguments[1])?.unwrap_or(0);
+    context.reply.integer(length.cast_signed());
     Ok(())
 }
 
 fn getrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
-    let value = context.keyspace.string(context.session.db, arguments[1])?.unwrap_or_default();
-    let length = value.len() as i64;
+    let (db, key) = (context.db(), arguments[1]);
+    let length = context.keyspace.string_length(db, key)?.unwrap_or(0);
     let part = if start < 0 && end < 0 && start > end {
         None
     } else {
         // An end before the start of the string is its first byte.
-        let end = if end < 0 { end.saturating_add(length).max(0) } else { end };
-        span(start, end, value.len() as u64)
+        let end = if end < 0 { end.saturating_add(length.cast_signed()).max(0) } else { end };
+        span(start, end, length)
     };
-    let part = part.and_then(|(from, to)| value.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?));
-    context.reply.bulk(part.unwrap_or_default());
+    let (from, to) = part.unwrap_or((0, 0));
+    let part = context.keyspace.string_part(from, to)?;
+    context.reply.bulk(&part);
     Ok(())
 }
 
 fn setrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (key, part) = (arguments[1], arguments[3]);
     let offset = u64::try_from(integer(arguments[2])?).map_err(|_| OFFSET)?;
-    let found = context.keyspace.string(context.session.db, key)?;
+    let length = context.keyspace.string_length(context.session.db, key)?.unwrap_or(0);
     if part.is_empty() {
-        let length = found.map_or(0, <[u8]>::len);
-        context.reply.count(length);
+        context.reply.integer(length.cast_signed());
         return Ok(());
     }
     let end = offset.checked_add(part.len() as u64).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
-    let (offset, end) = (usize::try_from(offset).map_err(|_| TOO_LONG)?, usize::try_from(end).map_err(|_| TOO_LONG)?);
-    let mut value = found.unwrap_or_default().to_vec();
-    if value.len() < end {
-        value.resize(end, 0);
-    }
-    value[offset..end].copy_from_slice(part);
-    replace(context, key, &value)?;
-    context.reply.count(value.len());
+    write_part(context, key, offset, end, part)
+}
+
+/// Puts bytes where others stand or will stand, and replies how long the string is by that.
+fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]) -> Outcome {
+    let mut length = 0;
+    context.keyspace.change_string(context.session.db, key, |string| {
+        string.grow(to);
+        string.write(from, part)?;
+        length = string.length();
+        Ok(true)
+    })?;
+    context.reply.integer(length.cast_signed());
     Ok(())
 }
 

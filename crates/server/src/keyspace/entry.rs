@@ -2,7 +2,8 @@
 //!
 //! The head byte has the type in its low four bits, the version of the format in the next three (0), and 0x80 if a deadline follows
 //! (unix milliseconds, little-endian). A string's body is the string. A collection's body is its id and its number of elements, as
-//! varints; a list's has the index of its first item behind them, and a stream's what [`StreamHead`] has, as varints.
+//! varints; a list's has the index of its first item behind them, and a stream's what [`StreamHead`] has, as varints. A string in pieces
+//! is of a type of its own here: its body is the id of its pieces and its length, as varints.
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
@@ -10,6 +11,10 @@ use sinterdb::coding::{Decoder, put_varint};
 
 const DEADLINE: u8 = 0x80;
 const VERSION: u8 = 0x70;
+/// Of the types, a string that lies in pieces.
+const PIECES: u8 = 6;
+/// Longest string, bytes.
+pub const LONGEST_STRING: u64 = 512 << 20;
 /// The index of a list's first item when it is created: as much room before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 
@@ -103,9 +108,9 @@ pub struct Head {
     pub kind: Kind,
     /// When it ends, unix milliseconds.
     pub deadline: Option<u64>,
-    /// The collection's id, never used again for another; 0 for a string.
+    /// The collection's id, never used again for another; 0 for a string, unless it lies in pieces.
     pub(super) id: u64,
-    /// Elements of the collection; 0 for a string.
+    /// Elements of the collection; of a string that lies in pieces its length, else 0.
     pub count: u64,
     /// Index of a list's first item.
     pub(super) first: u64,
@@ -122,6 +127,11 @@ impl Head {
         Head { kind, deadline: None, id, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
     }
 
+    /// A string of which parts were changed.
+    pub fn is_in_pieces(&self) -> bool {
+        self.kind == Kind::String && self.id != 0
+    }
+
     /// A collection that has lost its last element, and is gone for that: a stream stays, with its last id and its groups.
     pub(super) fn is_gone(&self) -> bool {
         self.count == 0 && self.kind != Kind::Stream
@@ -136,11 +146,12 @@ impl Head {
 
     /// [`Head::encode`] behind what is in `out`.
     pub(super) fn put(&self, out: &mut Vec<u8>, string: &[u8]) {
-        out.push(self.kind as u8 | if self.deadline.is_some() { DEADLINE } else { 0 });
+        let kind = if self.is_in_pieces() { PIECES } else { self.kind as u8 };
+        out.push(kind | if self.deadline.is_some() { DEADLINE } else { 0 });
         if let Some(deadline) = self.deadline {
             out.extend_from_slice(&deadline.to_le_bytes());
         }
-        if self.kind == Kind::String {
+        if kind == Kind::String as u8 {
             out.extend_from_slice(string);
         } else {
             put_varint(out, self.id);
@@ -162,12 +173,16 @@ impl Head {
     fn read(entry: &[u8]) -> Option<(Head, usize)> {
         let mut from = Decoder::new(entry);
         let byte = from.u8().filter(|byte| byte & VERSION == 0)?;
-        let kind = Kind::from_bits(byte & 0x0f)?;
+        let bits = byte & 0x0f;
+        let kind = if bits == PIECES { Kind::String } else { Kind::from_bits(bits)? };
         let deadline = if byte & DEADLINE == 0 { None } else { Some(from.u64()?) };
-        if kind == Kind::String {
+        if bits == Kind::String as u8 {
             return Some((Head::string(deadline), entry.len() - from.rest().len()));
         }
         let (id, count) = (from.varint()?, from.varint()?);
+        if kind == Kind::String && (id == 0 || count > LONGEST_STRING) {
+            return None;
+        }
         let first = if kind == Kind::List { from.varint()? } else { LIST_MIDDLE };
         first.checked_add(count)?;
         let stream = if kind == Kind::Stream { StreamHead::decode(&mut from)? } else { StreamHead::default() };
@@ -189,12 +204,14 @@ mod tests {
         assert_eq!(list.encode(b""), b"\x81\x01\0\0\0\0\0\0\0\x01\x01\x05");
         let head = StreamHead { first: EntryId::new(1, 0), last: EntryId::new(300, 2), max_deleted: EntryId::new(3, 4), added: 9 };
         let stream = Head { count: 2, stream: head, ..Head::collection(Kind::Stream, 1) };
+        let pieces = Head { id: 300, count: 4097, ..Head::string(None) };
+        assert_eq!(pieces.encode(b"ignored"), b"\x06\xac\x02\x81\x20");
         assert_eq!(stream.encode(b""), b"\x05\x01\x02\x01\0\xac\x02\x02\x03\x04\x09");
     }
 
     #[test]
     fn entries_read_back_and_damage_is_noticed() {
-        let heads = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream].map(|kind| Head {
+        let heads = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream].map(|kind| Head {
             count: 7,
             deadline: Some(9),
             ..Head::collection(kind, 1 << 40)
@@ -211,6 +228,13 @@ mod tests {
         assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)), 9));
         for wrong in [&b""[..], b"\x0f", b"\x10x", b"\x80\0\0\0"] {
             assert!(Head::decode(wrong).is_err(), "{wrong:?}");
+        }
+        // A string longer than any, and one of no pieces.
+        for (id, count) in [(1, LONGEST_STRING + 1), (0, 1)] {
+            let mut wrong = vec![PIECES];
+            put_varint(&mut wrong, id);
+            put_varint(&mut wrong, count);
+            assert!(Head::decode(&wrong).is_err(), "{id} {count}");
         }
         // A list whose end is behind the last index.
         let list = Head { count: 2, first: u64::MAX, ..Head::collection(Kind::List, 1) };

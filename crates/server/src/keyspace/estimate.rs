@@ -13,8 +13,9 @@ impl Keyspace {
     pub fn estimate(&mut self, db: usize, key: &[u8], samples: u64) -> Result<Option<u64>> {
         let Some(head) = self.find(db, key)? else { return Ok(None) };
         self.complete()?;
-        let own = (layout::entry_key(self.seed, self.counters.places.of(db), key).len() + self.entry.len()) as u64;
-        if head.kind == Kind::String {
+        let entry = if head.is_in_pieces() { self.string_at } else { self.entry.len() };
+        let own = (layout::entry_key(self.seed, self.counters.places.of(db), key).len() + entry) as u64;
+        if head.id == 0 {
             return Ok(Some(own));
         }
         let (mut seen, mut bytes) = (0u64, 0u64);
@@ -26,8 +27,14 @@ impl Keyspace {
             bytes += (place.len() + value.len()) as u64;
             ControlFlow::Continue(())
         })?;
-        // Members of sorted sets are kept twice: by name and by score.
-        let elements = head.count.saturating_mul(if head.kind == Kind::SortedSet { 2 } else { 1 });
+        let elements = match head.kind {
+            // All were seen.
+            _ if seen < samples => seen,
+            // They are kept twice: by name and by score.
+            Kind::SortedSet => head.count.saturating_mul(2),
+            Kind::String => head.count.div_ceil(layout::PIECE as u64),
+            _ => head.count,
+        };
         let all = u128::from(bytes) * u128::from(elements.max(seen)) / u128::from(seen.max(1));
         Ok(Some(own.saturating_add(u64::try_from(all).unwrap_or(u64::MAX))))
     }

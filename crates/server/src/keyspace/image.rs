@@ -11,7 +11,7 @@ use super::{Cleaner, Edit, Keyspace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a walk over keys calls for each of them: name, head, and the value of a string.
+/// What a walk over keys calls for each of them: name, head, and the value of a string that does not lie in pieces.
 type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
 
 /// What a keyspace holds at a moment.

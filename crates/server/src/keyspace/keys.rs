@@ -10,36 +10,11 @@ use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
 
+/// Bytes that are kept for the next entry after a string was put together from its pieces.
+const KEPT: usize = 1 << 20;
+
 /// Keys that [`Keyspace::expect`] takes at once: what is loaded for so many stays in the caches until they are asked for.
 pub const EXPECTED_MAX: usize = 32;
-
-/// A string that is being changed where it lies in its entry.
-#[derive(Debug)]
-pub struct StringEdit {
-    entry: Vec<u8>,
-    at: usize,
-}
-
-impl StringEdit {
-    /// The string.
-    pub fn bytes(&self) -> &[u8] {
-        self.entry.get(self.at..).unwrap_or_default()
-    }
-
-    /// The string, to be changed.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.entry.get_mut(self.at..).unwrap_or_default()
-    }
-
-    /// Makes it at least so long, with zeros behind its end; false: it was.
-    pub fn grow(&mut self, length: u64) -> bool {
-        let grows = (self.bytes().len() as u64) < length;
-        if grows {
-            self.entry.resize(self.at + usize::try_from(length).unwrap_or(usize::MAX), 0);
-        }
-        grows
-    }
-}
 
 impl Keyspace {
     /// What is known of a key that has not ended.
@@ -94,6 +69,11 @@ impl Keyspace {
         self.known.version = None;
         self.known.head = None;
         self.known.part = None;
+        if std::mem::take(&mut self.known.is_joined) {
+            // A few bytes written may have become a long string.
+            self.entry.clear();
+            self.entry.shrink_to(KEPT);
+        }
         if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true)? {
             self.known.part = Some(part);
             let (head, string_at) = Head::decode(&self.entry)?;
@@ -139,6 +119,7 @@ impl Keyspace {
         let found = self.find_kind(db, key, Kind::String)?.is_some();
         if found {
             self.complete()?;
+            self.join()?;
         }
         Ok(if found { self.entry.get(self.string_at..) } else { None })
     }
@@ -147,30 +128,6 @@ impl Keyspace {
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
         let old = self.find(db, key)?;
         self.write(db, key, old.as_ref(), &Head::string(deadline), value);
-        Ok(())
-    }
-
-    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its
-    /// deadline stays.
-    ///
-    /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
-    pub fn change_string(&mut self, db: usize, key: &[u8], change: impl FnOnce(&mut StringEdit) -> bool) -> Result<()> {
-        let is_new = self.find_kind(db, key, Kind::String)?.is_none();
-        if is_new {
-            self.entry = Head::string(None).encode(b"");
-            self.string_at = self.entry.len();
-        } else {
-            self.complete()?;
-        }
-        // What was read becomes what is written: a bit of a long string costs one copy.
-        self.known.version = None;
-        let mut string = StringEdit { entry: std::mem::take(&mut self.entry), at: self.string_at };
-        if change(&mut string) {
-            self.counters.keys[db] += u64::from(is_new);
-            self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), string.entry);
-            self.changed(db, key, if is_new { Change::Made } else { Change::Changed });
-        }
         Ok(())
     }
 
@@ -191,9 +148,9 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// The value of the string that was found last; nothing for a collection.
+    /// What stands in the entry of the string that was found last; nothing for what has elements.
     fn found_string(&mut self, head: &Head) -> Result<Vec<u8>> {
-        if head.kind != Kind::String {
+        if head.id != 0 {
             return Ok(Vec::new());
         }
         self.complete()?;
@@ -219,7 +176,7 @@ impl Keyspace {
         let string = self.found_string(&head)?;
         let old = self.find(to.0, to.1)?;
         let mut copy = head;
-        if head.kind != Kind::String {
+        if head.id != 0 {
             copy.id = self.new_id();
             self.copy_elements(head.id, copy.id)?;
         }

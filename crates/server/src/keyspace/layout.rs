@@ -21,6 +21,8 @@
 //!   their length as a varint before them. An entry id is milliseconds and sequence number, 8 bytes each.
 //! * Part 5, `name`: a group of a stream: its number; the id that was delivered last, 16 bytes; the entries read so far and one, or 0
 //!   where that is not known; how many entries are pending; how many consumers there are. Numbers are varints.
+//! * Part 7, `number, 4 bytes`: a piece of a string: [`PIECE`] bytes of it from its number times as many on, without zeros at the end. One
+//!   that is not there is zeros.
 //! * Part 6, `number of a group, 6 bytes | kind | rest`: what belongs to a group.
 //!   * Kind 0, `name`: the number of the consumer of this name, a varint.
 //!   * Kind 1, `number of a consumer, 6 bytes`: a consumer: when it was last seen (unix milliseconds), how many entries it has pending,
@@ -48,6 +50,8 @@ pub const DATABASES: usize = 16;
 const HASH: usize = 7;
 /// Bytes of a collection's id.
 const ID: usize = 6;
+/// Bytes of a piece of a string: what a changed bit of a long one costs. Tests have strings of many.
+pub(super) const PIECE: usize = if cfg!(test) { 16 } else { 1 << 10 };
 /// The largest id.
 pub(super) const ID_MAX: u64 = (1 << 48) - 1;
 /// The largest hash.
@@ -66,6 +70,7 @@ const ITEM: u8 = 3;
 const ENTRY: u8 = 4;
 const GROUP: u8 = 5;
 const GROUPED: u8 = 6;
+const PIECE_OF_STRING: u8 = 7;
 
 /// Kinds of what belongs to a group of a stream.
 const CONSUMER_NAME: u8 = 0;
@@ -332,6 +337,24 @@ pub(super) fn items(id: u64, from: u64, to: u64) -> Bounds {
     (item_key(id, from), item_key(id, to))
 }
 
+/// A piece of a string.
+pub(super) fn piece_key(id: u64, index: u64) -> Vec<u8> {
+    let mut out = part(id, PIECE_OF_STRING, 4);
+    out.extend_from_slice(&u32::try_from(index).unwrap_or(u32::MAX).to_be_bytes());
+    out
+}
+
+/// Where in the string a [`piece_key`] begins.
+pub(super) fn piece_start(element: &[u8]) -> Option<u64> {
+    let index = element.get(ID + 1..)?.try_into().ok()?;
+    Some(u64::from(u32::from_be_bytes(index)) * PIECE as u64)
+}
+
+/// The pieces that have the bytes of a string from one place up to another.
+pub(super) fn pieces(id: u64, from: u64, to: u64) -> Bounds {
+    (piece_key(id, from / PIECE as u64), piece_key(id, to.div_ceil(PIECE as u64)))
+}
+
 /// A number that orders as scores do; negative zero is zero.
 pub(super) fn score_order(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
@@ -537,6 +560,13 @@ mod tests {
             (|group, id| owned_key(group, 3, id), |group, from, to| owned(group, 3, from, to)),
         ];
         let mut all = Vec::new();
+        let (from, to) = pieces(5, PIECE as u64, 4 * PIECE as u64 + 1);
+        for (index, is_inside) in [(0, false), (1, true), (4, true), (5, false)] {
+            let place = piece_key(5, index);
+            assert_eq!((from <= place && place < to, piece_start(&place)), (is_inside, Some(index * PIECE as u64)));
+            all.push(place);
+        }
+        let pieces = all.len();
         for (place, range) in families {
             let places = ids.map(|id| place(group, id));
             assert!(places.is_sorted() && ids.iter().zip(&places).all(|(id, place)| split_entry_id(place) == Some(*id)));
@@ -554,7 +584,7 @@ mod tests {
             assert!(from <= consumer_name_key(group, name) && consumer_name_key(group, name) < to);
         }
         all.push(consumer_key(group, 3));
-        assert!(all[ids.len()..].iter().all(|place| from <= *place && *place < to));
+        assert!(all[pieces + ids.len()..].iter().all(|place| from <= *place && *place < to));
         let (first, last) = elements(5);
         assert!(all.iter().all(|place| owner(place) == Some((5, false)) && first <= *place && *place < last));
         assert!(all_grouped((5, 8)).1 <= from && all_grouped((5, 10)).0 >= to);

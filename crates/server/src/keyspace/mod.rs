@@ -3,9 +3,10 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
 //! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the places of elements in their order), `watch`,
-//! `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a second log), `unsynced` (what is not durable
-//! yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and whole values).
+//! `pieces` (strings that are changed in part), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the
+//! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
+//! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
+//! whole values).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -30,6 +31,7 @@ mod keys;
 mod layout;
 mod lists;
 mod members;
+mod pieces;
 mod ranks;
 mod scans;
 mod sorted;
@@ -45,16 +47,17 @@ mod written;
 
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_memory};
 pub use changes::{Change, Noted};
-pub use entry::{Head, Kind, StreamHead};
+pub use entry::{Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::HotCounts;
 pub use image::Image;
-pub use keys::{EXPECTED_MAX, StringEdit};
+pub use keys::EXPECTED_MAX;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
 pub use members::Member;
+pub use pieces::{StringEdit, VisitPart};
 pub use sorted::{LexBound, ScoreBound, decode_score};
 pub use streams::{Blocks, Keep, encode_fields, fields};
 pub use trace::{GroupTrace, Trace};
@@ -76,8 +79,10 @@ use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
 
-/// The way in which keys are kept; [`layout`] and [`entry`] describe it.
-const FORMAT: u64 = 2;
+/// The way in which keys are kept; [`layout`] and [`entry`] describe it. The third has strings in pieces beside what the second has.
+const FORMAT: u64 = 3;
+/// The oldest that is read. It becomes [`FORMAT`] with the first string in pieces.
+const OLDEST_FORMAT: u64 = 2;
 /// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
 /// program must not open for writing, which changes the stored settings, comes with another name here.
 const ELEMENTS: &str = "elements";
@@ -125,6 +130,8 @@ impl Counters {
 pub struct Keyspace {
     turn: Turn,
     cleaner: Arc<Cleaner>,
+    /// As it was found or made.
+    format: u64,
     /// Secret start value of all hashes.
     seed: u64,
     /// The time of the current command, unix milliseconds.
@@ -181,6 +188,8 @@ struct Known {
     head: Option<Head>,
     /// How much of it was read.
     part: Option<hot::Part>,
+    /// Its pieces stand behind it.
+    is_joined: bool,
 }
 
 /// How many commits there were, and how many of them have been synced.
@@ -255,6 +264,7 @@ impl Keyspace {
         Keyspace {
             turn,
             cleaner,
+            format: FORMAT,
             seed: 0,
             now: 0,
             counters: Counters::NONE,
@@ -295,9 +305,10 @@ impl Keyspace {
     /// Reads the settings of the keyspace, or makes them.
     fn load(&mut self, random: u64) -> Result<()> {
         let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
-        if format != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(Error::Format(format, FORMAT));
         }
+        self.format = format;
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
         if let Some(bytes) = self.setting(b"counters")? {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;

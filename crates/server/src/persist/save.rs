@@ -75,9 +75,10 @@ fn kind_of(head: &Head, version: Version) -> u8 {
     }
 }
 
-/// Writes what a key holds, as its elements come; `text` is the value of a string.
+/// Writes what a key holds, as its elements come; `text` is the value of a string that does not lie in pieces.
 fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<(), Error> {
     match head.kind {
+        Kind::String if head.is_in_pieces() => return write_pieces(out, keyspace, head),
         Kind::String => return Ok(out.string(text)?),
         Kind::Stream => return streams::write(out, version, keyspace, head),
         Kind::List | Kind::Set | Kind::SortedSet | Kind::Hash => {}
@@ -100,6 +101,22 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
     steps.end(head.count)
 }
 
+/// A string, of which no more than a part is in memory.
+fn write_pieces<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head) -> Result<(), Error> {
+    out.length(head.count)?;
+    let (mut written, mut failed) = (0, None);
+    keyspace.walk_pieces(head, 0, head.count, &mut |_, part| {
+        written += part.len() as u64;
+        failed = out.part(part).err();
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None if written != head.count => Err(keyspace::Error::Damaged("a string is not as long as it says").into()),
+        None => Ok(()),
+    }
+}
+
 /// Memory that takes no more than a string may have.
 #[derive(Default)]
 struct Bounded(Vec<u8>);
@@ -118,7 +135,8 @@ impl Write for Bounded {
     }
 }
 
-/// What a key holds as `DUMP` gives it; `text` is the value of a string. Only a stream has more than version 9 has room for.
+/// What a key holds as `DUMP` gives it; `text` is the value of a string that does not lie in pieces. Only a stream has more than version
+/// 9 has room for.
 ///
 /// # Errors
 /// It would be longer than a string may be; those of the keyspace.

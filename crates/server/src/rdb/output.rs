@@ -117,6 +117,11 @@ impl<W: Write> Output<W> {
         }
     }
 
+    /// A part of a string, behind its [`Output::length`] and the parts before.
+    pub fn part(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes(bytes)
+    }
+
     /// A score.
     pub fn score(&mut self, score: f64) -> io::Result<()> {
         self.bytes(&score.to_le_bytes())

@@ -2,12 +2,13 @@
 
 mod collections;
 mod model;
+mod pieces;
 mod ranks;
 mod streams;
 
 use super::layout::{self, Room};
 use super::turn::Direction;
-use super::{Counters, Error, FORMAT, Keyspace, Kind};
+use super::{Counters, Error, FORMAT, Keyspace, Kind, StringEdit};
 use crate::testing::{fresh, open, small_settings};
 
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
@@ -58,7 +59,7 @@ fn counters_are_kept_as_the_format_says() {
     let mut expected = vec![0; 33 * 8];
     (expected[8], expected[31 * 8], expected[32 * 8], expected[32 * 8 + 1]) = (7, 9, 2, 1);
     expected.extend([2, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!((FORMAT, &bytes), (2, &expected));
+    assert_eq!((FORMAT, &bytes), (3, &expected));
     assert_eq!(Counters::decode(&bytes), Some(counters));
     for end in 0..bytes.len() {
         assert_eq!(Counters::decode(&bytes[..end]), None, "cut at {end}");
@@ -74,32 +75,26 @@ fn strings_are_changed_in_place() {
     commit(&mut keyspace);
     keyspace.watch(1, 0, b"a").unwrap();
     // Nothing is written, nothing has changed.
-    keyspace.change_string(0, b"none", |string| string.grow(0)).unwrap();
-    keyspace
-        .change_string(0, b"a", |string| {
-            string.bytes_mut()[0] = b'!';
-            false
-        })
-        .unwrap();
+    keyspace.change_string(0, b"none", |string| Ok(string.grow(0))).unwrap();
+    keyspace.change_string(0, b"a", |string| string.write(0, b"!").map(|()| false)).unwrap();
     assert!(keyspace.is_committed() && !keyspace.is_disturbed(1).unwrap());
     assert_eq!((get(&mut keyspace, b"a").as_deref(), get(&mut keyspace, b"none")), (Some(&b"xyz"[..]), None));
-    for (key, length, expected) in [(&b"a"[..], 5, &b"xyz\0+"[..]), (b"a", 2, b"xyz\0+"), (b"b", 2, b"\0+")] {
-        keyspace
-            .change_string(0, key, |string| {
-                let grows = (string.bytes().len() as u64) < length;
-                assert_eq!(string.grow(length), grows);
-                *string.bytes_mut().last_mut().unwrap() = b'+';
-                true
-            })
-            .unwrap();
+    for (key, length, expected) in [(&b"a"[..], 5, &b"xyz\0+"[..]), (b"a", 2, b"x+z\0+"), (b"b", 2, b"\0+")] {
+        let change = |string: &mut StringEdit| {
+            let grows = string.length() < length;
+            assert_eq!(string.grow(length), grows);
+            string.write(length - 1, b"+")?;
+            Ok(true)
+        };
+        keyspace.change_string(0, key, change).unwrap();
         assert_eq!(get(&mut keyspace, key).as_deref(), Some(expected));
     }
     assert!(keyspace.is_disturbed(1).unwrap());
     assert_eq!((keyspace.size(0), keyspace.find(0, b"a").unwrap().unwrap().deadline), (3, Some(2_000_000)));
-    assert!(matches!(keyspace.change_string(0, b"s", |_| true), Err(Error::WrongType)));
+    assert!(matches!(keyspace.change_string(0, b"s", |_| Ok(true)), Err(Error::WrongType)));
     // The old value has ended.
     keyspace.set_now(3_000_000);
-    keyspace.change_string(0, b"a", |string| string.grow(1)).unwrap();
+    keyspace.change_string(0, b"a", |string| Ok(string.grow(1))).unwrap();
     assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.find(0, b"a").unwrap().unwrap().deadline), (Some(&b"\0"[..]), None));
 }
 
@@ -201,8 +196,8 @@ fn a_store_of_something_else_is_refused() {
     db.close().unwrap();
     let files = |store: &MemoryStore| store.list().unwrap();
     let there = files(&store);
-    assert!(matches!(Keyspace::open(store.clone(), &crate::testing::small_settings(), 1), Err(Error::Format(0, 2))));
-    assert!(matches!(Keyspace::open_to_read(store.clone()), Err(Error::Format(0, 2))));
+    assert!(matches!(Keyspace::open(store.clone(), &crate::testing::small_settings(), 1), Err(Error::Format(0, FORMAT))));
+    assert!(matches!(Keyspace::open_to_read(store.clone()), Err(Error::Format(0, FORMAT))));
     assert_eq!(files(&store), there, "nothing was written");
     let db = sinterdb::db::Db::builder().open_store(store).unwrap();
     assert_eq!((db.settings(), db.families().len()), (&before, 1), "its settings are its own");

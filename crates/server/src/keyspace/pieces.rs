@@ -1,0 +1,355 @@
+//! Strings that are changed in part.
+//!
+//! A string that is set and read lies in the entry of its key. A long one of which a part is changed (`SETBIT`, `SETRANGE`, `APPEND`,
+//! `BITFIELD`) comes to lie in pieces, which are elements as those of a collection are: from then on a change costs the pieces that it
+//! touches, and what was never written takes no room: it reads as zeros. The next `SET` puts it back into its entry.
+
+use super::changes::Change;
+use super::entry::{Head, Kind, LONGEST_STRING};
+use super::error::{Error, Result};
+use super::layout::{self, PIECE, Room};
+use super::turn::{Direction, Turn};
+use super::{FORMAT, Keyspace};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Bytes of a string from which on a change puts it in pieces. Tests have both sorts.
+pub(super) const PIECES_FROM: u64 = if cfg!(test) { 64 } else { 4 << 10 };
+
+/// What a walk shows where nothing was written.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// What a walk over a string calls for each part of it: where it stands, and its bytes.
+pub type VisitPart<'a> = dyn FnMut(u64, &[u8]) -> ControlFlow<()> + 'a;
+
+/// Shows zeros from one place up to another.
+fn visit_zeros(mut at: u64, to: u64, visit: &mut VisitPart) -> ControlFlow<()> {
+    while at < to {
+        let some = ZEROS.get(..usize::try_from(to - at).unwrap_or(usize::MAX)).unwrap_or(&ZEROS);
+        visit(at, some)?;
+        at += some.len() as u64;
+    }
+    ControlFlow::Continue(())
+}
+
+/// A piece of a string that is being changed.
+#[derive(Debug)]
+struct Piece {
+    /// [`PIECE`] of them.
+    bytes: Vec<u8>,
+    is_changed: bool,
+}
+
+/// Where a string lies that is being changed.
+#[derive(Debug)]
+enum Form {
+    /// Behind the start of its entry.
+    Whole { entry: Vec<u8>, at: usize },
+    /// Those of its pieces that were looked at.
+    Pieces(BTreeMap<u64, Piece>),
+}
+
+/// A string that is being changed.
+pub struct StringEdit<'t> {
+    turn: &'t Turn,
+    /// Whose elements its pieces are; 0: there are none yet.
+    id: u64,
+    length: u64,
+    form: Form,
+}
+
+impl StringEdit<'_> {
+    /// How long it is.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Makes it at least so long, with zeros behind its end; false: it was. The caller has asked whether it may be so long.
+    pub fn grow(&mut self, length: u64) -> bool {
+        let grows = self.length < length;
+        if grows {
+            self.length = length;
+            self.before_change();
+            if let Form::Whole { entry, at } = &mut self.form {
+                entry.resize(*at + usize::try_from(length).unwrap_or(usize::MAX), 0);
+            }
+        }
+        grows
+    }
+
+    /// What is long goes to pieces.
+    fn before_change(&mut self) {
+        let Form::Whole { entry, at } = &self.form else { return };
+        // One that is longer than any may be was made so by an earlier version, and stays as it is.
+        if (PIECES_FROM..=LONGEST_STRING).contains(&self.length) {
+            let pieces = entry.get(*at..).unwrap_or_default().chunks(PIECE);
+            let piece = |bytes: &[u8]| Piece { bytes: padded(bytes), is_changed: true };
+            self.form = Form::Pieces((0..).zip(pieces.map(piece)).collect());
+        }
+    }
+
+    /// The bytes from a place on; zeros behind the end.
+    pub fn read(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
+        out.fill(0);
+        match &mut self.form {
+            Form::Whole { entry, at } => {
+                let there = usize::try_from(from).ok().and_then(|from| entry.get(*at + from..)).unwrap_or_default();
+                out.iter_mut().zip(there).for_each(|(to, from)| *to = *from);
+            }
+            Form::Pieces(pieces) => {
+                for (index, skip, part) in spans(from, out.len()) {
+                    let piece = look(pieces, self.turn, self.id, index)?;
+                    let (to, from) = (out.get_mut(part), piece.bytes.get(skip..));
+                    to.unwrap_or_default().iter_mut().zip(from.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts bytes in the place of others, which are inside.
+    pub fn write(&mut self, from: u64, bytes: &[u8]) -> Result<()> {
+        self.before_change();
+        match &mut self.form {
+            Form::Whole { entry, at } => {
+                let there = usize::try_from(from).ok().and_then(|from| entry.get_mut(*at + from..)).unwrap_or_default();
+                there.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            }
+            Form::Pieces(pieces) => {
+                for (index, skip, part) in spans(from, bytes.len()) {
+                    let from = bytes.get(part).unwrap_or_default();
+                    let piece = if from.len() == PIECE {
+                        // What it held does not matter.
+                        pieces.entry(index).or_insert_with(|| Piece { bytes: vec![0; PIECE], is_changed: true })
+                    } else {
+                        look(pieces, self.turn, self.id, index)?
+                    };
+                    piece.is_changed = true;
+                    piece.bytes.iter_mut().skip(skip).zip(from).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pieces that so many bytes from a place on lie in: number, first byte in it, and which of the bytes they are.
+fn spans(from: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = from.saturating_add(done as u64);
+        // Less than a piece.
+        let skip = (at % PIECE as u64) as usize;
+        let part = done..length.min(done + PIECE - skip);
+        done = part.end;
+        (!part.is_empty()).then_some((at / PIECE as u64, skip, part))
+    })
+}
+
+fn padded(bytes: &[u8]) -> Vec<u8> {
+    let mut piece = Vec::with_capacity(PIECE);
+    piece.extend_from_slice(bytes);
+    piece.resize(PIECE, 0);
+    piece
+}
+
+/// A piece as it is by now.
+fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u64) -> Result<&'p mut Piece> {
+    use std::collections::btree_map::Entry;
+    match pieces.entry(index) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(unknown) => {
+            let mut bytes = Vec::with_capacity(PIECE);
+            if id != 0 {
+                turn.get(Room::Elements, &layout::piece_key(id, index), &mut bytes)?;
+            }
+            if bytes.len() > PIECE {
+                return Err(Error::Damaged("a piece of a string is too long"));
+            }
+            bytes.resize(PIECE, 0);
+            Ok(unknown.insert(Piece { bytes, is_changed: false }))
+        }
+    }
+}
+
+impl Keyspace {
+    /// How long a string is; `None`: there is no such key. It is the one that [`Keyspace::string_part`] and [`Keyspace::walk_string`] read
+    /// from then on, until another key is looked for or anything is written.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    pub fn string_length(&mut self, db: usize, key: &[u8]) -> Result<Option<u64>> {
+        let Some(head) = self.find_kind(db, key, Kind::String)? else { return Ok(None) };
+        if !head.is_in_pieces() {
+            self.complete()?;
+        }
+        Ok(Some(self.known_length(&head)))
+    }
+
+    fn known_length(&self, head: &Head) -> u64 {
+        if head.is_in_pieces() { head.count } else { self.entry.len().saturating_sub(self.string_at) as u64 }
+    }
+
+    /// What was asked for last, if it is a string that is there.
+    fn known_string(&self) -> Option<Head> {
+        let is_fresh = self.known.version == Some(self.turn.version());
+        self.known.head.filter(|head| is_fresh && head.kind == Kind::String)
+    }
+
+    /// The bytes of the string whose length was asked for, from one place up to another, as far as it has them; none if there is no such
+    /// key.
+    pub fn string_part(&mut self, from: u64, to: u64) -> Result<Cow<'_, [u8]>> {
+        let Some(head) = self.known_string() else { return Ok(Cow::Borrowed(&[])) };
+        let to = to.min(self.known_length(&head));
+        let length = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+        if !head.is_in_pieces() {
+            return Ok(self.known_part(from, to).into());
+        }
+        if length <= PIECE {
+            // One or two pieces: a look at each costs less than a walk.
+            let (mut part, mut piece) = (vec![0; length], Vec::new());
+            for (index, skip, place) in spans(from, length) {
+                self.turn.get(Room::Elements, &layout::piece_key(head.id, index), &mut piece)?;
+                let (to, from) = (part.get_mut(place), piece.get(skip..));
+                to.unwrap_or_default().iter_mut().zip(from.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+            }
+            return Ok(part.into());
+        }
+        let mut part = Vec::with_capacity(length);
+        self.walk_pieces(&head, from, to, &mut |_, bytes| {
+            part.extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        })?;
+        Ok(part.into())
+    }
+
+    /// Shows `visit` the bytes of the string whose length was asked for, from one place up to another in order, as far as it has them,
+    /// until it breaks.
+    pub fn walk_string(&mut self, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
+        let Some(head) = self.known_string() else { return Ok(()) };
+        let to = to.min(self.known_length(&head));
+        if head.is_in_pieces() {
+            return self.walk_pieces(&head, from, to, visit);
+        }
+        // One visit is all there is to break.
+        let _ = visit(from, self.known_part(from, to));
+        Ok(())
+    }
+
+    /// Bytes of the string that was found last, which lies in its entry.
+    fn known_part(&self, from: u64, to: u64) -> &[u8] {
+        let string = self.entry.get(self.string_at..).unwrap_or_default();
+        let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
+        part.and_then(|(from, to)| string.get(from..to)).unwrap_or_default()
+    }
+
+    /// Shows `visit` the bytes of a string that lies in pieces from one place up to another, which are inside, in order, until it breaks.
+    pub fn walk_pieces(&self, head: &Head, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
+        let (mut at, mut damage, mut flow) = (from, Ok(()), ControlFlow::Continue(()));
+        self.turn.walk(Room::Elements, &layout::pieces(head.id, from, to), Direction::Forward, &mut |place, value| {
+            let Some(start) = layout::piece_start(place).filter(|_| value.len() <= PIECE) else {
+                damage = Err(Error::Damaged("a piece of a string"));
+                return ControlFlow::Break(());
+            };
+            let (begin, end) = (start.max(at), to.min(start + value.len() as u64));
+            flow = visit_zeros(at, begin, visit);
+            // Both are less than a piece behind its start.
+            let part = value.get((begin - start) as usize..end.saturating_sub(start) as usize).unwrap_or_default();
+            if flow.is_continue() && !part.is_empty() {
+                flow = visit(begin, part);
+            }
+            at = begin + part.len() as u64;
+            flow
+        })?;
+        damage?;
+        if flow.is_continue() {
+            let _ = visit_zeros(at, to, visit);
+        }
+        Ok(())
+    }
+
+    /// Puts the pieces of the string that is known behind its entry, if it has any: then it lies there as another one would.
+    pub(super) fn join(&mut self) -> Result<()> {
+        let Some(head) = self.known.head.filter(|head| head.is_in_pieces() && !self.known.is_joined) else { return Ok(()) };
+        let mut joined = std::mem::take(&mut self.entry);
+        joined.reserve(usize::try_from(head.count).unwrap_or(0));
+        let result = self.walk_pieces(&head, 0, head.count, &mut |_, bytes| {
+            joined.extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        });
+        self.entry = joined;
+        self.known.is_joined = result.is_ok();
+        if result.is_err() {
+            self.known.version = None;
+        }
+        result
+    }
+
+    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its
+    /// deadline stays.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else; those of `change`.
+    pub fn change_string(&mut self, db: usize, key: &[u8], change: impl FnOnce(&mut StringEdit) -> Result<bool>) -> Result<()> {
+        let old = self.find_kind(db, key, Kind::String)?;
+        let (id, length, form) = match old {
+            Some(head) if head.is_in_pieces() => (head.id, head.count, Form::Pieces(BTreeMap::new())),
+            _ => {
+                if old.is_none() {
+                    self.entry = Head::string(None).encode(b"");
+                    self.string_at = self.entry.len();
+                } else {
+                    self.complete()?;
+                }
+                // What was read becomes what is written: a bit of a string costs one copy.
+                self.known.version = None;
+                let (entry, at) = (std::mem::take(&mut self.entry), self.string_at);
+                (0, entry.len().saturating_sub(at) as u64, Form::Whole { entry, at })
+            }
+        };
+        let mut string = StringEdit { turn: &self.turn, id, length, form };
+        if !change(&mut string)? {
+            return Ok(());
+        }
+        let StringEdit { length, form, .. } = string;
+        match form {
+            Form::Whole { entry, .. } => {
+                self.counters.keys[db] += u64::from(old.is_none());
+                self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), entry);
+                self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
+            }
+            Form::Pieces(pieces) => {
+                let id = if id == 0 { self.new_id() } else { id };
+                self.raise_format();
+                self.put_pieces(id, &pieces, old.is_some_and(|old| old.is_in_pieces()));
+                let new = Head { id, count: length, ..old.unwrap_or(Head::string(None)) };
+                if old == Some(new) {
+                    self.changed(db, key, Change::Changed);
+                } else {
+                    self.write(db, key, old.as_ref(), &new, b"");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes with the first string in pieces that there are such, which an older program does not know.
+    fn raise_format(&mut self) {
+        if self.format != FORMAT {
+            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+        }
+    }
+
+    /// Zeros at the end of a piece are left out, and pieces of nothing else.
+    fn put_pieces(&mut self, id: u64, pieces: &BTreeMap<u64, Piece>, had_some: bool) {
+        for (index, piece) in pieces.iter().filter(|(_, piece)| piece.is_changed) {
+            let (place, last) = (layout::piece_key(id, *index), piece.bytes.iter().rposition(|byte| *byte != 0));
+            match last.and_then(|last| piece.bytes.get(..=last)) {
+                Some(bytes) => self.turn.put(Room::Elements, place, bytes),
+                None if had_some => self.turn.delete(Room::Elements, place),
+                None => {}
+            }
+        }
+    }
+}
