@@ -16,9 +16,9 @@ use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinter_storage::store::{Place, ZonedPlace};
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::DEFAULT_FAMILY;
+use sinterdb::db::{Builder, DEFAULT_FAMILY};
 use sinterdb::limits::{MemoryLimit, ProcessLimits};
-use sinterdb::settings::confine;
+use sinterdb::settings::{Settings, confine};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ use std::sync::atomic::Ordering;
 /// Wrong flags, settings or paths; failures of the database; results that cannot be written.
 pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let (workloads, config) = flags.plan().map_err(|list| Ended::Usage(list.join("; ")))?;
-    let chosen = settings::choose(&flags.engine).map_err(|list| Ended::Usage(list.join("; ")))?;
+    let stored = stored_settings(flags)?;
+    let chosen = settings::choose(&flags.engine, stored.as_ref()).map_err(|list| Ended::Usage(list.join("; ")))?;
     let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
     let place = Home::choose(flags)?;
     // Notes go to stderr: they are about the request, not part of the results.
@@ -159,6 +160,20 @@ impl JsonSink {
     }
 }
 
+/// Where the database lies if nothing is said.
+fn default_path() -> PathBuf {
+    std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("."), PathBuf::from).join("sinter-bench-data")
+}
+
+/// What an existing database goes on with, unless flags say otherwise.
+fn stored_settings(flags: &BenchFlags) -> Result<Option<Settings>, Ended> {
+    if !flags.switches.use_existing_db {
+        return Ok(None);
+    }
+    let store = require_database(&flags.db.clone().unwrap_or_else(default_path))?;
+    Builder::settings_in(&*store).map_err(Ended::from)
+}
+
 /// Where the database lies.
 struct Home {
     /// The directory, or the drive.
@@ -170,8 +185,7 @@ struct Home {
 
 impl Home {
     fn choose(flags: &BenchFlags) -> Result<Self, Ended> {
-        let default = || std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("."), PathBuf::from).join("sinter-bench-data");
-        let path = match place(&flags.db.clone().unwrap_or_else(default))? {
+        let path = match place(&flags.db.clone().unwrap_or_else(default_path))? {
             Place::Directory(path) => path,
             Place::Zoned(zoned) => return Self::on_zones(flags, zoned),
         };

@@ -1,4 +1,5 @@
-//! From flags to the settings of the database: a base (db_bench's defaults, budgets, or a file), then the flags that were given.
+//! From flags to the settings of the database: a base (db_bench's defaults, budgets, a file, or what an existing database has), then the
+//! flags that were given.
 
 use super::flags::EngineFlags;
 use sinter_storage::store::{Medium, Temperature};
@@ -25,12 +26,12 @@ pub struct Chosen {
 /// db_bench's word for "the codec's own level".
 const DEFAULT_LEVEL: i32 = 32_767;
 
-/// The settings that the flags ask for.
+/// The settings that the flags ask for; `stored`: those of the database, if it is there already and goes on as it is.
 ///
 /// # Errors
 /// Everything that is wrong, one line each.
-pub fn choose(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
-    let mut chosen = base(flags)?;
+pub fn choose(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<String>> {
+    let mut chosen = base(flags, stored)?;
     let mut complaints = Vec::new();
     let mut collect = |result: Result<(), String>| complaints.extend(result.err());
     collect(apply_database(flags, &mut chosen));
@@ -38,12 +39,13 @@ pub fn choose(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
     collect(apply_zero_is_default(flags, &mut chosen));
     collect(apply_compression(flags, &mut chosen.family));
     collect(apply_tiers(flags, &mut chosen));
+    chosen.notes.extend(note_of_order(&chosen));
     complaints.extend(chosen.database.validate().err().into_iter().flatten());
     complaints.extend(chosen.family.validate().err().into_iter().flatten());
     if complaints.is_empty() { Ok(chosen) } else { Err(complaints) }
 }
 
-fn base(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
+fn base(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<String>> {
     let plain = |settings: &Settings| {
         let (database, family) = (settings.db.clone(), settings.family(DEFAULT_FAMILY));
         Chosen { database, family, ..Chosen::default() }
@@ -63,7 +65,18 @@ fn base(flags: &EngineFlags) -> Result<Chosen, Vec<String>> {
         settings.validate()?;
         return Ok(plain(&settings));
     }
-    Ok(db_bench_defaults())
+    Ok(stored.map_or_else(db_bench_defaults, plain))
+}
+
+/// A slow tier that will stay empty for long.
+fn note_of_order(chosen: &Chosen) -> Option<String> {
+    let family = &chosen.family;
+    let sinks = family.preclude_last_level_data_seconds.is_on() && chosen.database.tiers.named().next().is_some();
+    let waits = family.style == Style::Leveled && !family.level_compaction_dynamic_level_bytes;
+    (sinks && waits).then(|| {
+        "level_compaction_dynamic_level_bytes is false: the last level, which age sends data to, gets none before the levels above are full"
+            .into()
+    })
 }
 
 /// What db_bench 7.8 runs with if no flag is given (its cache is 8 MiB; later versions have 32).

@@ -306,6 +306,10 @@ impl Auto {
                 level.since_unix = seen.unix_seconds;
             }
             level.why = why(&situation, &verdict, &Grounds { samples, seconds, idle, holds: level.holds as f64 });
+            if level.standing.chosen != verdict.best {
+                let chosen = codec_name(CANDIDATES[level.standing.chosen].codec);
+                level.why.insert_str(0, &format!("{chosen} stays until another one is clearly better; "));
+            }
         }
         state.totals.changes += changes;
     }

@@ -29,7 +29,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State, TableChange};
 use crate::memtable::ChunkPool;
 use crate::operator::{CompactionFilter, MergeOperator};
-use crate::settings::{Budgets, DbSettings, FamilySettings};
+use crate::settings::{Budgets, DbSettings, FamilySettings, Settings};
 use arc_swap::ArcSwap;
 use sinter_storage::store::DirStore;
 use sinter_storage::store::Meter;
@@ -151,6 +151,15 @@ impl Builder {
         let _lock = store.lock()?;
         let state = manifest::load(store)?.state;
         Ok(state.map(|state| state.families.values().map(|family| family.name.clone()).collect()))
+    }
+
+    /// The settings that the database in a store was opened with last, by its manifest alone; `None`: there is no database. Changes
+    /// nothing, but nobody else may have it open for writing.
+    pub fn settings_in(store: &dyn Store) -> Result<Option<Settings>> {
+        let _lock = store.lock()?;
+        let Some(state) = manifest::load(store)?.state else { return Ok(None) };
+        let families = state.families.values().map(|family| Ok((family.name.clone(), family_settings(&family.settings)?)));
+        Ok(Some(Settings { db: stored_settings(&state)?, families: families.collect::<Result<_>>()?, ..Settings::default() }))
     }
 
     /// Opens the database in a directory, with the tiers that its settings name.

@@ -159,7 +159,7 @@ impl<S> Field<S> {
             Kind::Flag { .. } => "true, false".into(),
             Kind::Style { .. } => "leveled, universal".into(),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
-            Kind::TierBudget { .. } => "bytes, or a share up to 100%".into(),
+            Kind::TierBudget { .. } => "64KiB and more, or a share up to 100%".into(),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
             Kind::Preclude { .. } => format!("auto, or 0 to {}", format_seconds(Preclude::MOST)),
             Kind::Temperature { .. } => temperatures(),
@@ -540,7 +540,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "",
         "For preclude_last_level_data_seconds = auto, and without effect otherwise: how much of the family's data merges may keep from \
          the last level. Larger: more reads are answered by the fast tier. What is written between two merges comes on top.",
-        "nothing could be kept, or more than there is",
+        "fewer bytes hold no table (a share has a percent sign, as in 25%), and there is no more than all",
     ),
     plain!(
         preclude_last_level_data_seconds,

@@ -18,6 +18,9 @@ impl Default for TierBudget {
 }
 
 impl TierBudget {
+    /// Fewer bytes hold no table; who writes them has left out the percent sign.
+    const LEAST: u64 = 64 << 10;
+
     /// The bytes that it allows of `data` bytes.
     pub fn of(self, data: f64) -> f64 {
         match self {
@@ -29,7 +32,7 @@ impl TierBudget {
 
     pub(super) fn is_possible(self) -> bool {
         match self {
-            TierBudget::Bytes(bytes) => bytes > 0,
+            TierBudget::Bytes(bytes) => bytes >= Self::LEAST,
             TierBudget::Percent(percent) => percent > 0.0 && percent <= 100.0,
         }
     }

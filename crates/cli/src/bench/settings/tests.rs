@@ -6,7 +6,7 @@ use sinterdb::settings::format_compression;
 fn settings(line: &str) -> Result<Chosen, Vec<String>> {
     let command = EngineFlags::augment_args(clap::Command::new("bench"));
     let matches = command.try_get_matches_from(std::iter::once("bench").chain(line.split_whitespace()));
-    choose(&EngineFlags::from_arg_matches(&matches.unwrap()).unwrap())
+    choose(&EngineFlags::from_arg_matches(&matches.unwrap()).unwrap(), None)
 }
 
 #[test]
@@ -20,6 +20,36 @@ fn without_flags_it_is_db_bench() {
     assert_eq!(family.max_compaction_bytes, 25 * (64 << 20));
     assert_eq!(family.compression.fixed().unwrap().iter().map(|c| c.codec).collect::<Vec<_>>(), [Codec::Snappy]);
     assert!(notes.is_empty());
+}
+
+#[test]
+fn an_existing_database_goes_on_as_it_is() {
+    let mut stored = Settings::default();
+    let family = FamilySettings { compression: Codecs::Auto, bloom_bits_per_key: 7.0, ..FamilySettings::default() };
+    stored.families.insert(DEFAULT_FAMILY.into(), family.clone());
+    stored.db.cache_size = 3 << 20;
+    let choose = |line: &str| {
+        let matches = EngineFlags::augment_args(clap::Command::new("bench"))
+            .get_matches_from(std::iter::once("bench").chain(line.split_whitespace()));
+        choose(&EngineFlags::from_arg_matches(&matches).unwrap(), Some(&stored)).unwrap()
+    };
+    let plain = choose("");
+    assert_eq!((plain.family, plain.database.cache_size), (family, 3 << 20));
+    let flagged = choose("--bloom_bits=10 --compression_type=lz4");
+    assert_eq!((flagged.family.bloom_bits_per_key, flagged.database.cache_size), (10.0, 3 << 20));
+    assert_ne!(flagged.family.compression, Codecs::Auto);
+    // Budgets and files say everything.
+    assert_ne!(choose("--memory=64MiB").family.compression, Codecs::Auto);
+}
+
+#[test]
+fn a_slow_tier_that_stays_empty_is_told() {
+    let line = "--tier cold=/mnt/slow --preclude_last_level_data_seconds=60";
+    let notes = |more: &str| settings(&[line, more].join(" ")).unwrap().notes;
+    assert!(notes("")[0].contains("level_compaction_dynamic_level_bytes"));
+    for told in ["--level_compaction_dynamic_level_bytes=true", "--compaction_style=universal"] {
+        assert_eq!(notes(told), [""; 0]);
+    }
 }
 
 #[test]
@@ -73,7 +103,7 @@ fn compression_of_levels() {
 fn compression_of_levels_as_in_settings_files() {
     let list = |value: &str| {
         let flags = EngineFlags { compression_per_level: Some(value.to_string()), ..EngineFlags::default() };
-        choose(&flags).map(|chosen| format_compression(&chosen.family.compression))
+        choose(&flags, None).map(|chosen| format_compression(&chosen.family.compression))
     };
     for (value, expected) in [
         ("none none lz4 lz4 zstd zstd zstd", "none none lz4 lz4 zstd zstd zstd"),
