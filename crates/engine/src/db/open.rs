@@ -145,16 +145,8 @@ impl Builder {
         self
     }
 
-    /// The names of the families of the database in a store, by its manifest alone; `None`: there is no database. Changes nothing, but
-    /// nobody else may have it open for writing.
-    pub fn families_in(store: &dyn Store) -> Result<Option<Vec<String>>> {
-        let _lock = store.lock()?;
-        let state = manifest::load(store)?.state;
-        Ok(state.map(|state| state.families.values().map(|family| family.name.clone()).collect()))
-    }
-
-    /// The settings that the database in a store was opened with last, by its manifest alone; `None`: there is no database. Changes
-    /// nothing, but nobody else may have it open for writing.
+    /// The settings that the database in a store was opened with last, all of its families among them, by its manifest alone; `None`:
+    /// there is no database. Changes nothing, but nobody else may have it open for writing.
     pub fn settings_in(store: &dyn Store) -> Result<Option<Settings>> {
         let _lock = store.lock()?;
         let Some(state) = manifest::load(store)?.state else { return Ok(None) };

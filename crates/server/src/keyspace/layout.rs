@@ -21,8 +21,6 @@
 //!   their length as a varint before them. An entry id is milliseconds and sequence number, 8 bytes each.
 //! * Part 5, `name`: a group of a stream: its number; the id that was delivered last, 16 bytes; the entries read so far and one, or 0
 //!   where that is not known; how many entries are pending; how many consumers there are. Numbers are varints.
-//! * Part 7, `number, 4 bytes`: a piece of a string: [`PIECE`] bytes of it from its number times as many on, without zeros at the end. One
-//!   that is not there is zeros.
 //! * Part 6, `number of a group, 6 bytes | kind | rest`: what belongs to a group.
 //!   * Kind 0, `name`: the number of the consumer of this name, a varint.
 //!   * Kind 1, `number of a consumer, 6 bytes`: a consumer: when it was last seen (unix milliseconds), how many entries it has pending,
@@ -30,6 +28,8 @@
 //!   * Kind 2, `entry id`: an entry that was delivered and is not acknowledged yet: the number of its consumer, when it was delivered last
 //!     (unix milliseconds), how often it was delivered; three varints.
 //!   * Kind 3, `number of a consumer, 6 bytes | entry id`: the same entry among those of its consumer; no value.
+//! * Part 7, `number, 4 bytes`: a piece of a string: [`PIECE`] bytes of it from its number times as many on, without zeros at the end. One
+//!   that is not there is zeros.
 //!
 //! Numbers of groups and consumers come from the same source as ids of collections, so none is used again: what a group has is one range,
 //! and a name that comes again finds nothing of what had it before.

@@ -228,8 +228,8 @@ impl Edit<'_> {
 impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
-        let families = Builder::families_in(&*store)?;
-        if families.is_some_and(|families| !families.iter().any(|family| family == ELEMENTS)) {
+        let stored = Builder::settings_in(&*store)?;
+        if stored.is_some_and(|stored| !stored.families.contains_key(ELEMENTS)) {
             // Some other program's database, of which nothing must be changed: not even its settings.
             return Err(Error::Format(0, FORMAT));
         }

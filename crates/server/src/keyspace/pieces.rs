@@ -95,13 +95,12 @@ impl StringEdit<'_> {
         match &mut self.form {
             Form::Whole { entry, at } => {
                 let there = usize::try_from(from).ok().and_then(|from| entry.get(*at + from..)).unwrap_or_default();
-                out.iter_mut().zip(there).for_each(|(to, from)| *to = *from);
+                lay_over(out, there);
             }
             Form::Pieces(pieces) => {
                 for (index, skip, part) in spans(from, out.len()) {
                     let piece = look(pieces, self.turn, self.id, index)?;
-                    let (to, from) = (out.get_mut(part), piece.bytes.get(skip..));
-                    to.unwrap_or_default().iter_mut().zip(from.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+                    lay_over(out.get_mut(part).unwrap_or_default(), piece.bytes.get(skip..).unwrap_or_default());
                 }
             }
         }
@@ -114,7 +113,7 @@ impl StringEdit<'_> {
         match &mut self.form {
             Form::Whole { entry, at } => {
                 let there = usize::try_from(from).ok().and_then(|from| entry.get_mut(*at + from..)).unwrap_or_default();
-                there.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                lay_over(there, bytes);
             }
             Form::Pieces(pieces) => {
                 for (index, skip, part) in spans(from, bytes.len()) {
@@ -126,7 +125,7 @@ impl StringEdit<'_> {
                         look(pieces, self.turn, self.id, index)?
                     };
                     piece.is_changed = true;
-                    piece.bytes.iter_mut().skip(skip).zip(from).for_each(|(to, from)| *to = *from);
+                    lay_over(piece.bytes.get_mut(skip..).unwrap_or_default(), from);
                 }
             }
         }
@@ -147,11 +146,27 @@ fn spans(from: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops
     })
 }
 
+/// Copies as much as both have.
+fn lay_over(to: &mut [u8], from: &[u8]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
 fn padded(bytes: &[u8]) -> Vec<u8> {
     let mut piece = Vec::with_capacity(PIECE);
     piece.extend_from_slice(bytes);
     piece.resize(PIECE, 0);
     piece
+}
+
+/// A piece as it was before the change that goes on.
+fn stored(turn: &Turn, id: u64, index: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(PIECE);
+    turn.get(Room::Elements, &layout::piece_key(id, index), &mut bytes)?;
+    if bytes.len() > PIECE {
+        return Err(Error::Damaged("a piece of a string is too long"));
+    }
+    bytes.resize(PIECE, 0);
+    Ok(bytes)
 }
 
 /// A piece as it is by now.
@@ -160,14 +175,7 @@ fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u
     match pieces.entry(index) {
         Entry::Occupied(known) => Ok(known.into_mut()),
         Entry::Vacant(unknown) => {
-            let mut bytes = Vec::with_capacity(PIECE);
-            if id != 0 {
-                turn.get(Room::Elements, &layout::piece_key(id, index), &mut bytes)?;
-            }
-            if bytes.len() > PIECE {
-                return Err(Error::Damaged("a piece of a string is too long"));
-            }
-            bytes.resize(PIECE, 0);
+            let bytes = if id == 0 { vec![0; PIECE] } else { stored(turn, id, index)? };
             Ok(unknown.insert(Piece { bytes, is_changed: false }))
         }
     }
@@ -208,11 +216,10 @@ impl Keyspace {
         }
         if length <= PIECE {
             // One or two pieces: a look at each costs less than a walk.
-            let (mut part, mut piece) = (vec![0; length], Vec::new());
+            let mut part = vec![0; length];
             for (index, skip, place) in spans(from, length) {
-                self.turn.get(Room::Elements, &layout::piece_key(head.id, index), &mut piece)?;
-                let (to, from) = (part.get_mut(place), piece.get(skip..));
-                to.unwrap_or_default().iter_mut().zip(from.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+                let piece = stored(&self.turn, head.id, index)?;
+                lay_over(part.get_mut(place).unwrap_or_default(), piece.get(skip..).unwrap_or_default());
             }
             return Ok(part.into());
         }
