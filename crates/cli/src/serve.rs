@@ -7,12 +7,12 @@ use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, all_names, read};
 use sinter_server::command::{Configuration, Server};
-use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_memory};
+use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
 use sinter_server::log::{Level, Log};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
-use sinterdb::settings::{Budgets, Settings, format_bytes, parse_bytes};
+use sinterdb::settings::{format_bytes, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ const LOGS_MAX: u64 = 256 << 20;
 /// # Errors
 /// A budget that is none; those of opening.
 pub fn open_keyspace(store: Arc<dyn Store>, memory: u64) -> Result<Keyspace, Ended> {
-    let mut settings = Settings::new(Budgets { memory: engine_memory(memory), ..Budgets::default() });
+    let mut settings = engine_settings(memory);
     settings.db.max_total_wal_size = settings.db.max_total_wal_size.min(LOGS_MAX);
     settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
     Keyspace::open(store, &settings, seed()?).map_err(failed)

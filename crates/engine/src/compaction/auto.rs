@@ -126,6 +126,8 @@ pub struct Observed {
     pub unix_seconds: u64,
     /// Processors that are idle.
     pub idle: f64,
+    /// Processors that there are.
+    pub cpus: f64,
     /// That was measured.
     pub idle_is_known: bool,
     /// Reads, seeks and writes of the family since the database was opened.
@@ -296,6 +298,8 @@ impl Auto {
                 unwatched,
                 seconds,
                 idle: idle * part(level.judged_written(), written),
+                idle_anywhere: idle,
+                cpus: seen.cpus,
                 medium,
                 allowance: TOLERANCE * work * part(level.holds as f64, holds),
             };

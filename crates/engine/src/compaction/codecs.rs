@@ -108,6 +108,10 @@ pub struct Situation {
     pub seconds: f64,
     /// Processors that are idle and could work for this level.
     pub idle: f64,
+    /// Processors that are idle.
+    pub idle_anywhere: f64,
+    /// Processors that there are.
+    pub cpus: f64,
     /// What the medium costs.
     pub medium: Medium,
     /// Nanoseconds that a smaller size may cost.
@@ -142,6 +146,10 @@ impl Effect {
 impl Situation {
     /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
     /// otherwise. What the codec in use takes could be given back, so it counts as room.
+    ///
+    /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
+    /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
+    /// have each its own; of what is busy beyond that, it is as likely as it is much, and less so with more processors.
     fn scarcity(&self, candidate: Effect) -> f64 {
         let idle = sound(self.idle);
         if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
@@ -152,9 +160,13 @@ impl Situation {
         if needed <= 0.0 {
             return FREE;
         }
+        let given_back = processors(self.effects[self.current].sound());
         // Twice the room: the load comes in bursts, and others want some of it, too.
-        let room = (idle + processors(self.effects[self.current].sound())) / (2.0 * needed);
-        FREE + (1.0 - FREE) * (1.0 - room.min(1.0))
+        let room = (idle + given_back) / (2.0 * needed);
+        let cpus = sound(self.cpus).max(1.0);
+        let busy = 1.0 - (sound(self.idle_anywhere) + given_back - needed) / cpus;
+        let all_busy = (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(cpus / 2.0);
+        FREE + (1.0 - FREE) * (1.0 - room.min(1.0)).max(all_busy)
     }
 
     /// The weight of the time that somebody waits for the medium, a reader or a job: 1 with a processor idle, [`BUSY_WAIT`] with none.

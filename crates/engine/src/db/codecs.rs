@@ -71,6 +71,7 @@ impl Inner {
             now_ns,
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
+            cpus: self.cpu.cpus(),
             idle_is_known: self.cpu.is_measured(),
             operations: core.counters.operations(),
             for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),

@@ -64,19 +64,33 @@ impl Division {
 }
 
 impl Db {
-    /// Memtables and cache share so many bytes from now on, as in a database that is opened with this budget and no sizes beside it; 0: the
-    /// cache has its default size, and memtables have those of their families. Holds as long as the database is open. The cache is cut at
-    /// once; memtables that are too large are flushed, and the cache has what they hold the less until then.
+    /// Memtables and cache share so many bytes from now on, as in a database that is opened with this budget and no sizes beside it. Holds
+    /// as long as the database is open. The cache is cut at once; memtables that are too large are flushed, and the cache has what they
+    /// hold the less until then.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what no budget may be; those of a write.
     pub fn change_memory_budget(&self, bytes: u64) -> Result<()> {
-        let budgets = Budgets { memory: (bytes > 0).then_some(bytes), ..Budgets::default() };
-        Settings::new(budgets).validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))?;
+        self.change_memory(&Settings::new(Budgets { memory: Some(bytes), ..Budgets::default() }))
+    }
+
+    /// The cache has so many bytes from now on, and memtables have those of their families: there is no budget any more. Holds as long as
+    /// the database is open.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn change_cache_size(&self, bytes: u64) -> Result<()> {
+        let mut settings = Settings::default();
+        settings.db.cache_size = bytes;
+        self.change_memory(&settings)
+    }
+
+    fn change_memory(&self, settings: &Settings) -> Result<()> {
+        settings.validate().map_err(|complaints| Error::Invalid(complaints.join("; ")))?;
         let inner = &self.inner;
         inner.lead_in_turn(|state| {
             inner.check_writable()?;
-            inner.divide_anew(budgets.db());
+            inner.divide_anew(settings.db.clone());
             for writer in state.families.iter_mut().flatten() {
                 writer.limit = inner.memtable_limit(&writer.core);
             }

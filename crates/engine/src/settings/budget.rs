@@ -2,8 +2,8 @@
 //!
 //! **memory** is split between memtables, which buy write amplification, and the cache, which buys reads. By the optimum
 //! `e * ln(data / memtable)` of leveled trees (Callaghan, smalldatum 2018-12) a doubled memtable saves about 1.9 writes per byte however
-//! large the data are, so the first 128 MiB go mostly to two memtables; from there on, the cache takes nearly everything, and memtables
-//! grow again (a sixteenth each) only when memory is plentiful, up to 256 MiB, because each is replayed after a crash.
+//! large the data are, and what is written is often read soon, so two memtables get four fifths (study `memory-and-limits`, part B) up to
+//! 256 MiB each, because each is replayed after a crash. The rest is the cache's.
 //!
 //! That is where a database starts. Stated alone, the memory is a budget of which parts move to where they save more time while the
 //! database works (`memory_split`); sizes that are written out win, and nothing moves.
@@ -95,8 +95,7 @@ impl Budgets {
 
 /// Size of one memtable, of which there are two.
 fn write_buffer(memory: u64) -> u64 {
-    let small = (memory / 5 * 2).min(64 << 20);
-    (small.max(memory / 16)).clamp(4096, 256 << 20)
+    (memory / 5 * 2).clamp(4096, 256 << 20)
 }
 
 /// Size factor between levels for leveled trees.

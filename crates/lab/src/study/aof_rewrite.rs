@@ -136,7 +136,7 @@ impl Sizes {
 
 /// The memory at which SinterDB's memtables are so large, the length of its log from which on it is shortened; `None` if none is.
 fn memory_for(memtable: u64) -> Option<u64> {
-    let memory = if memtable <= 64 * MIB { memtable * 5 / 2 } else { memtable * 16 };
+    let memory = memtable * 5 / 2;
     // The least that a database can have, and the largest memtable.
     (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
 }

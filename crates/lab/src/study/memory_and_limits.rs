@@ -126,14 +126,14 @@ impl Sizes {
             Scale::Paper => Sizes {
                 a: SizesA {
                     cache: 256 * MIB,
-                    paged: &DATA,
+                    paged: &DATA[..2],
                     outside: &[DATA[1], DATA[2]],
                     beside: 64 * MIB,
-                    warm: 30.0,
-                    moved: 60.0,
-                    seconds: 30.0,
+                    warm: 8.0,
+                    moved: 40.0,
+                    seconds: 5.0,
                 },
-                b: SizesB { budget: GIB, data: 8, writes: (60.0, 60.0), reads: (60.0, 60.0), turn: 60.0 },
+                b: SizesB { budget: GIB, data: 3, writes: (5.0, 15.0), reads: (20.0, 15.0), turn: 10.0 },
                 c: SizesC {
                     containers: &[
                         (1, 512 * MIB),
@@ -147,8 +147,8 @@ impl Sizes {
                     ],
                     keys: 256_000,
                     gets: 2000.0,
-                    puts: 3000.0,
-                    seconds: (10.0, 60.0),
+                    puts: 1500.0,
+                    seconds: (5.0, 20.0),
                 },
                 repeats: 3,
             },

@@ -3,14 +3,16 @@
 use super::error::Result;
 use super::{HotCounts, Keyspace};
 use crate::system;
+use sinterdb::settings::{Budgets, Settings};
 
 /// Hot keys get one byte for so many of the engine's. A byte brings more there than in the block cache, which holds each of them with its
 /// block; but what is read of collections, and all filters and indexes, are in the cache alone.
 const BYTES_OF_ENGINE: u64 = 3;
-/// Without a budget they get one part of so many of the machine's memory, as far as there are keys for it, and this at least.
+/// Without a budget they get one part of so many of the machine's memory, as far as there are keys for it, and this at least. So does the
+/// block cache, which fills only with what is read of tables: where indexes and filters do not fit, each lookup reads them again.
 const PARTS_OF_MACHINE: u64 = 8;
 const WITHOUT_BUDGET: u64 = 32 << 20;
-/// They never get more; the rest is the engine's.
+/// They never get more; with a budget, the rest is the engine's.
 const MOST: u64 = 4 << 30;
 /// Where a limit of the process is known, they get at most one part of so many of what the engine may take.
 const PARTS_OF_LIMIT: u64 = 8;
@@ -48,13 +50,26 @@ impl Memory {
 
 /// What hot keys and ranks get beside an engine that has such a budget; 0: none.
 fn beside(engine: u64) -> u64 {
-    let most = if engine == 0 { (system::memory_bytes() / PARTS_OF_MACHINE).max(WITHOUT_BUDGET) } else { engine / BYTES_OF_ENGINE };
-    most.min(MOST)
+    if engine == 0 { without_budget() } else { (engine / BYTES_OF_ENGINE).min(MOST) }
+}
+
+/// What hot keys and ranks get without a budget, and what the block cache does.
+fn without_budget() -> u64 {
+    (system::memory_bytes() / PARTS_OF_MACHINE).clamp(WITHOUT_BUDGET, MOST)
 }
 
 /// The engine's part of a budget; `None`: there is none.
-pub fn engine_memory(budget: u64) -> Option<u64> {
+fn engine_memory(budget: u64) -> Option<u64> {
     (budget > 0).then(|| budget - (budget / (BYTES_OF_ENGINE + 1)).min(MOST))
+}
+
+/// The engine's settings under a budget for all; 0: none.
+pub fn engine_settings(budget: u64) -> Settings {
+    let mut settings = Settings::new(Budgets { memory: engine_memory(budget), ..Budgets::default() });
+    if budget == 0 {
+        settings.db.cache_size = without_budget();
+    }
+    settings
 }
 
 impl Keyspace {
@@ -65,9 +80,12 @@ impl Keyspace {
     /// Those of the engine: hot keys keep what they had then, and the engine may have the new budget already, if it failed to flush what
     /// is too large for it.
     pub fn set_memory(&mut self, bytes: u64) -> Result<()> {
-        let engine = engine_memory(bytes).unwrap_or(0);
-        self.db().change_memory_budget(engine)?;
-        self.keep_hot(engine);
+        let engine = engine_memory(bytes);
+        match engine {
+            Some(bytes) => self.db().change_memory_budget(bytes)?,
+            None => self.db().change_cache_size(without_budget())?,
+        }
+        self.keep_hot(engine.unwrap_or(0));
         Ok(())
     }
 
@@ -100,12 +118,10 @@ mod tests {
     use crate::testing::Random;
     use sinter_storage::store::MemoryStore;
     use sinterdb::db::WriteOptions;
-    use sinterdb::settings::{Budgets, Settings};
     use std::sync::Arc;
 
     fn open(budget: u64) -> Keyspace {
-        let settings = Settings::new(Budgets { memory: engine_memory(budget), ..Budgets::default() });
-        Keyspace::open(Arc::new(MemoryStore::new()), &settings, 42).unwrap()
+        Keyspace::open(Arc::new(MemoryStore::new()), &engine_settings(budget), 42).unwrap()
     }
 
     #[test]
@@ -155,7 +171,11 @@ mod tests {
         assert!(held.used() <= MEMORY_MIN, "{held:?}");
         assert!(keyspace.set_memory(1).is_err());
         keyspace.set_memory(0).unwrap();
-        assert_eq!(keyspace.turn.hot().capacity(), open(0).turn.hot().capacity());
+        let capacity = |keyspace: &Keyspace| {
+            let family = keyspace.db().default_family();
+            (keyspace.turn.hot().capacity(), keyspace.db().property(&family, "rocksdb.block-cache-capacity").unwrap())
+        };
+        assert_eq!(capacity(&keyspace), capacity(&open(0)));
         keyspace.close().unwrap();
     }
 }

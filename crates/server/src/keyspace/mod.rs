@@ -45,7 +45,7 @@ mod waits;
 mod watch;
 mod written;
 
-pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_memory};
+pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_settings};
 pub use changes::{Change, Noted};
 pub use entry::{Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;

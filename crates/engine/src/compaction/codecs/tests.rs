@@ -22,6 +22,8 @@ fn quiet() -> Situation {
         unwatched: 0.0,
         seconds: 60.0,
         idle: 1.5,
+        idle_anywhere: 1.5,
+        cpus: 2.0,
         medium: REFERENCE_MEDIUM,
         allowance: 0.0,
     }
@@ -48,6 +50,17 @@ fn without_free_processors_writing_fast_comes_first() {
     // A medium that is slower than the codec makes up for it.
     let slow = Medium { write_ns: 20.0, ..REFERENCE_MEDIUM };
     assert_eq!(best(&Situation { idle: 0.0, medium: slow, ..quiet() }), ZSTD);
+}
+
+/// Clients that wait for the medium leave idle time on the average, but are back before the job is done.
+#[test]
+fn nearly_busy_processors_are_not_free() {
+    let price = |idle, cpus| Situation { idle, idle_anywhere: idle, cpus, written: 1e9, ..quiet() }.price(ZSTD);
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 0.03, "{a} is not {b}");
+    near(price(0.4, 2.0), 0.62);
+    near(price(1.2, 2.0), FREE);
+    near(price(1.6, 8.0), 0.15);
+    near(price(0.2, 1.0), 0.8);
 }
 
 /// A job that waits leaves its processor to others just as a reader does.
@@ -147,7 +160,7 @@ fn more_room_never_asks_for_weaker_compression() {
             let mut last = f64::INFINITY;
             for step in 0..40 {
                 let idle = f64::from(step) * 0.05;
-                let situation = Situation { missed, missed_anywhere: missed, idle, current, ..quiet() };
+                let situation = Situation { missed, missed_anywhere: missed, idle, idle_anywhere: idle, current, ..quiet() };
                 let ratio = situation.effects[best(&situation)].ratio;
                 assert!(ratio <= last, "{missed} misses, {idle} idle");
                 last = ratio;
@@ -187,6 +200,8 @@ fn whatever_is_measured_there_is_a_verdict() {
                 unwatched: a,
                 seconds: a,
                 idle: b,
+                idle_anywhere: a,
+                cpus: b,
                 medium: Medium { write_ns: a, write_wait_ns: b, fast_ns: b, slow_ns: a, slow_share: b },
                 allowance: a,
             };

@@ -272,11 +272,11 @@ fn a_budget_changes_while_the_database_is_open() {
             }
             assert_eq!(db.inner.memtable_limit(&db.family("own").unwrap().core), 100 << 10);
         }
-        db.change_memory_budget(0).unwrap();
-        assert_eq!((db.inner.division.memtables(), db.inner.cache.capacity()), (u64::MAX, DbSettings::default().cache_size));
+        db.change_cache_size(3 * MEMORY).unwrap();
+        assert_eq!((db.inner.division.memtables(), db.inner.cache.capacity()), (u64::MAX, 3 * MEMORY));
         let own = db.family_settings(&db.default_family()).unwrap().write_buffer_size;
         assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, own);
-        for wrong in [1, 1000, (1 << 50) + 1] {
+        for wrong in [0, 1, 1000, (1 << 50) + 1] {
             assert!(matches!(db.change_memory_budget(wrong), Err(Error::Invalid(_))), "{wrong}");
         }
         assert_eq!(db.inner.division.memtables(), u64::MAX);
