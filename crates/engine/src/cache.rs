@@ -8,6 +8,8 @@
 //!
 //! The list knows tables only weakly: bytes are taken back by whoever empties a slot, the evictor or [`Cache::forget`], exactly once.
 //!
+//! Indexes and filters may be kept outside of the budget, as long as their table lives: then they are in no list.
+//!
 //! A part of the budget may hold data blocks in compressed form, behind a lock that is taken only when a slot is empty. As in 2Q (Johnson
 //! and Shasha, VLDB 1994) a block enters there, as the bytes that came from the medium, and the second use unpacks it into its slot. What
 //! the CLOCK evicts is packed again and goes back, as in RocksDB's `CompressedSecondaryCache`. Each block is in one part at a time.
@@ -137,15 +139,28 @@ impl<T> Slot<T> {
     pub fn take(&self) -> Option<Arc<Cached<T>>> {
         self.0.swap(None)
     }
-
-    /// Empties the slot; the bytes it held.
-    pub fn clear(&self) -> u64 {
-        self.take().map_or(0, |cached| cached.bytes)
-    }
 }
 
 /// What was in a slot: its bytes of memory, and the block if it is one.
 pub type Taken = (u64, Option<Arc<dyn Stored>>);
+
+/// What was in all slots of a table: bytes, and how many were full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cleared {
+    /// Of index and filter.
+    pub outer: (u64, usize),
+    /// Of data blocks.
+    pub blocks: (u64, usize),
+}
+
+impl Cleared {
+    /// Adds a part, if there was one.
+    pub fn add<T>(&mut self, part: Option<Arc<Cached<T>>>) {
+        let Some(part) = part else { return };
+        let sum = if part.part == Part::Data { &mut self.blocks } else { &mut self.outer };
+        *sum = (sum.0 + part.bytes, sum.1 + 1);
+    }
+}
 
 /// The slots of one table, numbered as the table likes.
 pub trait Slots: Send + Sync + fmt::Debug {
@@ -155,8 +170,8 @@ pub trait Slots: Send + Sync + fmt::Debug {
     fn take_life(&self, slot: u32) -> bool;
     /// [`Slot::take`] of one slot.
     fn take(&self, slot: u32) -> Option<Taken>;
-    /// Empties all slots: the bytes they held, and how many were full.
-    fn clear_all(&self) -> (u64, usize);
+    /// Empties all slots.
+    fn clear_all(&self) -> Cleared;
     /// The table was deleted: nothing more is to be kept for it.
     fn is_closed(&self) -> bool;
     /// From now on [`Slots::is_closed`].
@@ -221,6 +236,9 @@ pub struct Cache {
     packed_capacity: AtomicU64,
     used: AtomicU64,
     packed_used: AtomicU64,
+    /// Indexes and filters count in the budget. Otherwise they stay, and are `outside` of it.
+    counts_all: bool,
+    outside: AtomicU64,
     misses: [AtomicU64; 3],
     reads: [Reads; 2],
     reads_by_temperature: [Reads; Temperature::ALL.len()],
@@ -235,16 +253,19 @@ pub struct Cache {
 impl Cache {
     /// A cache of `capacity` bytes; 0 keeps nothing.
     pub fn new(capacity: u64) -> Arc<Cache> {
-        Self::with_time(capacity, Arc::new(ManualClock::default()))
+        Self::with(capacity, true, Arc::new(ManualClock::default()))
     }
 
-    /// [`Cache::new`] with a clock by which the costs of misses are measured.
-    pub fn with_time(capacity: u64, time: Arc<dyn Time>) -> Arc<Cache> {
+    /// [`Cache::new`] with a clock by which the costs of misses are measured. Indexes and filters count in the capacity, or stay outside of
+    /// it.
+    pub fn with(capacity: u64, counts_all: bool, time: Arc<dyn Time>) -> Arc<Cache> {
         Arc::new(Cache {
             plain_capacity: AtomicU64::new(capacity),
             packed_capacity: AtomicU64::new(0),
             used: AtomicU64::new(0),
             packed_used: AtomicU64::new(0),
+            counts_all,
+            outside: AtomicU64::new(0),
             misses: Default::default(),
             reads: Default::default(),
             reads_by_temperature: Default::default(),
@@ -311,6 +332,11 @@ impl Cache {
         if plain < before {
             slab::trim();
         }
+    }
+
+    /// Bytes of indexes and filters that are held outside of the budget.
+    pub fn outside(&self) -> u64 {
+        self.outside.load(Relaxed)
     }
 
     /// Bytes held now, bookkeeping included, in both parts.
@@ -403,7 +429,15 @@ impl Cache {
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
         let mut clock = self.clock.lock();
-        if part.bytes > self.plain_capacity.load(Relaxed) || table.is_closed() || slot.0.load().is_some() {
+        if table.is_closed() || slot.0.load().is_some() {
+            return;
+        }
+        if part.part != Part::Data && !self.counts_all {
+            slot.0.store(Some(Arc::clone(part)));
+            self.outside.fetch_add(part.bytes, Relaxed);
+            return;
+        }
+        if part.bytes > self.plain_capacity.load(Relaxed) {
             return;
         }
         // As much as comes has to go. Where more has to, whoever made the budget smaller is at it.
@@ -420,9 +454,10 @@ impl Cache {
     pub fn forget(&self, table: &dyn Slots) {
         let mut clock = self.clock.lock();
         table.close();
-        let (bytes, count) = table.clear_all();
-        self.used.fetch_sub(bytes, Relaxed);
-        clock.stale += count;
+        let Cleared { outer, blocks } = table.clear_all();
+        self.used.fetch_sub(blocks.0, Relaxed);
+        (if self.counts_all { &self.used } else { &self.outside }).fetch_sub(outer.0, Relaxed);
+        clock.stale += blocks.1 + if self.counts_all { outer.1 } else { 0 };
         // Amortised: each sweep removes as many entries as it keeps.
         if clock.stale * 2 > clock.list.len() {
             clock.list.retain(|resident| resident.table.upgrade().is_some_and(|table| !table.is_closed()));

@@ -142,6 +142,9 @@ pub struct EngineFlags {
     /// Block cache, bytes [default: 32MiB].
     #[arg(long)]
     pub cache_size: Option<String>,
+    /// Indexes and filters are in the block cache.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    pub cache_index_and_filter_blocks: Option<bool>,
     /// A directory, or zoned:DRIVE, for tables of a temperature, as in cold=/mnt/slow (hot, warm, cool, cold, ice); may be repeated.
     #[arg(long, value_name = "TEMPERATURE=DIRECTORY")]
     pub tier: Vec<String>,

@@ -129,6 +129,9 @@ fn apply_database(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String
     for (name, value) in named {
         value.as_ref().map_or(Ok(()), |value| database.set(name, value))?;
     }
+    if let Some(count) = flags.cache_index_and_filter_blocks {
+        database.cache_index_and_filter_blocks = count;
+    }
     if let Some(direct) = flags.use_direct_io_for_flush_and_compaction {
         database.use_direct_io_for_flush_and_compaction = direct;
     }

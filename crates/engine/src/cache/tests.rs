@@ -51,9 +51,10 @@ impl Slots for Home {
         let cached = self.slots[slot as usize].take()?;
         Some((cached.memory(), (cached.part == Part::Data).then_some(cached as Arc<dyn Stored>)))
     }
-    fn clear_all(&self) -> (u64, usize) {
-        let bytes: Vec<u64> = self.slots.iter().map(Slot::clear).filter(|b| *b > 0).collect();
-        (bytes.iter().sum(), bytes.len())
+    fn clear_all(&self) -> Cleared {
+        let mut cleared = Cleared::default();
+        self.slots.iter().for_each(|slot| cleared.add(slot.take()));
+        cleared
     }
     fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
@@ -92,6 +93,30 @@ fn indexes_outlive_blocks() {
         home.put(&cache, i, Part::Data, 1000);
     }
     assert!(!home.has(0), "an index nobody uses goes in the end");
+}
+
+#[test]
+fn indexes_outside_of_the_budget_stay_until_their_table_goes() {
+    let cache = Cache::with(2000, false, Arc::new(ManualClock::default()));
+    let home = Home::new(300);
+    home.put(&cache, 0, Part::Index, 5000);
+    home.put(&cache, 1, Part::Filter, 300);
+    let outside = cache.outside();
+    assert!(outside >= 5300 && cache.used() == 0);
+    for i in 2..300 {
+        home.put(&cache, i, Part::Data, 1000);
+        assert!(cache.used() <= 2000);
+    }
+    cache.set_capacity(0);
+    assert!(home.has(0) && home.has(1));
+    assert_eq!((cache.used(), cache.outside()), (0, outside));
+    home.put(&cache, 0, Part::Index, 5000);
+    assert_eq!(cache.outside(), outside, "already there");
+    cache.forget(&*home);
+    assert!(!home.has(0));
+    assert_eq!((cache.used(), cache.outside()), (0, 0));
+    home.put(&cache, 0, Part::Index, 5000);
+    assert_eq!(cache.outside(), 0, "its table is gone");
 }
 
 #[test]

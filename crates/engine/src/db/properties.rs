@@ -186,6 +186,7 @@ impl Db {
             "rocksdb.num-snapshots" => self.inner.snapshots.count() as u64,
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
+            "rocksdb.estimate-table-readers-mem" => self.inner.cache.outside(),
             "rocksdb.num-running-compactions" => self.inner.shared.lock().compactions() as u64,
             "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
             "sinterdb.memory-split" => return Some(self.inner.memory_lines()),

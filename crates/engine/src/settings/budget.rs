@@ -50,6 +50,7 @@ impl Budgets {
                     cache_size: memory.saturating_sub(memtables),
                     db_write_buffer_size,
                     memory_budget: memory.max(Self::MEMORY_LEAST),
+                    cache_index_and_filter_blocks: true,
                     ..defaults
                 }
             }

@@ -216,8 +216,16 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         0,
         1024 * TIB,
         "BlockBasedTable.block_cache",
-        "Larger: fewer reads of the medium. Smaller: less memory, and below the size of indexes and filters every read touches the medium.",
+        "Larger: fewer reads of the medium. Smaller: less memory.",
         "more than a pebibyte is a slip of the pen",
+    ),
+    plain!(
+        cache_index_and_filter_blocks,
+        Flag {},
+        "BlockBasedTable.cache_index_and_filter_blocks",
+        "True: the cache bounds indexes and filters, too, and where they do not fit each read reads some again. False: those in use stay \
+         in memory beside the cache, a hundredth of the data with blocks of 4 KiB; but in the cache if the process has a limit of memory.",
+        "",
     ),
     plain!(
         compressed_cache,

@@ -78,8 +78,11 @@ impl Settings {
 /// Settings of a database. What follows from larger and smaller values stands in the table of [`reference()`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct DbSettings {
-    /// Block cache, bytes: data blocks, indexes and filters together. Below the size of indexes and filters every read goes to the medium.
+    /// Block cache, bytes: data blocks, and indexes and filters if these count.
     pub cache_size: u64,
+    /// Indexes and filters are parts of the cache and go when others are used more; otherwise those that were used once stay in memory
+    /// beside it as long as their tables live. They are parts of it anyway where the process has a limit of memory.
+    pub cache_index_and_filter_blocks: bool,
     /// How much of it holds compressed blocks. Moves only in a database with background threads, unless it is a share.
     pub compressed_cache: CompressedCache,
     /// Memtables and cache share this much, bytes, and the division moves; 0: sizes stay as they are.
@@ -189,6 +192,7 @@ impl Default for DbSettings {
     fn default() -> Self {
         DbSettings {
             cache_size: 32 << 20,
+            cache_index_and_filter_blocks: false,
             compressed_cache: CompressedCache::Off,
             memory_budget: 0,
             max_background_jobs: 2,

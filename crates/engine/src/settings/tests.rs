@@ -92,6 +92,7 @@ fn random_settings_survive_text() {
         let parts = [CompressedCache::Off, CompressedCache::Auto, CompressedCache::Share((1 + random(899)) as f64 / 1000.0)];
         let db = DbSettings {
             cache_size: random(1 << 45),
+            cache_index_and_filter_blocks: random(2) == 0,
             compressed_cache: parts[random(3) as usize],
             memory_budget: random(2) * (Budgets::MEMORY_LEAST + random(1 << 40)),
             max_background_jobs: random(257) as usize,

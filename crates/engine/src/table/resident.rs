@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::index::Index;
-use crate::cache::{Slot, Slots, Stored, Taken};
+use crate::cache::{Cleared, Slot, Slots, Stored, Taken};
 use crate::filter::Filter;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -74,10 +74,12 @@ impl Slots for Resident {
         }
     }
 
-    fn clear_all(&self) -> (u64, usize) {
-        let parts = [self.index.clear(), self.filter.clear()];
-        let blocks = self.blocks.get().into_iter().flatten().map(Slot::clear);
-        parts.into_iter().chain(blocks).filter(|bytes| *bytes > 0).fold((0, 0), |(sum, n), bytes| (sum + bytes, n + 1))
+    fn clear_all(&self) -> Cleared {
+        let mut cleared = Cleared::default();
+        cleared.add(self.index.take());
+        cleared.add(self.filter.take());
+        self.blocks.get().into_iter().flatten().for_each(|slot| cleared.add(slot.take()));
+        cleared
     }
 
     fn is_closed(&self) -> bool {

@@ -154,6 +154,34 @@ fn properties_have_the_names_of_rocksdb() {
     }
 }
 
+/// A cache that is smaller than the indexes, and reads of everything in turn: what is in it goes before it comes up again.
+#[test]
+fn indexes_and_filters_stay_unless_they_count_in_the_cache() {
+    for counts in [false, true] {
+        let settings = DbSettings { cache_size: 2 << 10, cache_index_and_filter_blocks: counts, ..inline() };
+        let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
+        fill(&db, 3000, 50);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        let number = |name: &str| db.property(&db.default_family(), name).unwrap().parse::<u64>().unwrap();
+        let misses = || ticker(&db, "rocksdb.block.cache.index.miss");
+        let read = || (0..3000).for_each(|n| assert!(db.get(&key(n)).unwrap().is_some()));
+        read();
+        let first = misses();
+        read();
+        let tables = db.version(&db.default_family()).unwrap().tables().count() as u64;
+        assert!(tables > 5 && number("rocksdb.block-cache-usage") <= 2 << 10);
+        let held = number("rocksdb.estimate-table-readers-mem");
+        if counts {
+            assert!(misses() > first && held == 0, "{held}");
+        } else {
+            assert!(misses() == first && held > tables * 100, "{held}");
+        }
+        db.delete_range(b"", b"\xff\xff").unwrap();
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        assert_eq!(number("rocksdb.estimate-table-readers-mem"), 0, "their tables are gone");
+    }
+}
+
 #[test]
 fn writers_that_had_to_wait_are_counted() {
     let medium = Medium { read_mb_per_s: 0.0, write_mb_per_s: 4.0, seek: Duration::ZERO };

@@ -68,6 +68,7 @@ pub fn engine_settings(budget: u64) -> Settings {
     let mut settings = Settings::new(Budgets { memory: engine_memory(budget), ..Budgets::default() });
     if budget == 0 {
         settings.db.cache_size = without_budget();
+        settings.db.cache_index_and_filter_blocks = true;
     }
     settings
 }

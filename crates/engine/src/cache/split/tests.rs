@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new(capacity: usize, miss_ns: u64) -> World {
         let clock = Arc::new(ManualClock::default());
-        let cache = Cache::with_time((capacity * LENGTH) as u64, clock.clone());
+        let cache = Cache::with((capacity * LENGTH) as u64, true, clock.clone());
         // The number decides which blocks are watched: always the same ones, whatever tests ran before.
         World { clock, cache, home: Home::numbered(7, BLOCKS), splitter: Splitter::default(), state: 1, miss_ns }
     }

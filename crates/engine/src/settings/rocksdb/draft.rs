@@ -139,6 +139,11 @@ impl FamilyDraft {
                 }
                 None => Ok(Verdict::NoEffect("it does not say how large; see cache_size")),
             },
+            // One cache for all families: if one wants it, it holds these of all.
+            "cache_index_and_filter_blocks" => {
+                db.settings.cache_index_and_filter_blocks |= flag(value)?;
+                Ok(Verdict::Used)
+            }
             _ => direct(FAMILY, TABLE, &mut self.settings, key, value),
         }
     }

@@ -328,10 +328,9 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "one cache for all families holds data, indexes and filters; cache_size sizes it",
+        "there is one cache for all families, and cache_size sizes it",
         &[
             ("no_block_cache", "false"),
-            ("cache_index_and_filter_blocks", "*"),
             ("cache_index_and_filter_blocks_with_high_priority", "*"),
             ("pin_l0_filter_and_index_blocks_in_cache", "false"),
             ("pin_top_level_index_and_filter", "*"),

@@ -39,7 +39,7 @@ fn every_option_of_a_real_file_is_classified() {
         "compaction_options_universal.min_merge_width compaction_options_universal.size_ratio",
         "bottommost_compression preserve_internal_time_seconds preclude_last_level_data_seconds num_levels",
         "optimize_filters_for_hits level_compaction_dynamic_level_bytes compaction_style comparator",
-        "filter_policy block_size",
+        "filter_policy cache_index_and_filter_blocks block_size",
     ];
     assert_eq!(used, expected.join(" ").split_whitespace().collect::<Vec<_>>());
     // Structs that are cut: 9 + 9 + 8 members for 3 lines.

@@ -170,13 +170,14 @@ fn settings(db: &DbSettings, family: &FamilySettings) -> EngineSpec {
     };
     let mut database = text(&[("db_write_buffer_size", db.db_write_buffer_size), ("memory_budget", db.memory_budget)]);
     database.retain(|_, value| *value != u64::MAX.to_string() && *value != "0");
-    let family = text(&[
+    let mut family = text(&[
         ("write_buffer_size", family.write_buffer_size),
         ("target_file_size_base", family.target_file_size_base),
         ("max_bytes_for_level_base", family.max_bytes_for_level_base),
         ("max_compaction_bytes", family.max_compaction_bytes),
         ("block_cache", db.cache_size),
     ]);
+    family.insert("cache_index_and_filter_blocks".to_string(), db.cache_index_and_filter_blocks.to_string());
     let families = vec![FamilySpec { name: "default".to_string(), settings: family }];
     EngineSpec { database, families, wal: true, ..EngineSpec::default() }
 }
