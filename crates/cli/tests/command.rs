@@ -214,7 +214,7 @@ fn inspect_says_what_a_settled_verdict_rests_on() {
         ["    when table ", "): auto ", " ms for 1.00, lz4 ", "(0.58 and 0.08 ns/B, x 1.00), zstd ", "(1.60 and 0.72 ns/B, x 1.00), "]
             .into_iter()
             .chain([" 0.00 misses per byte seen; writing 0.40 ns/B and 0.00 of waiting, reads 700 ns or 50000 ns (0.0 % of them), "])
-            .chain(["waiting x 0.50; a byte lives unknown; 0.0 processors idle; 1 samples; 0 s"])
+            .chain(["waiting x 0.50; a byte lives unknown; 0.00 of 1.00 processors idle; 1 samples; 0 s"])
     {
         assert!(reasons.contains(part), "{part} is not in {text}");
     }

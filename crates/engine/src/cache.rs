@@ -1,4 +1,4 @@
-//! The block cache: one byte budget over data blocks, indexes and filters of all tables.
+//! The block cache: one byte budget over data blocks of all tables, and over their indexes and filters if these count.
 //!
 //! There is no hash table. Every table owns a [`Slot`] per part, so a lookup is an array access and a lock-free load (arc-swap: no shared
 //! counter is written on a hit). Only misses take the mutex: it guards the list of resident parts, a CLOCK in its second-chance form
@@ -228,7 +228,7 @@ impl Reads {
     }
 }
 
-/// A byte budget shared by data blocks, indexes and filters of all tables.
+/// A byte budget shared by data blocks of all tables, and by their indexes and filters if these count.
 #[derive(Debug)]
 pub struct Cache {
     /// Bytes for parts as they are used, and for packed blocks: the budget is their sum.

@@ -432,6 +432,7 @@ struct Grounds {
 fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let Verdict { best, costs, ratios, allowance } = verdict;
     let Grounds { samples, seconds, idle, holds } = grounds;
+    let cpus = situation.cpus;
     let mut out = format!("{} is best of", codec_name(CANDIDATES.get(*best).unwrap_or(&CANDIDATES[FIRST]).codec));
     for (number, candidate) in CANDIDATES.iter().enumerate() {
         let Effect { compress_ns, decompress_ns, .. } = situation.effects[number];
@@ -453,7 +454,7 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
         let _ = write!(out, "room for {:.1} MB of files; ", situation.for_files / 1e6);
     }
     let lives = if *seconds > 0.0 { format!("{:.0} s", holds / situation.written * seconds) } else { "unknown".into() };
-    let _ = write!(out, "a byte lives {lives}; {idle:.1} processors idle; {samples} samples; {seconds:.0} s");
+    let _ = write!(out, "a byte lives {lives}; {idle:.2} of {cpus:.2} processors idle; {samples} samples; {seconds:.0} s");
     out
 }
 

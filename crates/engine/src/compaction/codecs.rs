@@ -163,9 +163,9 @@ impl Situation {
         let given_back = processors(self.effects[self.current].sound());
         // Twice the room: the load comes in bursts, and others want some of it, too.
         let room = (idle + given_back) / (2.0 * needed);
-        let cpus = sound(self.cpus).max(1.0);
+        let cpus = sound(self.cpus).max(0.01);
         let busy = 1.0 - (sound(self.idle_anywhere) + given_back - needed) / cpus;
-        let all_busy = (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(cpus / 2.0);
+        let all_busy = (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(cpus.max(1.0) / 2.0);
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0)).max(all_busy)
     }
 

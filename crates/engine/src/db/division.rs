@@ -66,7 +66,7 @@ impl Division {
 impl Db {
     /// Memtables and cache share so many bytes from now on, as in a database that is opened with this budget and no sizes beside it. Holds
     /// as long as the database is open. The cache is cut at once; memtables that are too large are flushed, and the cache has what they
-    /// hold the less until then.
+    /// hold the less until then. Indexes and filters stay beside the cache if they were when the database was opened.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what no budget may be; those of a write.
@@ -74,14 +74,19 @@ impl Db {
         self.change_memory(&Settings::new(Budgets { memory: Some(bytes), ..Budgets::default() }))
     }
 
-    /// The cache has so many bytes from now on, and memtables have those of their families: there is no budget any more. Holds as long as
-    /// the database is open.
+    /// The cache has so many bytes from now on, and there is no budget any more: memtables have the sizes of their families, which are
+    /// those that a budget gave them if the database was opened with one. Holds as long as the database is open. Indexes and filters stay
+    /// in the cache, or beside it, as when the database was opened.
     ///
     /// # Errors
-    /// Those of a write.
+    /// [`Error::Invalid`] for more than a pebibyte; those of a write.
     pub fn change_cache_size(&self, bytes: u64) -> Result<()> {
         let mut settings = Settings::default();
         settings.db.cache_size = bytes;
+        let opened = &self.inner.settings;
+        if opened.memory_budget == 0 {
+            settings.db.db_write_buffer_size = opened.db_write_buffer_size;
+        }
         self.change_memory(&settings)
     }
 
@@ -181,6 +186,9 @@ impl Inner {
         line("memtables", self.division.memtables(), memtable_bytes);
         line("cache, uncompressed", self.cache.plain_capacity(), self.cache.plain_used());
         line("cache, compressed", self.cache.packed_capacity(), self.cache.packed_used());
+        if self.cache.outside() > 0 {
+            let _ = writeln!(out, "indexes and filters beside the cache: {}", format_bytes(self.cache.outside()));
+        }
         if let Some(split) = &tuner.split {
             let (write, read) = split.marginal();
             let _ = writeln!(out, "a step more: {:.3} ms/s saved in merges, {:.3} ms/s in misses", write / 1e6, read / 1e6);

@@ -300,7 +300,8 @@ impl Builder {
         let mut settings = stored_settings(&state)?;
         let family_settings = state.families.values().map(|family| family_settings(&family.settings)).collect::<Result<Vec<_>>>()?;
         let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
-        let counts_all = settings.cache_index_and_filter_blocks || memory.room().is_some();
+        let is_bounded = settings.memory_budget > 0 || memory.room().is_some();
+        let counts_all = settings.cache_index_and_filter_blocks || is_bounded;
         let (cache, start) = (Cache::with(memory.cache_bytes(), counts_all, self.clock.clone()), settings.compressed_cache.start());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
         cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);

@@ -88,7 +88,7 @@ impl Db {
             live_table_bytes: inner.live_table_bytes(),
             store_bytes: files.iter().map(|(_, bytes)| bytes).sum(),
             memtable_bytes: inner.memtable_bytes(),
-            cache_bytes: inner.cache.used(),
+            cache_bytes: inner.cache.used() + inner.cache.outside(),
             meter: inner.media.snapshot(),
             tiers: inner.tier_stats(),
             beneath,
@@ -119,7 +119,7 @@ impl Db {
 
     /// Bytes that memtables and the cache hold.
     pub fn memory_used(&self) -> (u64, u64) {
-        (self.inner.memtable_bytes(), self.inner.cache.used())
+        (self.inner.memtable_bytes(), self.inner.cache.used() + self.inner.cache.outside())
     }
 
     /// What memtables and cache may take of the memory that this process may use, bytes; `None`: no limit is known.

@@ -45,9 +45,13 @@ pub fn confine<'a>(db: &DbSettings, families: impl Iterator<Item = &'a FamilySet
     if memtables.saturating_add(db.cache_size) <= ours {
         return confined;
     }
-    if db.db_write_buffer_size == u64::MAX {
-        confined.db_write_buffer_size = memtables.min((ours / 2).max(4096));
-    }
+    confined.db_write_buffer_size = match db.db_write_buffer_size {
+        u64::MAX => memtables.min((ours / 2).max(4096)),
+        // What moves is cut where it is divided, and families tell by this size that they follow.
+        stated if db.memory_budget > 0 && db.max_background_jobs > 0 => stated,
+        // More was asked for; the cache has a fifth in any case.
+        stated => stated.min((ours / 5 * 4).max(4096)),
+    };
     let left = ours.saturating_sub(memtables.min(confined.db_write_buffer_size));
     confined.cache_size = db.cache_size.min(left.max(ours / CACHE_LEAST));
     let (asked, given) = ((memtables, db.cache_size), (memtables.min(confined.db_write_buffer_size), confined.cache_size));
@@ -85,7 +89,7 @@ mod tests {
         assert_eq!(fit(1024, None, 1, Some(512)), (256, Some(128), true));
         assert_eq!(fit(1024, None, 8, Some(512)), (192, Some(192), true), "half for memtables");
         assert_eq!(fit(1024, Some(300), 8, Some(512)), (84, Some(300), true), "a bound that was stated holds");
-        assert_eq!(fit(1024, Some(3000), 80, Some(512)), (48, Some(3000), true), "but the cache keeps an eighth");
+        assert_eq!(fit(1024, Some(3000), 80, Some(512)), (76, Some(307), true), "as far as it fits");
         assert_eq!(fit(32, None, 1, Some(128)), (32, Some(48), true), "defaults follow a small limit");
         let db = DbSettings::default();
         let none = confine(&db, std::iter::empty(), Some(0));

@@ -224,7 +224,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         Flag {},
         "BlockBasedTable.cache_index_and_filter_blocks",
         "True: the cache bounds indexes and filters, too, and where they do not fit each read reads some again. False: those in use stay \
-         in memory beside the cache, a hundredth of the data with blocks of 4 KiB; but in the cache if the process has a limit of memory.",
+         in memory beside the cache, a hundredth of the data with blocks of 4 KiB; but in the cache where memory is a budget or limited.",
         "",
     ),
     plain!(

@@ -81,7 +81,7 @@ pub struct DbSettings {
     /// Block cache, bytes: data blocks, and indexes and filters if these count.
     pub cache_size: u64,
     /// Indexes and filters are parts of the cache and go when others are used more; otherwise those that were used once stay in memory
-    /// beside it as long as their tables live. They are parts of it anyway where the process has a limit of memory.
+    /// beside it as long as their tables live. They are parts of it anyway where there is a budget, or a limit of the process's memory.
     pub cache_index_and_filter_blocks: bool,
     /// How much of it holds compressed blocks. Moves only in a database with background threads, unless it is a share.
     pub compressed_cache: CompressedCache,

@@ -157,9 +157,12 @@ fn properties_have_the_names_of_rocksdb() {
 /// A cache that is smaller than the indexes, and reads of everything in turn: what is in it goes before it comes up again.
 #[test]
 fn indexes_and_filters_stay_unless_they_count_in_the_cache() {
+    // No limits of this process are found there.
+    let nothing = tempfile::tempdir().unwrap();
     for counts in [false, true] {
         let settings = DbSettings { cache_size: 2 << 10, cache_index_and_filter_blocks: counts, ..inline() };
-        let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
+        let builder = builder().system_root(nothing.path()).settings(settings).family("default", small());
+        let db = try_open(&new_store(), builder).unwrap();
         fill(&db, 3000, 50);
         db.compact_range(&db.default_family(), None, None).unwrap();
         let number = |name: &str| db.property(&db.default_family(), name).unwrap().parse::<u64>().unwrap();

@@ -266,7 +266,7 @@ fn an_operator_that_refuses_fails_the_read_and_loses_nothing() {
 
 #[test]
 fn the_cache_keeps_to_its_size() {
-    let settings = DbSettings { cache_size: 256 << 10, ..inline() };
+    let settings = DbSettings { cache_size: 256 << 10, cache_index_and_filter_blocks: true, ..inline() };
     let db = try_open(&new_store(), builder().settings(settings).family("default", small())).unwrap();
     fill(&db, 8000, 200);
     db.compact_range(&db.default_family(), None, None).unwrap();

@@ -20,8 +20,13 @@ const WINDOW_BITS: i32 = -14;
 const TRAINING: u32 = 100;
 
 /// Options that mean the same to SinterDB and that RocksDB's C interface is not asked for: its parser takes them as they are written.
-const VERBATIM: &[&str] =
-    &["preserve_internal_time_seconds", "preclude_last_level_data_seconds", "last_level_temperature", "default_write_temperature"];
+const VERBATIM: &[&str] = &[
+    "cache_index_and_filter_blocks",
+    "preserve_internal_time_seconds",
+    "preclude_last_level_data_seconds",
+    "last_level_temperature",
+    "default_write_temperature",
+];
 
 /// What a database is opened with.
 pub struct Chosen {

@@ -75,7 +75,7 @@ pub fn engine_settings(budget: u64) -> Settings {
 
 impl Keyspace {
     /// Memtables, block cache, hot keys and ranks may take so many bytes together from now on, [`MEMORY_MIN`] at least; 0: each what it has
-    /// without a budget. Memtables that are being flushed come on top until they are.
+    /// without a budget, but memtables the size that they were opened with. Memtables that are being flushed come on top until they are.
     ///
     /// # Errors
     /// Those of the engine: hot keys keep what they had then, and the engine may have the new budget already, if it failed to flush what

@@ -154,7 +154,7 @@ fn the_reasons_name_all_that_the_costs_are_made_of() {
         "(0.58 and 0.08 ns/B, x ",
         "(1.60 and 0.72 ns/B, x ",
         " of waiting, reads 700 ns or 50000 ns (",
-        " % of them), waiting x 0.75; room for 3000.0 MB of files; a byte lives 16 s; 0.5 processors idle; 4 samples; 4 s",
+        " % of them), waiting x 0.75; room for 3000.0 MB of files; a byte lives 16 s; 0.50 of 2.00 processors idle; 4 samples; 4 s",
     ] {
         assert!(why.contains(part), "{part} is not in {why}");
     }

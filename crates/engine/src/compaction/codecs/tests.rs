@@ -61,6 +61,8 @@ fn nearly_busy_processors_are_not_free() {
     near(price(1.2, 2.0), FREE);
     near(price(1.6, 8.0), 0.15);
     near(price(0.2, 1.0), 0.8);
+    near(price(0.49, 0.5), FREE);
+    near(price(0.06, 0.25), 0.81);
 }
 
 /// A job that waits leaves its processor to others just as a reader does.

@@ -333,6 +333,30 @@ fn memtables_fit_the_limit_from_the_first_on_and_in_a_recovery() {
 }
 
 #[test]
+fn a_budget_that_does_not_move_fits_the_limit_too() {
+    let budget = Budgets { memory: Some(1024 * MIB), ..Budgets::default() };
+    let db = Made::new(&mib(256)).open(DbSettings { max_background_jobs: 0, ..budget.db() });
+    assert_eq!((db.inner.division.memtables() / MIB, db.inner.cache.capacity() / MIB), (153, 38), "four fifths of 192, and the rest");
+}
+
+/// In a process whose memory is limited, or with a budget, they may not grow as the data do.
+#[test]
+fn indexes_and_filters_count_where_memory_is_bounded() {
+    let beside = |limit: &str, settings: DbSettings| {
+        let db = Made::new(limit).open(settings);
+        (0..5000u64).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 100]).unwrap());
+        db.flush().unwrap();
+        (0..5000u64).for_each(|n| assert!(db.get(&n.to_be_bytes()).unwrap().is_some()));
+        db.inner.cache.outside() > 0
+    };
+    assert!(beside("max", DbSettings::default()));
+    assert!(!beside(&mib(512), DbSettings::default()));
+    // As a database of an older version has it stored: a budget, and not a word of indexes.
+    let stored = DbSettings { memory_budget: 64 * MIB, cache_index_and_filter_blocks: false, ..DbSettings::default() };
+    assert!(!beside("max", stored));
+}
+
+#[test]
 fn a_budget_follows_a_limit_that_changes_while_open() {
     let made = Made::new("max");
     let db = made.open(Budgets { memory: Some(1024 * MIB), ..Budgets::default() }.db());
