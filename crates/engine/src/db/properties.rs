@@ -33,7 +33,7 @@ pub struct Stats {
     pub store_bytes: u64,
     /// Bytes of all memtables.
     pub memtable_bytes: u64,
-    /// Bytes in the block cache.
+    /// Bytes of blocks, indexes and filters in the cache, and of those beside it.
     pub cache_bytes: u64,
     /// What the stores counted themselves, together.
     pub meter: MeterSnapshot,
@@ -117,7 +117,7 @@ impl Db {
         self.inner.would_wait(&family.core, underway)
     }
 
-    /// Bytes that memtables and the cache hold.
+    /// Bytes that memtables hold, and the cache with the indexes and filters beside it.
     pub fn memory_used(&self) -> (u64, u64) {
         (self.inner.memtable_bytes(), self.inner.cache.used() + self.inner.cache.outside())
     }

@@ -3,8 +3,7 @@
 //! A quarter of the limit is left to what the settings do not count: the program itself, open tables, buffers of compactions, and the page
 //! cache that the kernel charges to the same group. Memtables come first, because writers wait without them; the cache gets the rest. What
 //! was asked for and does not fit is said, and given as far as it fits: a database that opens with a small cache is better than one that
-//! the
-//! kernel kills when the cache is full.
+//! the kernel kills when the cache is full.
 
 use super::{DbSettings, FamilySettings, format_bytes};
 
@@ -24,8 +23,8 @@ pub struct Confined {
     pub note: Option<String>,
 }
 
-/// Fits the settings of a database and of its families into `limit` bytes of memory. Memtables are bounded only where the settings leave
-/// them without a bound.
+/// Fits the settings of a database and of its families into `limit` bytes of memory. Memtables get half of what there is for both, or the
+/// bound that was stated, four fifths at most.
 pub fn confine<'a>(db: &DbSettings, families: impl Iterator<Item = &'a FamilySettings>, limit: Option<u64>) -> Confined {
     let mut confined =
         Confined { cache_size: db.cache_size, db_write_buffer_size: db.db_write_buffer_size, together: u64::MAX, note: None };
