@@ -34,6 +34,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use watch::Watch;
 
 /// What a part of a table is, for lives and counters.
@@ -208,6 +209,8 @@ impl Victim {
 
 /// Bytes evicted at a time where many have to go: so long at most are readers that miss kept waiting.
 const BATCH: u64 = 256 << 10;
+/// How long a reader waits for the lock to have a part kept; it is held for some microseconds.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Reads of tables from the medium.
 #[derive(Debug, Default)]
@@ -428,7 +431,8 @@ impl Cache {
     /// if another reader was faster.
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
-        let mut clock = self.clock.lock();
+        // Whoever has the lock may have lost the processor: a part that is not kept costs less than the wait for it.
+        let Some(mut clock) = self.clock.try_lock_for(PATIENCE) else { return };
         if table.is_closed() || slot.0.load().is_some() {
             return;
         }

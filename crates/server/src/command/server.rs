@@ -185,6 +185,17 @@ impl Server {
         self.records.stopwatch.start();
     }
 
+    /// When what ran last has ended: the clock as it was read then, for nothing.
+    pub fn last_ended(&self) -> u64 {
+        self.records.stopwatch.begun()
+    }
+
+    /// Takes time from another clock than the system's.
+    #[cfg(test)]
+    pub fn set_clock(&mut self, clock: std::sync::Arc<dyn sinterdb::clock::Clock>) {
+        self.records.stopwatch = Stopwatch::with(clock);
+    }
+
     /// Notes that something took so long, if that is worth it; `event` says what.
     pub fn took(&mut self, event: &'static str, now: u64, ns: u64) {
         let (threshold, ms) = (self.configuration.latency_threshold, ns / 1_000_000);

@@ -173,6 +173,12 @@ impl Stopwatch {
         self.last = self.now();
     }
 
+    /// Another clock than the system's.
+    #[cfg(test)]
+    pub fn with(clock: Arc<dyn Clock>) -> Stopwatch {
+        Stopwatch { clock, last: 0 }
+    }
+
     /// Nanoseconds since some fixed point.
     pub fn now(&self) -> u64 {
         self.clock.monotonic_ns()

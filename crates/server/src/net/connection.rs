@@ -221,12 +221,12 @@ impl Connection {
         false
     }
 
-    /// Handles the requests that are complete.
-    pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
+    /// Handles the requests that are complete, and begins none when the server's clock has come to `until`, nanoseconds.
+    pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Handled {
         self.has_waiting = false;
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
-            if self.is_paused() {
+            if self.is_paused() || server.last_ended() >= until {
                 self.has_waiting = true;
                 break;
             }

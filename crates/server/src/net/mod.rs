@@ -10,7 +10,7 @@
 //! 4. Send all replies, but those that have to wait for a sync.
 //!
 //! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
-//! one read per turn: none can keep the others waiting.
+//! one read per turn, and a share of its time: none can keep the others waiting.
 //!
 //! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
 //!
@@ -67,6 +67,11 @@ const HANDSHAKES: usize = 4;
 
 /// Bytes of replies after which a turn serves nobody else: they are sent, and who holds too much is closed, before there are more.
 const TURN_OUTPUT: usize = 64 << 20;
+/// Nanoseconds of a turn that the clients who take part in it share equally. Who has more to be done, because what it asks for comes from
+/// the medium, goes on in the next turn, when the others have had their replies.
+const TURN_NS: u64 = 10_000_000;
+/// The least that each of them gets, unless a request takes longer: more turns cost more, too.
+const SHARE_NS: u64 = 500_000;
 
 /// Milliseconds after which it is looked whether the engine can take more, while clients wait for that.
 const ROOM_MS: u64 = 2;
@@ -362,6 +367,7 @@ impl Net {
         let strangers: Vec<u64> = self.strangers.drain(..self.strangers.len().min(HANDSHAKES)).collect();
         let present: Vec<u64> = strangers.into_iter().chain(std::mem::take(&mut self.active)).collect();
         self.produced = 0;
+        let share = (TURN_NS / (present.len() as u64).max(1)).max(SHARE_NS);
         // The engine goes on with the turn before while the first of them are read from.
         for some in present.chunks(TOGETHER) {
             if self.produced > TURN_OUTPUT {
@@ -370,7 +376,7 @@ impl Net {
                 continue;
             }
             let ready: Vec<u64> = some.iter().copied().filter(|id| self.receive(*id, now)).collect();
-            ready.into_iter().for_each(|id| self.serve(id));
+            ready.into_iter().for_each(|id| self.serve(id, share));
         }
         self.expire(now);
         self.tick(now);
@@ -411,27 +417,27 @@ impl Net {
         true
     }
 
-    /// Runs what a client has asked for.
-    fn serve(&mut self, id: u64) {
+    /// Runs what a client has asked for, as far as its share of the turn goes, nanoseconds.
+    fn serve(&mut self, id: u64, share: u64) {
         let is_over = self.produced > TURN_OUTPUT;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if is_over {
             return connection.leave();
         }
         let before = connection.unsent();
-        self.serve_requests(id);
+        self.serve_requests(id, self.server.monotonic_ns().saturating_add(share));
         let after = self.connections.get(&id).map_or(0, Connection::unsent);
         self.produced += after.saturating_sub(before);
     }
 
-    fn serve_requests(&mut self, id: u64) {
+    fn serve_requests(&mut self, id: u64, until: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.check_shut();
         if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
         }
         while let Some(connection) = self.connections.get_mut(&id) {
-            let handled = connection.handle(&mut self.keyspace, &mut self.server);
+            let handled = connection.handle(&mut self.keyspace, &mut self.server, until);
             self.cause = connection.needs;
             if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);

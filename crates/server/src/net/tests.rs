@@ -9,8 +9,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use sinter_storage::store::{FaultStore, MemoryStore};
+use sinterdb::clock::Clock;
 use std::io::Read;
 use std::net::TcpStream;
+use std::sync::atomic::AtomicU64;
 
 /// Clients, if there are descriptors for them: each needs two here.
 const IDLE: usize = 3000;
@@ -241,6 +243,58 @@ fn replies_of_a_turn_are_bounded() {
     assert_eq!(driven.net.patience(), Duration::ZERO);
     driven.settle(0);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+/// A clock that goes on by a millisecond whenever it is read, as if each request took that.
+#[derive(Debug, Default)]
+struct SlowRequests(AtomicU64);
+
+impl Clock for SlowRequests {
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1_000_000, Ordering::Relaxed)
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        1_000
+    }
+}
+
+/// Clients who ask for much that takes long share a turn, so that another waits for one turn; each gets all its replies, in order.
+#[test]
+fn slow_requests_keep_nobody_waiting() {
+    const REQUESTS: usize = 100;
+    let mut driven = Driven::new();
+    driven.net.server.set_clock(Arc::new(SlowRequests::default()));
+    let address = driven.net.address().unwrap();
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut other = TcpStream::connect(address).unwrap();
+    driven.settle(3);
+    for (n, client) in slow.iter_mut().enumerate() {
+        client.write_all((0..REQUESTS).map(|k| format!("SET {n}:{k} x\r\nECHO {k}\r\n")).collect::<String>().as_bytes()).unwrap();
+    }
+    let mut received = vec![Vec::new(); slow.len()];
+    let expected: String = (0..REQUESTS).map(|k| format!("+OK\r\n${}\r\n{k}\r\n", k.to_string().len())).collect();
+    while driven.net.keyspace.size(0) == 0 {
+        driven.wait();
+        driven.turn();
+    }
+    let mut turns = 0;
+    while driven.net.keyspace.size(0) < 2 * REQUESTS as u64 {
+        turns += 1;
+        assert_eq!(driven.net.patience(), Duration::ZERO);
+        let before = driven.net.server.statistics.commands;
+        driven.ask(&mut other);
+        // Some share for each, and the PING.
+        let run = driven.net.server.statistics.commands - before;
+        assert!((2..=11).contains(&run), "{run} requests in a turn of 10 ms");
+    }
+    assert!(turns > REQUESTS / 5, "{turns}");
+    driven.settle(3);
+    for (client, received) in slow.iter_mut().zip(&mut received) {
+        received.resize(expected.len(), 0);
+        client.read_exact(received).unwrap();
+        assert_eq!(*received, expected.as_bytes());
+    }
 }
 
 /// More keys than a tick removes end at once: the rest does not wait for further ticks.
