@@ -28,8 +28,8 @@ const WRITE_SHARE: usize = 1 << 20;
 const INPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
 const STRICT_INPUT_MAX: usize = 64 << 10;
-/// Memory of an empty buffer that is kept while its client is busy: a read and what the one before left of a request fit into it. With less,
-/// each turn of a client who sends much gave pages back, and got new ones.
+/// Memory of an empty buffer that is kept while its client is busy: a read and what the one before left of a request fit into it. With
+/// less, each turn of a client who sends much gave pages back, and got new ones.
 const KEPT: usize = 256 << 10;
 /// Arguments that need no memory of their own.
 const FEW: usize = 16;
