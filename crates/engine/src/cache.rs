@@ -427,8 +427,8 @@ impl Cache {
         }
     }
 
-    /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole part of the budget, if its table was forgotten, or
-    /// if another reader was faster.
+    /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole part of the budget, if its table was forgotten, if
+    /// another reader was faster, or if the lock is not to be had soon.
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
         // Whoever has the lock may have lost the processor: a part that is not kept costs less than the wait for it.

@@ -185,7 +185,7 @@ impl Server {
         self.records.stopwatch.start();
     }
 
-    /// When what ran last has ended: the clock as it was read then, for nothing.
+    /// When what ran last has ended, nanoseconds: the clock is not read again.
     pub fn last_ended(&self) -> u64 {
         self.records.stopwatch.begun()
     }
