@@ -2,7 +2,7 @@
 
 use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
-use super::view::{Tree, View};
+use super::view::{Tree, View, Views};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
 use crate::compaction::auto::Auto;
@@ -77,7 +77,7 @@ impl Db {
                 placement: Arc::default(),
                 merge,
                 filter,
-                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
+                view: Views::new(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
                 newest: AtomicU64::new(0),

@@ -68,7 +68,9 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
         match inner.next_job(&mut shared, takes) {
             Some(job) => {
                 drop(shared);
-                if inner.run_job(job).is_err() {
+                let result = inner.run_job(job);
+                inner.clear_views();
+                if result.is_err() {
                     // Lack of space: try again later rather than at once.
                     inner.work.wait_for(&mut inner.shared.lock(), IDLE);
                 }
@@ -76,6 +78,7 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
             None => {
                 if inner.work.wait_for(&mut shared, IDLE).timed_out() {
                     drop(shared);
+                    inner.clear_views();
                     inner.pool.release();
                 }
             }

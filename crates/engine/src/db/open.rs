@@ -16,7 +16,7 @@ use super::read_only::check_log;
 use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
 use super::tiers::{Opening, stored_settings};
-use super::view::{TableOpener, Tree, View};
+use super::view::{TableOpener, Tree, View, Views};
 use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
@@ -324,7 +324,7 @@ impl Builder {
                 handle,
                 merge: self.operators.get(&family.name).cloned(),
                 filter: self.filters.get(&family.name).cloned(),
-                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
+                view: Views::new(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
                 newest: AtomicU64::new(0),

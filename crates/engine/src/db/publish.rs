@@ -85,6 +85,7 @@ impl Inner {
         let result = self.try_publish(core, &mut edit, &flushed);
         // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
         drop(flushed);
+        core.view.clear();
         let doomed = {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
@@ -98,6 +99,12 @@ impl Inner {
             self.sync_deletions()?;
         }
         result.map(drop)
+    }
+
+    /// Gives back what only views hold that nobody reads any more.
+    pub(super) fn clear_views(&self) {
+        let cores: Vec<_> = self.shared.lock().families.values().cloned().collect();
+        cores.iter().for_each(|core| core.view.clear());
     }
 
     pub(super) fn sync_names(&self) -> Result<()> {

@@ -117,8 +117,8 @@ impl Inner {
 }
 
 impl View {
-    /// Asks the processor for what gets of a few keys read first, so that their misses overlap. Never reads the medium. Gives the hashes of
-    /// the keys, `BATCH` at most.
+    /// Asks the processor for what gets of a few keys read first, and the medium for what is not in memory if reads wait for it often, so
+    /// that their misses overlap. Never waits for the medium. Gives the hashes of the keys, `BATCH` at most.
     fn expect(&self, keys: &[&[u8]]) -> [u64; BATCH] {
         let mut hashes = [0u64; BATCH];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -170,8 +170,8 @@ impl Db {
         Ok(found)
     }
 
-    /// A hint that these keys will be read next, one by one: what is in memory of what that takes begins to be loaded, so that their cache
-    /// misses overlap. Never reads the medium.
+    /// A hint that these keys will be read next, one by one: what that takes begins to be loaded into the processor's caches or, where it
+    /// is not in memory and reads wait often, from the medium, so that their misses overlap. Never waits for the medium.
     pub fn expect(&self, family: &Family, keys: &[&[u8]]) {
         if self.inner.check_family(family).is_ok() {
             let view = family.core.view.load();
@@ -181,7 +181,8 @@ impl Db {
         }
     }
 
-    /// The values of many keys at one moment, in their order. Cheaper than single gets: their cache misses overlap.
+    /// The values of many keys at one moment, in their order. Cheaper than single gets: their cache misses overlap, and so do their reads
+    /// of the medium.
     pub fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check_family(family)?;
         let view = family.core.view.load();

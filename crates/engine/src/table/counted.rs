@@ -17,6 +17,8 @@ const LONGEST: usize = 64 << 10;
 const SLOW_NS: u64 = 15_000;
 /// How much one read changes a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
+/// From this part on, reads wait often: to announce one then costs less, at a microsecond of system call, than it saves.
+const OFTEN: f64 = 1.0 / 16.0;
 /// The last so many reads that waited are remembered.
 const SLOW_READS: usize = 63;
 
@@ -71,6 +73,11 @@ impl Counted {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The medium is asked before a block is needed: lately, reads have waited for it often enough.
+    pub fn is_slow(&self) -> bool {
+        self.times.get().is_some_and(|times| times.wait_often.load(Ordering::Relaxed))
+    }
+
     /// How often that was since the last call.
     pub fn take_misses(&self) -> u64 {
         self.misses.swap(0, Ordering::Relaxed)
@@ -113,6 +120,8 @@ impl ReadAt for Counted {
 pub struct ReadTimes {
     /// `None`: nothing is timed.
     clock: Option<Arc<dyn Clock>>,
+    /// The part of reads that waited is [`OFTEN`] at least.
+    wait_often: AtomicBool,
     noted: Mutex<Noted>,
 }
 
@@ -141,7 +150,7 @@ pub struct ReadSummary {
 impl ReadTimes {
     /// Without a clock nothing is timed.
     pub fn new(clock: Option<Arc<dyn Clock>>) -> Self {
-        ReadTimes { clock, noted: Mutex::default() }
+        ReadTimes { clock, wait_often: AtomicBool::new(false), noted: Mutex::default() }
     }
 
     /// What is known of them.
@@ -157,6 +166,7 @@ impl ReadTimes {
         let mut noted = self.noted.lock();
         let is_slow = ns >= SLOW_NS;
         noted.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - noted.slow_share);
+        self.wait_often.store(noted.slow_share >= OFTEN, Ordering::Relaxed);
         if !is_slow {
             let ns = ns as f64;
             noted.fast_ns = Some(noted.fast_ns.map_or(ns, |mean| mean + WEIGHT * (ns - mean)));

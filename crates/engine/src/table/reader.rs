@@ -238,20 +238,33 @@ impl Table {
         }
     }
 
-    /// The second step of a batch, when [`Table::prefetch`] has had time: starts to fetch the head of the block where `key` would be. Never
-    /// blocks on the medium. False if the table certainly has no version of the key, so that `get` need not be called.
+    /// The second step of a batch, when [`Table::prefetch`] has had time: starts to fetch the head of the block where `key` would be, or,
+    /// if it is not in memory and reads wait for the medium often, to read it, so that the reads of a batch overlap. Never waits for the
+    /// medium. False if the table certainly has no version of the key, so that `get` need not be called.
     #[inline]
     pub fn prefetch_block(&self, key: &[u8], hash: u64) -> bool {
         if self.resident.filter.load().as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return false;
         }
         let guard = self.resident.index.load();
-        if let Some(index) = guard.as_ref()
-            && let Some(block) = self.resident.block(index.find(key)).map(Slot::load).as_deref().and_then(Option::as_ref)
-        {
-            block.prefetch();
+        if let Some(index) = guard.as_ref() {
+            let number = index.find(key);
+            match self.resident.block(number).map(Slot::load).as_deref().and_then(Option::as_ref) {
+                Some(block) => block.prefetch(),
+                None if self.file.is_slow() => self.announce_block(index, number),
+                None => {}
+            }
         }
         true
+    }
+
+    /// Tells the store that a block will be read, if the table has it and the cache does not.
+    #[cold]
+    fn announce_block(&self, index: &Index, number: usize) {
+        if number < index.len() && !self.holds_block(number) {
+            let (offset, length) = index.extent(number);
+            self.file.will_need(offset, length);
+        }
     }
 
     /// Its range tombstones; shared and empty for most tables, without reading the medium.

@@ -5,7 +5,8 @@ use crate::cache::Cache;
 use crate::cursor::Cursor;
 use crate::key::{Kind, MAX_SEQ, trailer};
 use crate::range_del::RangeTombstones;
-use crate::table::{ReadOptions, Table};
+use crate::table::{ReadOptions, ReadTimes, Table};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// 2 MB that do not shrink.
@@ -65,4 +66,35 @@ fn reads_without_order_announce_nothing() {
         }
     }
     assert_eq!(*store.announced.lock(), []);
+}
+
+#[test]
+fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
+    let rows = rows();
+    let store = Memory::default();
+    let info = Arc::new(build(&store, 5, &rows, options(1000), &RangeTombstones::default()).unwrap());
+    let times = Arc::new(ReadTimes::new(None));
+    let table = Table::open(&store, DB, info, &Cache::new(64 << 20)).unwrap();
+    table.set_read_times(&times);
+    let get = |key: &[u8]| {
+        table.get(key, Table::hash(key), MAX_SEQ, ReadOptions::default(), |_, _, _| ControlFlow::Break(())).unwrap();
+    };
+    let expected = |key: &[u8]| {
+        let maybe = table.prefetch_block(key, Table::hash(key));
+        (maybe, store.announced.lock().drain(..).count())
+    };
+    let (key, other, absent, last) = (&rows[100].0[..], &rows[20_000].0[..], &b"key100000"[..], &b"z"[..]);
+    (0..1000).for_each(|_| times.note(700));
+    // Neither filter nor index are known; then they are, and reads are fast.
+    assert_eq!(expected(key), (true, 0));
+    get(key);
+    assert_eq!(expected(other), (true, 0));
+    (0..100).for_each(|_| times.note(100_000));
+    assert_eq!(expected(other), (true, 1));
+    get(other);
+    assert_eq!(expected(other), (true, 0), "the cache has it");
+    assert_eq!(expected(absent), (false, 0), "the filter knows");
+    assert!(expected(last).1 == 0, "behind the table's end");
+    (0..1000).for_each(|_| times.note(700));
+    assert_eq!(expected(&rows[5000].0), (true, 0));
 }
