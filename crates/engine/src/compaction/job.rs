@@ -377,7 +377,7 @@ impl Job<'_> {
             },
         });
         let mut output = Router::new(factory, limits, self.rules.surviving(&tombstones), upper);
-        let pacing = self.context.pacing.filter(|_| self.reason.is_some()).map(|pacing| (pacing, self.context.clock));
+        let pacing = self.context.pacing.map(|pacing| (pacing, self.context.clock));
         let rests = Rests::new(self.context.cancel, &self.failed, pacing);
         let piece = collapse(source, (from, to), &tombstones, &self.rules, rests, &mut output).and_then(|counts| match counts {
             Some(counts) => Ok(Some((counts, output.finish()?))),

@@ -1,21 +1,18 @@
-//! How much of the time compactions work where a control group has a CPU quota.
+//! How much of the time flushes and compactions work where a control group has a CPU quota.
 //!
 //! Processors that are busy are shared out by the kernel, thread by thread. A quota is not: a group that has used it up stands still for
-//! the
-//! rest of the period (100 ms), and a read that comes then waits as long, whoever used it up. So compactions leave some of it over. What
-//! others need is not known; what all of the group together use is, and whether it was stopped. From that follows the share of their time
-//! in which compactions work, by additive increase and multiplicative decrease, which finds a fair share without knowing what the others
-//! want (Chiu and Jain, Computer Networks 17, 1989). Between increase and decrease lies a band in which nothing changes, so that the limit
-//! is
-//! not probed once a second. CockroachDB governs its background work in the same way by how long threads wait for a processor
+//! the rest of the period (100 ms), and a read that comes then waits as long, whoever used it up. So background work leaves some of it
+//! over. What others need is not known; what all of the group together use is, and whether it was stopped. From that follows the share of
+//! their time in which jobs work, by additive increase and multiplicative decrease, which finds a fair share without knowing what the
+//! others want (Chiu and Jain, Computer Networks 17, 1989). Between increase and decrease lies a band in which nothing changes, so that the
+//! limit is not probed once a second. CockroachDB governs its background work in the same way by how long threads wait for a processor
 //! (pkg/util/admission, elastic CPU).
 //!
-//! The share never falls below the *urgency* ([`crate::pacing::urgency`]): the further the tree is behind, the less compactions pause, and
-//! where writers are held back, or somebody waits for compactions, they do not pause at all. So debt has a bound, as without pauses.
-//! Flushes
-//! never pause.
+//! The share never falls below the *urgency*. That of a compaction ([`crate::pacing::urgency`]) is how far the tree is behind, that of a
+//! flush how much of the next memtable is full already. Where writers are held back, or somebody waits for background work, nothing
+//! pauses. So debt has a bound, as without pauses.
 //!
-//! Pauses are short, after short pieces of work: within each period of the quota compactions have used about their share.
+//! Pauses are short, after short pieces of work: within each period of the quota jobs have used about their share.
 
 use crate::clock::Clock;
 use crate::cpu::CpuRoom;
@@ -28,9 +25,9 @@ use std::time::Duration;
 const PERIOD_NS: u64 = 100_000_000;
 /// Quotas whose use was last looked at longer ago say nothing about now.
 const STALE_NS: u64 = 10 * PERIOD_NS;
-/// From this use of a quota on, compactions take less of it: bursts of others within a period need room, too.
+/// From this use of a quota on, jobs take less of it: bursts of others within a period need room, too.
 const FULL: f64 = 0.95;
-/// Below this use, compactions take more.
+/// Below this use, jobs take more.
 const ROOMY: f64 = 0.85;
 /// What the share grows by in a period with room: from nothing to all in under two seconds.
 const STEP: f64 = 1.0 / 16.0;
@@ -45,7 +42,7 @@ const NAP_MIN_NS: u64 = 500_000;
 /// Longest single sleep, so that a cancelled job ends soon.
 const NAP_MAX_NS: u64 = 10_000_000;
 
-/// The share of all compactions of a database; what they paused.
+/// The share of all flushes and compactions of a database; what they paused.
 #[derive(Debug)]
 pub struct Throttle {
     /// Bits of an `f64`.
@@ -63,12 +60,12 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// The share of their time in which compactions work as far as nothing is urgent, up to 1.
+    /// The share of their time in which jobs work as far as nothing is urgent, up to 1.
     pub fn share(&self) -> f64 {
         f64::from_bits(self.share.load(Ordering::Relaxed))
     }
 
-    /// How often compactions paused, and for how many nanoseconds in all (those that run side by side added up).
+    /// How often jobs paused, and for how many nanoseconds in all (those that run side by side added up).
     pub fn pauses(&self) -> (u64, u64) {
         (self.pauses.load(Ordering::Relaxed), self.paused_ns.load(Ordering::Relaxed))
     }
@@ -108,7 +105,10 @@ fn next_share(share: f64, used: f64, is_throttled: bool) -> f64 {
     next.clamp(LEAST, 1.0)
 }
 
-/// What compactions of one family are paced by.
+/// How urgent a job is, up to 1: it may not pause.
+pub type Urgency<'a> = &'a (dyn Fn() -> f64 + Sync);
+
+/// What flushes and compactions of one family are paced by.
 #[derive(Clone, Copy)]
 pub struct Pacing<'a> {
     /// Common to all.
@@ -116,7 +116,7 @@ pub struct Pacing<'a> {
     /// Where quotas are read.
     pub room: &'a CpuRoom,
     /// How urgent the work is, up to 1: the smallest share.
-    pub urgency: &'a (dyn Fn() -> f64 + Sync),
+    pub urgency: Urgency<'a>,
     /// Called now and then, a few times a second.
     pub tick: &'a (dyn Fn() + Sync),
 }

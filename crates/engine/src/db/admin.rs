@@ -2,7 +2,7 @@
 
 use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
-use super::view::{Tree, View, Views};
+use super::view::{Tree, View};
 use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared};
 use crate::compaction::auto::Auto;
@@ -77,7 +77,7 @@ impl Db {
                 placement: Arc::default(),
                 merge,
                 filter,
-                view: Views::new(View { mem: mem.clone(), full: Vec::new(), tree }),
+                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: inner.ledger.family(id),
                 dropped: AtomicBool::new(false),
                 newest: AtomicU64::new(0),
@@ -294,7 +294,9 @@ impl Inner {
             }
             self.check_waiting(&mut shared)?;
             self.work.notify_all();
+            shared.awaited += 1;
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
+            shared.awaited -= 1;
         }
     }
 

@@ -68,17 +68,16 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
         match inner.next_job(&mut shared, takes) {
             Some(job) => {
                 drop(shared);
-                let result = inner.run_job(job);
-                inner.clear_views();
-                if result.is_err() {
+                if inner.run_job(job).is_err() {
                     // Lack of space: try again later rather than at once.
                     inner.work.wait_for(&mut inner.shared.lock(), IDLE);
                 }
             }
             None => {
-                if inner.work.wait_for(&mut shared, IDLE).timed_out() {
-                    drop(shared);
-                    inner.clear_views();
+                let is_idle = inner.work.wait_for(&mut shared, IDLE).timed_out();
+                drop(shared);
+                inner.gone.clear();
+                if is_idle {
                     inner.pool.release();
                 }
             }

@@ -216,15 +216,27 @@ impl Inner {
         if self.inline() { most } else { most.min(whole_cpus(self.cpu.cpus())) }
     }
 
-    /// How little the compactions of a family may pause, up to 1: not at all.
-    pub(super) fn urgency(&self, core: &FamilyCore) -> f64 {
-        if !self.pressure.is_free() {
+    /// Somebody waits for background work.
+    fn is_awaited(&self, shared: &Shared) -> bool {
+        let waiting = shared.settling + shared.awaited + shared.manual.len();
+        waiting > 0 || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
+    }
+
+    /// How little the flushes of a family may pause, up to 1: not at all. They may as long as there is room for what is written meanwhile.
+    pub(super) fn urgency_of_flush(&self, core: &FamilyCore) -> f64 {
+        let view = core.view.load();
+        if view.full.len() > 1 || self.is_awaited(&self.shared.lock()) {
             return 1.0;
         }
+        (2.0 * view.mem.memory() as f64 / self.memtable_limit(core).max(1) as f64).min(1.0)
+    }
+
+    /// How little the compactions of a family may pause, up to 1: not at all.
+    pub(super) fn urgency(&self, core: &FamilyCore) -> f64 {
         let shared = self.shared.lock();
         // A flush that has no thread of its own waits for the end of the compaction, and writers soon for it.
         let is_in_the_way = || self.settings.max_background_jobs == 1 && shared.families.values().any(|c| !c.view.load().full.is_empty());
-        if shared.settling > 0 || shared.blocked.is_some() || shared.closing || !shared.manual.is_empty() || is_in_the_way() {
+        if self.is_awaited(&shared) || is_in_the_way() {
             return 1.0;
         }
         drop(shared);
@@ -245,7 +257,11 @@ impl Inner {
         let _ = writeln!(out, "compactions at once: {jobs} beside flushes, each in up to {} parts", self.subcompactions());
         let (pauses, paused_ns) = self.throttle.pauses();
         let share = self.throttle.share() * 100.0;
-        let _ = writeln!(out, "pauses of compactions: {pauses}, {:.3} seconds; they work {share:.0} % of the time", paused_ns as f64 / 1e9);
+        let _ = writeln!(
+            out,
+            "pauses of flushes and compactions: {pauses}, {:.3} seconds; they work {share:.0} % of the time",
+            paused_ns as f64 / 1e9
+        );
         let watched = self.memory.now.lock();
         for found in &watched.found {
             let (limit, used) = (format_bytes(found.bytes), found.used >> 20);

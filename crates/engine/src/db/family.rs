@@ -1,6 +1,6 @@
 //! Column families: separate key spaces with their own settings over one shared log.
 
-use super::view::Views;
+use super::view::View;
 use crate::compaction::auto::Auto;
 use crate::key::Seq;
 use crate::ledger::FamilyCounters;
@@ -24,7 +24,7 @@ pub(crate) struct FamilyCore {
     pub placement: Arc<placement::Auto>,
     pub merge: Option<Arc<dyn MergeOperator>>,
     pub filter: Option<Arc<dyn CompactionFilter>>,
-    pub view: Views,
+    pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
     /// The newest number of its entries, as far as its tables and the writes of this handle tell. Ages are counted from it: what other

@@ -13,6 +13,7 @@ mod confined;
 mod damage;
 mod division;
 mod family;
+mod gone;
 mod iterator;
 mod log_room;
 mod logs;
@@ -73,6 +74,7 @@ use confined::MemoryWatch;
 use damage::Damaged;
 use division::Division;
 use family::FamilyCore;
+use gone::Gone;
 use logs::Retired;
 use media::Media;
 use moves::Moves;
@@ -150,6 +152,7 @@ struct Inner {
     sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
+    gone: Gone,
     /// The turn to sync these, or the active one: up to which segment and length of it syncs beside writers have come.
     log_sync: Mutex<(u64, u64)>,
     /// Number of the active segment.
@@ -220,6 +223,8 @@ struct Shared {
     relieving: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
+    /// How many callers wait for other background work.
+    awaited: usize,
     /// Families whose trees manual compactions want to themselves, once per compaction.
     manual: Vec<u32>,
     /// Background work fails for lack of space.
@@ -253,6 +258,7 @@ impl Shared {
             moving: false,
             relieving: false,
             settling: 0,
+            awaited: 0,
             manual: Vec::new(),
             blocked: None,
             failed: None,
@@ -318,6 +324,7 @@ impl Inner {
             ticked_ns: AtomicU64::new(0),
             sampling: Sampling::default(),
             retired: Mutex::default(),
+            gone: Gone::default(),
             log_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
@@ -382,6 +389,7 @@ impl Inner {
         self.changed.notify_all();
         let is_outside = self.threads.join();
         self.packers.end();
+        self.gone.clear();
         let synced = self.lead_in_turn(|state| {
             if self.ended.load(Ordering::Acquire) {
                 // Who was writing or syncing when the handle ended may not go on beside the next opener.

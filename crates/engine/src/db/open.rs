@@ -16,7 +16,7 @@ use super::read_only::check_log;
 use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
 use super::tiers::{Opening, stored_settings};
-use super::view::{TableOpener, Tree, View, Views};
+use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
 use crate::cache::Cache;
@@ -324,7 +324,7 @@ impl Builder {
                 handle,
                 merge: self.operators.get(&family.name).cloned(),
                 filter: self.filters.get(&family.name).cloned(),
-                view: Views::new(View { mem: mem.clone(), full: Vec::new(), tree }),
+                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),
                 newest: AtomicU64::new(0),
@@ -402,7 +402,7 @@ impl Inner {
         let replayed = self.replay(state, families, survey, &mut |core, mem| {
             // Later memtables of a family get larger numbers: newer runs.
             let run = self.new_number();
-            let report = self.write_level0(core, &[mem])?;
+            let report = self.write_level0(core, &[mem], &|| 1.0)?;
             // Nobody can have closed what is not open yet.
             let outputs = report.ok_or_else(|| Error::Closed("the recovery was stopped".into()))?.outputs;
             tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));

@@ -85,7 +85,7 @@ impl Inner {
         let result = self.try_publish(core, &mut edit, &flushed);
         // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
         drop(flushed);
-        core.view.clear();
+        self.gone.clear();
         let doomed = {
             let mut shared = self.shared.lock();
             // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
@@ -101,20 +101,15 @@ impl Inner {
         result.map(drop)
     }
 
-    /// Gives back what only views hold that nobody reads any more.
-    pub(super) fn clear_views(&self) {
-        let cores: Vec<_> = self.shared.lock().families.values().cloned().collect();
-        cores.iter().for_each(|core| core.view.clear());
-    }
-
     pub(super) fn sync_names(&self) -> Result<()> {
         // What is deleted from here on may not be among them.
         self.deleted.store(false, Ordering::Release);
         self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))
     }
 
-    /// A medium may count as free only what is durably gone.
+    /// A medium may count as free only what is durably gone, and has no reader.
     pub(super) fn sync_deletions(&self) -> Result<()> {
+        self.gone.clear();
         if self.deleted.load(Ordering::Acquire) { self.sync_names() } else { Ok(()) }
     }
 
@@ -146,10 +141,12 @@ impl Inner {
         }
         let full = old.full.iter().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m))).cloned().collect();
         core.view.store(Arc::new(View { mem: old.mem.clone(), full, tree: tree.clone() }));
-        for table in old.tree.gone(&tree) {
+        let gone = old.tree.gone(&tree);
+        for table in &gone {
             table.forget();
             shared.doomed.push(FileId::table(table.info().number));
         }
+        self.gone.add(flushed.iter().map(|mem| mem.points.clone()), gone);
         self.drop_old_logs(&mut shared);
         self.refresh_pressure(&mut shared, core);
         self.work.notify_all();

@@ -118,7 +118,7 @@ impl Inner {
 
 impl View {
     /// Asks the processor for what gets of a few keys read first, and the medium for what is not in memory if reads wait for it often, so
-    /// that their misses overlap. Never waits for the medium. Gives the hashes of the keys, `BATCH` at most.
+    /// that their misses overlap. Does not wait for what it asks for. Gives the hashes of the keys, `BATCH` at most.
     fn expect(&self, keys: &[&[u8]]) -> [u64; BATCH] {
         let mut hashes = [0u64; BATCH];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -171,7 +171,7 @@ impl Db {
     }
 
     /// A hint that these keys will be read next, one by one: what that takes begins to be loaded into the processor's caches or, where it
-    /// is not in memory and reads wait often, from the medium, so that their misses overlap. Never waits for the medium.
+    /// is not in memory and reads wait often, from the medium, so that their misses overlap. Does not wait for that.
     pub fn expect(&self, family: &Family, keys: &[&[u8]]) {
         if self.inner.check_family(family).is_ok() {
             let view = family.core.view.load();

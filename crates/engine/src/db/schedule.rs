@@ -9,7 +9,7 @@ use super::relief::claim::{Claim, Claimed};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
-use crate::compaction::throttle::Pacing;
+use crate::compaction::throttle::{Pacing, Urgency};
 use crate::compaction::{Choice, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
@@ -244,6 +244,13 @@ impl Inner {
 
     /// Runs a job and publishes its result.
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
+        let result = self.do_job(job);
+        // It has read what it has replaced.
+        self.gone.clear();
+        result
+    }
+
+    fn do_job(&self, job: Job) -> Result<()> {
         let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
@@ -322,7 +329,7 @@ impl Inner {
                 synced => synced?,
             }
         }
-        let Some(report) = self.write_level0(core, &mems)? else { return Ok(Ended::Stopped) };
+        let Some(report) = self.write_level0(core, &mems, &|| self.urgency_of_flush(core))? else { return Ok(Ended::Stopped) };
         // Flushes of a family come one after the other, so the newest number is the newest data.
         let run = self.new_number();
         let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
@@ -341,14 +348,14 @@ impl Inner {
     }
 
     /// Writes memtables (newest first) to tables that nothing names yet; `None`: it was stopped.
-    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>]) -> Result<Option<Report>> {
+    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Urgency<'_>) -> Result<Option<Report>> {
         // The newest of them were written by now.
         self.take_sample(&mut self.shared.lock());
         let tombstones = merged_tombstones(mems);
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        self.finished(self.with_context(core, None, |context| job::flush(cursors, &tombstones, times, context)))
+        self.finished(self.with_context(core, None, urgency, |context| job::flush(cursors, &tombstones, times, context)))
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -400,7 +407,8 @@ impl Inner {
     /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let claim = self.shared.lock().claims.of(plan);
-        let merge = |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), |context| job::run(plan, context)));
+        let merge =
+            |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), &|| self.urgency(core), |context| job::run(plan, context)));
         let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
         if matches!(merged, Err(Error::NoSpace(_)))
@@ -449,7 +457,14 @@ impl Inner {
         }
     }
 
-    fn with_context<T>(&self, core: &Arc<FamilyCore>, claim: Option<&Claim>, run: impl FnOnce(&Context<'_>) -> Result<T>) -> Result<T> {
+    /// Runs a job of a family. How urgent it is says how little it may pause.
+    fn with_context<T>(
+        &self,
+        core: &Arc<FamilyCore>,
+        claim: Option<&Claim>,
+        urgency: Urgency<'_>,
+        run: impl FnOnce(&Context<'_>) -> Result<T>,
+    ) -> Result<T> {
         let settings = self.settings_of(core);
         self.review_codecs(core);
         self.review_placement(core);
@@ -490,7 +505,7 @@ impl Inner {
             pacing: (!self.inline()).then_some(Pacing {
                 throttle: &self.throttle,
                 room: &self.cpu,
-                urgency: &|| self.urgency(core),
+                urgency,
                 tick: &|| self.tick_amid_work(),
             }),
             expired: self.expired(&settings),

@@ -11,8 +11,6 @@ use crate::manifest::{KeyRange, TableInfo, Version};
 use crate::range_del::{Fragment, RangeTombstones};
 use crate::run_cursor::TableSource;
 use crate::table::{ReadOptions, ReadTimes, Table, TableCursor};
-use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
 use sinter_storage::store::FileId;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -231,80 +229,5 @@ impl View {
     /// Memtables, newest first.
     pub fn mems(&self) -> impl Iterator<Item = &Arc<Mem>> {
         std::iter::once(&self.mem).chain(&self.full)
-    }
-}
-
-/// The view that readers load, and older ones until they are cleared. The last holder of a view gives back what is in no newer one: a
-/// memtable's memory, the files of deleted tables, which takes tens of milliseconds. A reader must not pay for that: it never is the last.
-#[derive(Debug)]
-pub(crate) struct Views {
-    current: ArcSwap<View>,
-    older: Mutex<Vec<Arc<View>>>,
-}
-
-impl Views {
-    pub fn new(view: View) -> Views {
-        Views { current: ArcSwap::from_pointee(view), older: Mutex::default() }
-    }
-
-    /// What a reader sees, for a short time.
-    #[inline]
-    pub fn load(&self) -> Guard<Arc<View>> {
-        self.current.load()
-    }
-
-    /// What a reader sees, for as long as it wants.
-    pub fn load_full(&self) -> Arc<View> {
-        self.current.load_full()
-    }
-
-    /// From now on readers see another one.
-    pub fn store(&self, view: Arc<View>) {
-        let old = self.current.swap(view);
-        self.older.lock().push(old);
-    }
-
-    /// Gives back what older views alone hold, if nobody reads them any more. Not for threads that clients wait for.
-    pub fn clear(&self) {
-        // Whoever has one loaded is counted since it was replaced, and nobody can load it now.
-        let unread: Vec<_> = self.older.lock().extract_if(.., |view| Arc::strong_count(view) == 1).collect();
-        drop(unread);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Weak;
-
-    fn view() -> View {
-        let tree = Arc::new(Tree::from_parts(Arc::new(Version::empty(7)), Vec::new(), HashMap::new()));
-        View { mem: Mem::new(&Arc::default(), 0, 0), full: Vec::new(), tree }
-    }
-
-    fn is_alive(mem: &Weak<Mem>) -> bool {
-        mem.upgrade().is_some()
-    }
-
-    #[test]
-    fn no_reader_is_the_last_holder_of_a_view() {
-        let views = Views::new(view());
-        let long = views.load_full();
-        let short = views.load();
-        let first = Arc::downgrade(&long.mem);
-        views.store(Arc::new(view()));
-        let second = Arc::downgrade(&views.load().mem);
-        views.store(Arc::new(view()));
-        assert!(is_alive(&second), "nobody had cleared it");
-        views.clear();
-        assert!(is_alive(&first) && !is_alive(&second));
-        drop(long);
-        views.clear();
-        assert!(is_alive(&first), "the other reader has it loaded");
-        drop(short);
-        assert!(is_alive(&first), "the last reader must not give it back");
-        views.clear();
-        assert!(!is_alive(&first));
-        assert!(views.older.lock().is_empty() && views.load().mem.is_empty());
     }
 }

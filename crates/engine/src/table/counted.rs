@@ -12,13 +12,15 @@ use std::sync::{Arc, OnceLock};
 /// One read in so many is timed: the clock costs two hundredths of a read from the page cache.
 const TIMED_READS: u64 = 64;
 /// Longer reads are not of one block.
-const LONGEST: usize = 64 << 10;
+pub(super) const LONGEST: u64 = 64 << 10;
 /// Nanoseconds from which on a read has waited for the medium: the page cache answers within 2 us, a local SSD after 40.
 const SLOW_NS: u64 = 15_000;
 /// How much one read changes a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
-/// From this part on, reads wait often: to announce one then costs less, at a microsecond of system call, than it saves.
+/// From this part on, reads wait often: to announce one then costs less, at a microsecond of system call, than it saves. Until it is less
+/// than the other: of a batch that was announced, the first alone may wait.
 const OFTEN: f64 = 1.0 / 16.0;
+const SELDOM: f64 = 1.0 / 64.0;
 /// The last so many reads that waited are remembered.
 const SLOW_READS: usize = 63;
 
@@ -73,7 +75,7 @@ impl Counted {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The medium is asked before a block is needed: lately, reads have waited for it often enough.
+    /// Reads wait for the medium often, lately.
     pub fn is_slow(&self) -> bool {
         self.times.get().is_some_and(|times| times.wait_often.load(Ordering::Relaxed))
     }
@@ -96,7 +98,7 @@ impl Counted {
 impl ReadAt for Counted {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.cache.count_read(self.last_level.load(Ordering::Relaxed), self.temperature, buffer.len() as u64);
-        if buffer.len() <= LONGEST
+        if buffer.len() as u64 <= LONGEST
             && self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIMED_READS)
             && let Some(times) = self.times.get()
             && let Some(clock) = &times.clock
@@ -120,7 +122,7 @@ impl ReadAt for Counted {
 pub struct ReadTimes {
     /// `None`: nothing is timed.
     clock: Option<Arc<dyn Clock>>,
-    /// The part of reads that waited is [`OFTEN`] at least.
+    /// The part of reads that waited came to [`OFTEN`], and has not sunk below [`SELDOM`] since.
     wait_often: AtomicBool,
     noted: Mutex<Noted>,
 }
@@ -166,7 +168,8 @@ impl ReadTimes {
         let mut noted = self.noted.lock();
         let is_slow = ns >= SLOW_NS;
         noted.slow_share += WEIGHT * (f64::from(u8::from(is_slow)) - noted.slow_share);
-        self.wait_often.store(noted.slow_share >= OFTEN, Ordering::Relaxed);
+        let least = if self.wait_often.load(Ordering::Relaxed) { SELDOM } else { OFTEN };
+        self.wait_often.store(noted.slow_share >= least, Ordering::Relaxed);
         if !is_slow {
             let ns = ns as f64;
             noted.fast_ns = Some(noted.fast_ns.map_or(ns, |mean| mean + WEIGHT * (ns - mean)));

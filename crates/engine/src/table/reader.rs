@@ -2,7 +2,7 @@
 //! read of the medium for each that is not.
 
 use super::block::{self, Block};
-use super::counted::{Counted, ReadTimes};
+use super::counted::{Counted, LONGEST, ReadTimes};
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::{Frames, Lent, lend_packed};
@@ -239,11 +239,12 @@ impl Table {
     }
 
     /// The second step of a batch, when [`Table::prefetch`] has had time: starts to fetch the head of the block where `key` would be, or,
-    /// if it is not in memory and reads wait for the medium often, to read it, so that the reads of a batch overlap. Never waits for the
-    /// medium. False if the table certainly has no version of the key, so that `get` need not be called.
+    /// if it is not in memory and reads wait for the medium often, to read it, so that the reads of a batch overlap. Does not wait for the
+    /// block. False if the table certainly has no version of the key, so that `get` need not be called.
     #[inline]
     pub fn prefetch_block(&self, key: &[u8], hash: u64) -> bool {
-        if self.resident.filter.load().as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+        let filter = self.resident.filter.load();
+        if filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return false;
         }
         let guard = self.resident.index.load();
@@ -251,19 +252,23 @@ impl Table {
             let number = index.find(key);
             match self.resident.block(number).map(Slot::load).as_deref().and_then(Option::as_ref) {
                 Some(block) => block.prefetch(),
-                None if self.file.is_slow() => self.announce_block(index, number),
+                // Without its filter this is a guess.
+                None if filter.is_some() && self.file.is_slow() => self.announce_block(index, number),
                 None => {}
             }
         }
         true
     }
 
-    /// Tells the store that a block will be read, if the table has it and the cache does not.
+    /// Tells the store that a block will be read, if the table has it, the cache does not, and it is not a long value: that would push out
+    /// of a small page cache what the others will read.
     #[cold]
     fn announce_block(&self, index: &Index, number: usize) {
         if number < index.len() && !self.holds_block(number) {
             let (offset, length) = index.extent(number);
-            self.file.will_need(offset, length);
+            if length <= LONGEST {
+                self.file.will_need(offset, length);
+            }
         }
     }
 

@@ -292,6 +292,30 @@ fn a_compaction_in_the_way_of_a_flush_is_urgent() {
 }
 
 #[test]
+fn a_flush_may_pause_while_there_is_room_for_what_is_written() {
+    let made = Made::new("max");
+    let db = made.open(DbSettings::default());
+    let core = &db.default_family().core;
+    let quarter = vec![0; db.inner.memtable_limit(core) / 4];
+    assert_eq!(db.inner.urgency_of_flush(core), 0.0);
+    db.inner.shared.lock().awaited += 1;
+    assert_eq!(db.inner.urgency_of_flush(core), 1.0, "somebody waits");
+    db.inner.shared.lock().awaited -= 1;
+    db.put(b"a", &quarter).unwrap();
+    let urgency = db.inner.urgency_of_flush(core);
+    assert!((0.5..0.51).contains(&urgency), "{urgency}");
+    db.put(b"b", &quarter).unwrap();
+    assert_eq!(db.inner.urgency_of_flush(core), 1.0);
+    let before = core.view.load_full();
+    let mem = || Mem::new(&db.inner.pool, 0, 0);
+    core.view.store(Arc::new(View { mem: mem(), full: vec![mem()], tree: before.tree.clone() }));
+    assert_eq!(db.inner.urgency_of_flush(core), 0.0);
+    core.view.store(Arc::new(View { mem: mem(), full: vec![mem(), mem()], tree: before.tree.clone() }));
+    assert_eq!(db.inner.urgency_of_flush(core), 1.0, "the next one waits");
+    core.view.store(before);
+}
+
+#[test]
 fn a_budget_that_moves_stays_within_the_limit_and_loses_nothing() {
     for (limit, memory, expected) in [(512, 400, 384), (64, 160, 48)] {
         let made = Made::new(&mib(limit));

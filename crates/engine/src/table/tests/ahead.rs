@@ -95,6 +95,9 @@ fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
     assert_eq!(expected(other), (true, 0), "the cache has it");
     assert_eq!(expected(absent), (false, 0), "the filter knows");
     assert!(expected(last).1 == 0, "behind the table's end");
+    // They wait less often because they are announced, until hardly any does.
+    (0..200).for_each(|_| times.note(700));
+    assert_eq!(expected(&rows[5000].0), (true, 1));
     (0..1000).for_each(|_| times.note(700));
     assert_eq!(expected(&rows[5000].0), (true, 0));
 }

@@ -1,0 +1,73 @@
+//! What readers may still hold of a tree that has changed. Whoever lets go of a memtable or a deleted table last gives its memory or its
+//! file back, and with megabytes that takes long: it must not be a reader, behind whom clients wait.
+
+use crate::memtable::Memtable;
+use crate::table::Table;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Memtables and tables that are in no tree any more.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    memtables: Mutex<Vec<Arc<Memtable>>>,
+    tables: Mutex<Vec<Arc<Table>>>,
+}
+
+impl Gone {
+    /// Takes over what nobody finds any more: those alone who have found it before may hold it.
+    pub fn add(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>, tables: Vec<Arc<Table>>) {
+        self.memtables.lock().extend(memtables);
+        self.tables.lock().extend(tables);
+    }
+
+    /// Gives back what nobody holds any more. Not for threads that clients wait for, unless they wait for room.
+    pub fn clear(&self) {
+        drop(unheld(&self.memtables));
+        drop(unheld(&self.tables));
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> (usize, usize) {
+        (self.memtables.lock().len(), self.tables.lock().len())
+    }
+}
+
+/// Those that nobody else holds: nobody can begin to.
+fn unheld<T>(all: &Mutex<Vec<Arc<T>>>) -> Vec<Arc<T>> {
+    all.lock().extract_if(.., |one| Arc::strong_count(one) == 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::Db;
+    use crate::settings::DbSettings;
+    use sinter_storage::store::MemoryStore;
+    use std::sync::Arc;
+
+    #[test]
+    fn no_reader_gives_back_memtables_or_tables() {
+        let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+        let db = Db::builder().settings(settings).open_store(Arc::new(MemoryStore::new())).unwrap();
+        let family = db.default_family();
+        let gone = || db.inner.gone.len();
+        db.put(b"key", b"1").unwrap();
+        let before = db.iter();
+        let view = family.core.view.load();
+        db.flush().unwrap();
+        assert_eq!(gone(), (1, 0));
+        let between = db.iter();
+        db.put(b"key", b"2").unwrap();
+        db.compact_range(&family, None, None).unwrap();
+        // The second memtable and its table had no readers.
+        assert_eq!(gone(), (1, 1));
+        drop((before, between));
+        assert_eq!(gone(), (1, 1));
+        db.inner.gone.clear();
+        assert_eq!(gone(), (1, 0), "one has the first view loaded");
+        drop(view);
+        assert_eq!(gone(), (1, 0));
+        db.inner.gone.clear();
+        assert_eq!(gone(), (0, 0));
+    }
+}
