@@ -120,6 +120,7 @@ impl Db {
                 // A running compaction may still be reading it: readers of a deleted file go on working.
                 shared.doomed.push(FileId::table(table.info().number));
             }
+            inner.gone.add(view.mems().map(|mem| mem.points.clone()), view.tree.tables().cloned().collect());
             inner.drop_old_logs(&mut shared);
             inner.refresh_pressure(&mut shared, &family.core);
             let doomed = inner.take_doomed(&mut shared);

@@ -222,13 +222,21 @@ impl Inner {
         waiting > 0 || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
     }
 
-    /// How little the flushes of a family may pause, up to 1: not at all. They may as long as there is room for what is written meanwhile.
+    /// How little the flush of a family may pause, up to 1: not at all. It may as long as there is room for what is written meanwhile, in
+    /// all families, because their flushes wait for it: not from half of any memtable or of all together on, and less the more log there
+    /// is.
     pub(super) fn urgency_of_flush(&self, core: &FamilyCore) -> f64 {
-        let view = core.view.load();
-        if view.full.len() > 1 || self.is_awaited(&self.shared.lock()) {
+        let shared = self.shared.lock();
+        let views = || shared.families.values().map(|core| (core, core.view.load()));
+        let full: usize = views().map(|(_, view)| view.full.len()).sum();
+        if full > 1 || core.dropped.load(Ordering::Relaxed) || self.is_awaited(&shared) {
             return 1.0;
         }
-        (2.0 * view.mem.memory() as f64 / self.memtable_limit(core).max(1) as f64).min(1.0)
+        let part = |used: u64, most: u64| 2.0 * used as f64 / most.max(1) as f64;
+        let all = part(views().map(|(_, view)| view.mem.memory() as u64).sum(), self.division.memtables());
+        let log = part(self.log_bytes.load(Ordering::Relaxed), self.settings.max_total_wal_size) - 1.0;
+        let each = views().map(|(core, view)| part(view.mem.memory() as u64, self.memtable_limit(core) as u64));
+        each.fold(all.max(log).max(0.0), f64::max).min(1.0)
     }
 
     /// How little the compactions of a family may pause, up to 1: not at all.

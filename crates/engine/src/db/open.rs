@@ -402,7 +402,7 @@ impl Inner {
         let replayed = self.replay(state, families, survey, &mut |core, mem| {
             // Later memtables of a family get larger numbers: newer runs.
             let run = self.new_number();
-            let report = self.write_level0(core, &[mem], &|| 1.0)?;
+            let report = self.write_level0(core, &[mem], None)?;
             // Nobody can have closed what is not open yet.
             let outputs = report.ok_or_else(|| Error::Closed("the recovery was stopped".into()))?.outputs;
             tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));

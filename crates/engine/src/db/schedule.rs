@@ -244,6 +244,7 @@ impl Inner {
 
     /// Runs a job and publishes its result.
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
+        self.gone.clear();
         let result = self.do_job(job);
         // It has read what it has replaced.
         self.gone.clear();
@@ -329,7 +330,7 @@ impl Inner {
                 synced => synced?,
             }
         }
-        let Some(report) = self.write_level0(core, &mems, &|| self.urgency_of_flush(core))? else { return Ok(Ended::Stopped) };
+        let Some(report) = self.write_level0(core, &mems, Some(&|| self.urgency_of_flush(core)))? else { return Ok(Ended::Stopped) };
         // Flushes of a family come one after the other, so the newest number is the newest data.
         let run = self.new_number();
         let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
@@ -348,7 +349,7 @@ impl Inner {
     }
 
     /// Writes memtables (newest first) to tables that nothing names yet; `None`: it was stopped.
-    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Urgency<'_>) -> Result<Option<Report>> {
+    pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Option<Urgency<'_>>) -> Result<Option<Report>> {
         // The newest of them were written by now.
         self.take_sample(&mut self.shared.lock());
         let tombstones = merged_tombstones(mems);
@@ -407,8 +408,9 @@ impl Inner {
     /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let claim = self.shared.lock().claims.of(plan);
-        let merge =
-            |plan: &Plan| self.finished(self.with_context(core, claim.as_ref(), &|| self.urgency(core), |context| job::run(plan, context)));
+        let merge = |plan: &Plan| {
+            self.finished(self.with_context(core, claim.as_ref(), Some(&|| self.urgency(core)), |context| job::run(plan, context)))
+        };
         let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
         if matches!(merged, Err(Error::NoSpace(_)))
@@ -457,12 +459,12 @@ impl Inner {
         }
     }
 
-    /// Runs a job of a family. How urgent it is says how little it may pause.
+    /// Runs a job of a family. How urgent it is says how little it may pause; `None`: it may not.
     fn with_context<T>(
         &self,
         core: &Arc<FamilyCore>,
         claim: Option<&Claim>,
-        urgency: Urgency<'_>,
+        urgency: Option<Urgency<'_>>,
         run: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         let settings = self.settings_of(core);
@@ -474,6 +476,7 @@ impl Inner {
         let table = |number: u64| -> Result<Arc<Table>> {
             tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
         };
+        let tick = || self.tick();
         run(&Context {
             store: &*self.store,
             db: self.db,
@@ -502,11 +505,11 @@ impl Inner {
             max_subcompactions: self.subcompactions(),
             cancel: &self.cancel,
             clock: &*self.clock,
-            pacing: (!self.inline()).then_some(Pacing {
+            pacing: urgency.filter(|_| !self.inline()).map(|urgency| Pacing {
                 throttle: &self.throttle,
                 room: &self.cpu,
                 urgency,
-                tick: &|| self.tick_amid_work(),
+                tick: &tick,
             }),
             expired: self.expired(&settings),
             zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),

@@ -1,5 +1,6 @@
-//! What the database looks after once a second, whether there is work or not. The thread for flushes does it, which is never busy for long
-//! unless it is the only one: then compactions do it on their way. A database without threads does without, so that it repeats exactly.
+//! What the database looks after once a second, whether there is work or not. The thread for flushes does it, and so do jobs on their way:
+//! a flush may pause, and a compaction keep the only thread for minutes. A database without threads does without, so that it repeats
+//! exactly.
 
 use super::Inner;
 use std::sync::atomic::Ordering;
@@ -9,13 +10,14 @@ use std::time::Duration;
 const PERIOD_NS: u64 = 1_000_000_000;
 
 impl Inner {
-    /// Called whenever the thread looks for work. Of several who come at once, one does it.
+    /// Called whenever the thread looks for work, and amid jobs. Of several who come at once, one does it.
     pub(super) fn tick(&self) {
         let (now, before) = (self.clock.monotonic_ns(), self.ticked_ns.load(Ordering::Relaxed));
         let passed = now.saturating_sub(before);
         if passed < PERIOD_NS || self.ticked_ns.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
+        self.gone.clear();
         self.sample_if_due();
         self.save_samples();
         self.divide_memory();
@@ -23,13 +25,6 @@ impl Inner {
         self.packers.look(self.cpu.idle(), self.cpu.cpus(), Duration::from_nanos(passed));
         self.review_all_codecs();
         self.review_all_placements();
-    }
-
-    /// Called amid compactions, again and again: they may keep the only thread for minutes.
-    pub(super) fn tick_amid_work(&self) {
-        if self.settings.max_background_jobs == 1 {
-            self.tick();
-        }
     }
 }
 

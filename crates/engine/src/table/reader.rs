@@ -252,12 +252,16 @@ impl Table {
             let number = index.find(key);
             match self.resident.block(number).map(Slot::load).as_deref().and_then(Option::as_ref) {
                 Some(block) => block.prefetch(),
-                // Without its filter this is a guess.
-                None if filter.is_some() && self.file.is_slow() => self.announce_block(index, number),
+                // A filter that is not in memory may say that it need not be read.
+                None if self.file.is_slow() && (filter.is_some() || self.has_no_filter()) => self.announce_block(index, number),
                 None => {}
             }
         }
         true
+    }
+
+    fn has_no_filter(&self) -> bool {
+        self.footer.sections[Section::Filter as usize] == 0
     }
 
     /// Tells the store that a block will be read, if the table has it, the cache does not, and it is not a long value: that would push out
@@ -364,7 +368,7 @@ impl Table {
     /// The filter, if the table has one.
     #[inline]
     fn filter(&self) -> Result<Option<Held<Filter>>> {
-        if self.footer.sections[Section::Filter as usize] == 0 {
+        if self.has_no_filter() {
             return Ok(None);
         }
         let guard = self.resident.filter.load();

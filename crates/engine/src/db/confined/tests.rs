@@ -1,10 +1,10 @@
 use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::{Hot, Plan};
-use crate::db::Db;
 use crate::db::mem::Mem;
 use crate::db::schedule::Work;
 use crate::db::view::View;
+use crate::db::{Db, WriteOptions};
 use crate::pacing::{Pace, StopReason};
 use crate::settings::Budgets;
 use crate::times::Cut;
@@ -313,6 +313,14 @@ fn a_flush_may_pause_while_there_is_room_for_what_is_written() {
     core.view.store(Arc::new(View { mem: mem(), full: vec![mem(), mem()], tree: before.tree.clone() }));
     assert_eq!(db.inner.urgency_of_flush(core), 1.0, "the next one waits");
     core.view.store(before);
+    // What another family has written counts, too.
+    let other = db.create_family("other", FamilySettings::default()).unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.inner.urgency_of_flush(core), 0.0);
+    db.put_with(&other, b"a", &quarter, &WriteOptions::default()).unwrap();
+    assert!((0.5..0.51).contains(&db.inner.urgency_of_flush(core)));
+    db.drop_family(&other).unwrap();
+    assert_eq!((db.inner.urgency_of_flush(core), db.inner.urgency_of_flush(&other.core)), (0.0, 1.0));
 }
 
 #[test]
