@@ -47,6 +47,10 @@ pub struct StudyFlags {
     /// Repeats of everything; the study's own number if not given.
     #[arg(long)]
     repeats: Option<u32>,
+    /// FACTOR=VALUE: only cells with this value of a factor, such as part=A. As often as there are some: several values of a factor are
+    /// alternatives, several factors have to come together.
+    #[arg(long)]
+    only: Vec<String>,
     /// Seed of the order of runs and of all keys.
     #[arg(long)]
     seed: Option<u64>,
@@ -142,6 +146,7 @@ impl StudyFlags {
             ("--scale", scale.is_some_and(|scale| Some(scale) != study.scale)),
             ("--engine", !self.engine.is_empty() && self.engine != study.engines),
             ("--repeats", self.repeats.is_some_and(|repeats| repeats != study.repeats)),
+            ("--only", !self.only.is_empty() && self.only != study.chosen),
             ("--seed", self.seed.is_some_and(|seed| seed != study.seed)),
             ("--directory", self.directory.as_ref().is_some_and(|directory| *directory != study.medium.directory)),
             ("--cpus or --memory", limits.is_some_and(|limits| limits != study.limits)),
@@ -168,10 +173,10 @@ impl StudyFlags {
         };
         let scale = self.scale()?;
         if let Some(workload) = &self.workload {
-            return Ok(catalogue::own_workload(named_or_read(workload, scale)?, &request)?);
+            return Ok(catalogue::own_workload(named_or_read(workload, scale)?, &request)?.only(&self.only)?);
         }
         let name = self.name.as_deref().unwrap_or_default();
-        Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?)
+        Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?.only(&self.only)?)
     }
 
     /// Asked of the kernel only where it matters: the answer takes cgroups.

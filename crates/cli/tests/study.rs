@@ -83,6 +83,7 @@ fn wrong_requests_are_one_line() {
     refused(&["study", "compaction-wal-waf", "--repeats=0"], "repeats must be 1 to 1000");
     refused(&["study", "compaction-wal-waf", "--cpus=0"], "limits.cpus");
     refused(&["study", "compaction-wal-waf", "--engine=rocksdb", "--rivals=nowhere", "--output=a"], "nowhere: no such program");
+    refused(&["study", "compaction-wal-waf", "--only=part=Z"], "--only: \"part=Z\": no cell has this part; there are: A, B, B control, C");
     refused(&["study", "--workload=missing.json"], "missing.json");
     refused(&["study", "--workload=missing.json", "--scale=ci"], "--scale: missing.json is no named workload");
     refused(&["study", "--workload=ycsb-z"], "ycsb-z");
@@ -126,7 +127,7 @@ fn results_are_not_overwritten_nor_mixed() {
     assert!(String::from_utf8_lossy(&begun.stdout).contains("30 failed; --resume --output out tries them again"));
     assert_eq!(files(&out.join("runs")), [""; 0]);
     assert_refused(directory.path(), &ask, "out has results; --resume goes on");
-    for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--cpus=1", "--directory=other"] {
+    for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--only=part=A", "--cpus=1", "--directory=other"] {
         assert_refused(directory.path(), &["study", "--resume", "--output=out", other], "was begun with another");
     }
 }

@@ -18,8 +18,8 @@
 const STEPS: u64 = 64;
 /// Neither side gets less than so many parts of the budget.
 const FLOOR: u64 = 16;
-/// Memtables get no more than this, because they are replayed after a crash: two of 256 MiB.
-const MOST_MEMTABLES: u64 = 512 << 20;
+/// Memtables get no more than this, because they are replayed after a crash: as much as the log has by default (`max_total_wal_size`).
+const MOST_MEMTABLES: u64 = 1 << 30;
 /// One side has to save so many times more than the other.
 const CLEARLY: f64 = 1.5;
 /// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.

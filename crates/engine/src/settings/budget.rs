@@ -3,7 +3,8 @@
 //! **memory** is split between memtables, which buy write amplification, and the cache, which buys reads. By the optimum
 //! `e * ln(data / memtable)` of leveled trees (Callaghan, smalldatum 2018-12) a doubled memtable saves about 1.9 writes per byte however
 //! large the data are, and what is written is often read soon, so two memtables get four fifths (study `memory-and-limits`, part B) up to
-//! 256 MiB each, because each is replayed after a crash. The rest is the cache's.
+//! 512 MiB each: together they are as long as the log may be (`max_total_wal_size`), which is replayed after a crash. The rest is the
+//! cache's.
 //!
 //! That is where a database starts. Stated alone, the memory is a budget of which parts move to where they save more time while the
 //! database works (`memory_split`); sizes that are written out win, and nothing moves.
@@ -96,7 +97,7 @@ impl Budgets {
 
 /// Size of one memtable, of which there are two.
 fn write_buffer(memory: u64) -> u64 {
-    (memory / 5 * 2).clamp(4096, 256 << 20)
+    (memory / 5 * 2).clamp(4096, 512 << 20)
 }
 
 /// Size factor between levels for leveled trees.

@@ -153,7 +153,7 @@ fn a_file_with_budgets_fields_and_families() {
     "#;
     let settings = Settings::from_toml(text).unwrap();
     assert_eq!((settings.db.max_background_jobs, settings.db.bytes_per_sync), (4, 512 << 10));
-    assert_eq!(settings.db.cache_size, (1 << 30) - (512 << 20));
+    assert_eq!(settings.db.cache_size, (1 << 30) - 2 * 429_496_728, "a fifth");
     let (default, cold) = (settings.family("default"), settings.family("cold"));
     assert_eq!((default.write_buffer_size, default.ttl_seconds), (16_000_000, 30 * 86_400));
     assert_eq!(default.compression_at(3), Compression { codec: Codec::Zstd, level: Some(3), dictionary_bytes: 16_000 });

@@ -11,6 +11,7 @@ pub mod folder;
 pub mod judge;
 mod memory_and_limits;
 pub mod metric;
+mod only;
 pub mod own;
 pub mod plan;
 mod redis_speed;

@@ -46,7 +46,10 @@ pub struct Study {
     /// Those of them that it draws over two factors too, where cells are a whole grid of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swept: Vec<Metric>,
-    /// What belongs to the study and cannot be run here, and why; a sentence each.
+    /// What [`Study::only`] was asked for; none: the study is whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<String>,
+    /// What belongs to the study and is not run here, and why; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -403,6 +406,7 @@ impl Request {
             hypotheses: Vec::new(),
             drawn: Vec::new(),
             swept: Vec::new(),
+            chosen: Vec::new(),
             left_out: Vec::new(),
         }
     }

@@ -266,6 +266,27 @@ fn wrong_requests_are_told() {
 }
 
 #[test]
+fn a_part_of_a_study_has_its_cells_and_the_claims_about_them() {
+    let whole = || catalogue::study("compaction-wal-waf", Scale::Ci, &request(&["sinter"], 1)).unwrap();
+    let only = |choices: &[&str]| whole().only(&choices.iter().map(|choice| choice.to_string()).collect::<Vec<_>>());
+    assert_eq!(only(&[]), Ok(whole()));
+    let part = only(&["part=A", "part=B", "style=leveled"]).unwrap();
+    assert!(part.cells.len() < whole().cells.len() && part.cells.iter().all(|cell| cell.factors["part"] == "A"), "B has no styles");
+    assert!(part.left_out.iter().any(|what| what.contains("part=A, part=B, style=leveled")));
+    let part = only(&["part=A"]).unwrap();
+    let name = |hypothesis: &Hypothesis| hypothesis.claim.clone();
+    let about_a = whole().hypotheses.iter().map(name).filter(|claim| claim.starts_with("A:")).collect::<Vec<_>>();
+    assert_eq!(part.hypotheses.iter().map(name).collect::<Vec<_>>(), about_a);
+    let refused = |choices: &[&str]| match only(choices) {
+        Err(Error::Request(what)) => what,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&["part"]).contains("FACTOR=VALUE") && refused(&["colour=red"]).contains("there are: families, part"));
+    assert!(refused(&["part=D"]).contains("there are: A, B"));
+    assert!(refused(&["part=C", "style=leveled"]).contains("all of"));
+}
+
+#[test]
 fn a_study_runs_and_keeps_its_records() {
     let (fake, study) = (Fake::new(), short_study(&["sinter", "rocksdb"], 2));
     let (folder, runner) = (fake.folder(&study), fake.runner("good", ":", None));
