@@ -27,7 +27,8 @@ impl ManualRange {
 
 /// The next step of compacting `range`: apply it, then call again, until `Nothing` comes while no job runs.
 ///
-/// Leveled: all that meets the range moves level by level to the deepest level in use; then tables there with a file number below
+/// Leveled: all that meets the range moves level by level to the deepest level in use, or to one further down that has room for it, because
+/// what is over its level's target would soon be merged again; then tables there with a file number below
 /// `before` (taken when the request began) are rewritten once, so that their tombstones go. Universal: all runs become one. Where data
 /// is placed by age, what is young ends one level above the rest, with nothing on both that has to meet; what counts as young must then be
 /// the same in all calls. Damaged tables stay where they are, and so does what only could go through them.
@@ -55,7 +56,11 @@ pub fn manual_up_to(version: &Version, env: &PickEnv<'_>, range: &ManualRange, b
 fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, before: u64) -> Choice {
     let last = version.levels.len() - 1;
     let is_placed = env.settings.places_by_age();
-    let bottom = if is_placed { last } else { version.deepest().unwrap_or(0).max(Targets::of(version, env.settings).base) };
+    let targets = Targets::of(version, env.settings);
+    let all = version.tables().filter(|(.., t)| wanted(t)).fold(0, |all: u64, (.., t)| all.saturating_add(t.bytes));
+    let fits = |level: &usize| *level >= targets.last || targets.target(*level) >= all;
+    let used = version.deepest().unwrap_or(0).max(targets.base);
+    let bottom = if is_placed { last } else { (used..last).find(fits).unwrap_or(last) };
     // A table that came down as it is may have some. All of them are visible to every snapshot, so a merge leaves none.
     let has_dead = |level: usize, t: &TableInfo| {
         let here = || [Input { level, run: run_number(version, level), tables: vec![t.clone().into()] }];
