@@ -14,12 +14,14 @@
 //! goes to the larger one, if it is clearly larger and the step saves something worth having. A write load that ended leaves its bytes
 //! to the readers and the other way round.
 
+use crate::settings::Budgets;
+
 /// One step is so many parts of the budget.
 const STEPS: u64 = 64;
 /// Neither side gets less than so many parts of the budget.
 const FLOOR: u64 = 16;
-/// Memtables get no more than this, because they are replayed after a crash: as much as the log has by default (`max_total_wal_size`).
-const MOST_MEMTABLES: u64 = 1 << 30;
+/// Memtables get no more than this, because they are replayed after a crash.
+const MOST_MEMTABLES: u64 = 2 * Budgets::MEMTABLE_MOST;
 /// One side has to save so many times more than the other.
 const CLEARLY: f64 = 1.5;
 /// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.

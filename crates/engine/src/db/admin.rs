@@ -180,9 +180,9 @@ impl Db {
         self.inner.settle_down()
     }
 
-    /// Flushes, then merges everything in the range (both ends included; `None`: from the first, to the last key) down to the
-    /// last level, so that no deleted or overwritten entry is left that no snapshot needs. With a damaged table in the range it does what
-    /// can be done without, and gives that table's error.
+    /// Flushes, then merges everything in the range (both ends included; `None`: from the first, to the last key) down to the deepest
+    /// level in use, or one below that has room for it, so that no deleted or overwritten entry is left that no snapshot needs. With a
+    /// damaged table in the range it does what can be done without, and gives that table's error.
     pub fn compact_range(&self, family: &Family, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.inner.check_family(family)?;
         self.flush()?;

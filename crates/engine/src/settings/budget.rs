@@ -3,8 +3,7 @@
 //! **memory** is split between memtables, which buy write amplification, and the cache, which buys reads. By the optimum
 //! `e * ln(data / memtable)` of leveled trees (Callaghan, smalldatum 2018-12) a doubled memtable saves about 1.9 writes per byte however
 //! large the data are, and what is written is often read soon, so two memtables get four fifths (study `memory-and-limits`, part B) up to
-//! 512 MiB each: together they are as long as the log may be (`max_total_wal_size`), which is replayed after a crash. The rest is the
-//! cache's.
+//! [`Budgets::MEMTABLE_MOST`] each. The rest is the cache's.
 //!
 //! That is where a database starts. Stated alone, the memory is a budget of which parts move to where they save more time while the
 //! database works (`memory_split`); sizes that are written out win, and nothing moves.
@@ -36,6 +35,9 @@ pub struct Budgets {
 }
 
 impl Budgets {
+    /// The largest memtable, bytes, that follows from a budget. There are two, together as long as the log may be by default
+    /// (`max_total_wal_size`), which is replayed after a crash.
+    pub const MEMTABLE_MOST: u64 = 512 << 20;
     /// The least that memtables and cache can share, bytes.
     pub const MEMORY_LEAST: u64 = 1 << 20;
 
@@ -97,7 +99,7 @@ impl Budgets {
 
 /// Size of one memtable, of which there are two.
 fn write_buffer(memory: u64) -> u64 {
-    (memory / 5 * 2).clamp(4096, 512 << 20)
+    (memory / 5 * 2).clamp(4096, Budgets::MEMTABLE_MOST)
 }
 
 /// Size factor between levels for leveled trees.
