@@ -146,7 +146,7 @@ impl StudyFlags {
             ("--scale", scale.is_some_and(|scale| Some(scale) != study.scale)),
             ("--engine", !self.engine.is_empty() && self.engine != study.engines),
             ("--repeats", self.repeats.is_some_and(|repeats| repeats != study.repeats)),
-            ("--only", !self.only.is_empty() && self.only != study.chosen),
+            ("--only", !self.only.is_empty() && sorted(&self.only) != sorted(&study.chosen)),
             ("--seed", self.seed.is_some_and(|seed| seed != study.seed)),
             ("--directory", self.directory.as_ref().is_some_and(|directory| *directory != study.medium.directory)),
             ("--cpus or --memory", limits.is_some_and(|limits| limits != study.limits)),
@@ -233,4 +233,10 @@ fn names(cell: &Cell, program: &Path) -> bool {
 
 fn default_output(name: &str, scale: Option<Scale>) -> PathBuf {
     scale.map_or_else(|| name.to_string(), |scale| format!("{name}-{}", scale.name())).into()
+}
+
+fn sorted(choices: &[String]) -> Vec<&String> {
+    let mut choices: Vec<&String> = choices.iter().collect();
+    choices.sort_unstable();
+    choices
 }

@@ -305,6 +305,10 @@ fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec
 fn per_level(list: &str) -> Result<Codecs, String> {
     let is_blank = |c: char| c == ',' || c.is_whitespace();
     if !list.trim().contains(is_blank) {
+        // A codec with its options, or several.
+        if let Ok(one) = codec(list) {
+            return Ok(Codecs::Fixed(vec![one]));
+        }
         return Ok(Codecs::Fixed(list.split(':').map(codec).collect::<Result<_, _>>()?));
     }
     let short = |entry: &str| {
@@ -331,7 +335,7 @@ fn short_name(name: &str) -> String {
         "kzlibcompression" => "zlib",
         "kbzip2compression" => "bzip2",
         "klz4compression" => "lz4",
-        "kzstd" => "zstd",
+        "kzstd" | "kzstdnotfinalcompression" => "zstd",
         other => other,
     };
     short.to_string()

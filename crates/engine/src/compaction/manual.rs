@@ -57,8 +57,12 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
     let last = version.levels.len() - 1;
     let is_placed = env.settings.places_by_age();
     let targets = Targets::of(version, env.settings);
-    let all = version.tables().filter(|(.., t)| wanted(t)).fold(0, |all: u64, (.., t)| all.saturating_add(t.bytes));
-    let fits = |level: &usize| *level >= targets.last || targets.target(*level) >= all;
+    // What comes to a level, together with what lies there.
+    let filled = |at: usize| {
+        let tables = version.tables().filter(|(level, _, t)| *level == at || wanted(t));
+        tables.fold(0, |sum: u64, (.., t)| sum.saturating_add(t.bytes))
+    };
+    let fits = |level: &usize| *level >= targets.last || targets.target(*level) >= filled(*level);
     let used = version.deepest().unwrap_or(0).max(targets.base);
     let bottom = if is_placed { last } else { (used..last).find(fits).unwrap_or(last) };
     // A table that came down as it is may have some. All of them are visible to every snapshot, so a merge leaves none.

@@ -2,11 +2,10 @@
 
 use super::block::{Block, Position};
 use super::index::Index;
-use super::reader::{Fresh, Held, ReadOptions, Table};
+use super::reader::{Held, ReadOptions, Table};
 use crate::cache::Cached;
 use crate::cursor::Cursor;
 use crate::error::Result;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,9 +19,24 @@ pub struct TableCursor {
     /// Its number; stays when the cursor moves on, to recognise sequential reading.
     number: usize,
     position: Position,
-    /// Blocks that were read ahead of the current one.
-    ahead: VecDeque<(usize, Fresh)>,
+    /// What was read ahead last: a part of the file, as it is there, because unpacked it may take a thousand times its length.
+    ahead: Ahead,
     announced: Announced,
+}
+
+/// A part of a table's file.
+#[derive(Default)]
+struct Ahead {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    /// A frame at this offset, if all of it is there.
+    fn frame(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from.checked_add(usize::try_from(length).ok()?)?)
+    }
 }
 
 /// What the medium has been told of a cursor that goes through blocks in order: RocksDB's automatic read-ahead, as a hint.
@@ -69,7 +83,7 @@ impl TableCursor {
             block: None,
             number: 0,
             position: Position::default(),
-            ahead: VecDeque::new(),
+            ahead: Ahead::default(),
             announced: Announced::default(),
         }
     }
@@ -91,15 +105,6 @@ impl TableCursor {
             true => self.announced.streak = self.announced.streak.saturating_add(1),
             false => self.announced = Announced::default(),
         }
-        while self.ahead.front().is_some_and(|(ahead, _)| *ahead < number) {
-            self.ahead.pop_front();
-        }
-        if self.ahead.front().is_some_and(|(ahead, _)| *ahead == number)
-            && let Some((_, fresh)) = self.ahead.pop_front()
-        {
-            return Ok(self.keep(number, fresh));
-        }
-        // What was read ahead stays meanwhile: it may lie behind blocks that the cache has.
         if let Some(block) = self.table.resident_block(number).map(Held::into_arc) {
             return Ok(block);
         }
@@ -109,7 +114,7 @@ impl TableCursor {
                 None => self.load_ahead(index, number),
             };
         }
-        self.ahead.clear();
+        self.ahead = Ahead::default();
         let (offset, length) = index.extent(number);
         if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
             self.table.frames.file.will_need(start, length);
@@ -117,39 +122,25 @@ impl TableCursor {
         self.table.load_block(index, number, self.options)
     }
 
-    /// Reads blocks from `number` on with one read of about `readahead` bytes. Those among them that the cache has are left to it.
+    /// A block from what was read ahead, or with blocks behind it by one read of about `readahead` bytes that ends with one that the cache
+    /// does not have.
     fn load_ahead(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
-        let start = index.extent(number).0;
-        let end = |block: usize| index.extent(block).0 + index.extent(block).1 - start;
-        let wanted = self.options.readahead as u64;
-        let more = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).filter(|block| !self.table.holds_block(*block));
-        let blocks: Vec<usize> = std::iter::once(number).chain(more).collect();
-        let last = blocks.last().copied().unwrap_or(number);
-        let bytes = self.table.frames.read(start, self.table.length(start, end(last))?)?;
-        self.ahead.clear();
-        for block in blocks {
-            let (offset, length) = index.extent(block);
-            let at = (offset - start) as usize;
-            let parsed = self.table.parse_block(block, offset, &bytes[at..at + length as usize], self.options);
-            match parsed {
-                Ok(parsed) => self.ahead.push_back((block, parsed)),
-                // Only the block that is asked for now can fail; the others fail when they are reached.
-                Err(error) if block == number => return Err(error),
-                Err(_) => break,
-            }
+        let (offset, length) = index.extent(number);
+        if self.ahead.frame(offset, length).is_none() {
+            let end = |block: usize| index.extent(block).0 + index.extent(block).1 - offset;
+            let wanted = self.options.readahead as u64;
+            let more = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).filter(|block| !self.table.holds_block(*block));
+            let last = more.last().unwrap_or(number);
+            self.ahead = Ahead::default();
+            let bytes = self.table.frames.read(offset, self.table.length(offset, end(last))?)?;
+            self.ahead = Ahead { start: offset, bytes };
         }
-        match self.ahead.pop_front() {
-            Some((_, fresh)) => Ok(self.keep(number, fresh)),
-            None => self.table.load_block(index, number, self.options),
-        }
-    }
-
-    /// A block that was read comes into use.
-    fn keep(&self, number: usize, (block, packed): Fresh) -> Arc<Cached<Block>> {
+        let Some(frame) = self.ahead.frame(offset, length) else { return self.table.load_block(index, number, self.options) };
+        let (block, packed) = self.table.parse_block(number, offset, frame, self.options)?;
         if self.options.fill_cache {
             self.table.keep_block(number, &block, packed);
         }
-        block
+        Ok(block)
     }
 
     /// Stands on an entry of a block that was loaded.

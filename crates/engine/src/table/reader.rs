@@ -510,8 +510,9 @@ impl Table {
         let Some(place) = self.resident.block(number) else { return };
         let slot = Resident::slot_of(number);
         match packed {
-            Some(packed) => self.cache.keep_packed(&*self.resident, slot, place, packed),
-            None => self.cache.keep(&self.resident, slot, place, block),
+            Some(packed) if packed.memory() <= self.cache.packed_capacity() => self.cache.keep_packed(&*self.resident, slot, place, packed),
+            // One that the packed part has no room for may still fit into the other.
+            _ => self.cache.keep(&self.resident, slot, place, block),
         }
     }
 

@@ -9,10 +9,10 @@ type Wanted<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 impl Study {
     /// What is left of it with `FACTOR=VALUE` as often as there are some: several values of a factor are alternatives, several factors have
-    /// to come together. Claims keep the comparisons that all their cells are there for. With none it is the whole study.
+    /// to come together. What is claimed of a part that is left out is not judged. With no choice it is the whole study.
     ///
     /// # Errors
-    /// Factors and values that no cell has, and choices that no cell has all of.
+    /// Factors and values that no cell has that runs on the study's engines, and choices that no cell has all of.
     pub fn only(mut self, choices: &[String]) -> Result<Study, Error> {
         if choices.is_empty() {
             return Ok(self);
@@ -22,17 +22,15 @@ impl Study {
             wanted.iter().all(|(factor, values)| cell.factors.get(*factor).is_some_and(|value| values.contains(value.as_str())))
         };
         let all = self.cells.len();
-        let cells: Vec<Cell> = self.cells.iter().filter(|cell| keeps(cell)).cloned().collect();
+        let cells: Vec<Cell> = self.that_run().filter(|cell| keeps(cell)).cloned().collect();
         if cells.is_empty() {
             return Err(Error::Request(format!("--only: no cell of the study has all of {}", choices.join(", "))));
         }
         let there: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         let can = |comparison: &Comparison| comparison.above.iter().chain(&comparison.below).all(|term| there.contains(term.cell.as_str()));
         for hypothesis in &mut self.hypotheses {
-            for group in &mut hypothesis.groups {
-                group.any_of.retain(can);
-            }
-            hypothesis.groups.retain(|group| !group.any_of.is_empty());
+            // Of alternatives all have to be there: fewer would claim more.
+            hypothesis.groups.retain(|group| group.any_of.iter().all(can));
         }
         self.hypotheses.retain(|hypothesis| !hypothesis.groups.is_empty());
         self.left_out.push(format!("{} of {all} cells: only those with {} were asked for", all - cells.len(), choices.join(", ")));
@@ -41,18 +39,27 @@ impl Study {
         Ok(self)
     }
 
+    /// Cells that one of the study's engines runs.
+    fn that_run(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| self.engines.iter().any(|engine| cell.is_for(engine)))
+    }
+
     fn wanted<'a>(&self, choices: &'a [String]) -> Result<Wanted<'a>, Error> {
         let list = |values: BTreeSet<&str>| values.into_iter().collect::<Vec<_>>().join(", ");
+        let left_out = if self.left_out.is_empty() { String::new() } else { format!("; left out here: {}", self.left_out.join("; ")) };
         let mut wanted = Wanted::new();
+        let factors = || self.that_run().flat_map(|cell| cell.factors.keys()).map(String::as_str).collect::<BTreeSet<_>>();
+        if factors().is_empty() {
+            return Err(Error::Request(format!("--only: {} has no factors to choose by", self.name)));
+        }
         for choice in choices {
             let refused = |there: &str, known: BTreeSet<&str>| {
-                Err(Error::Request(format!("--only: {choice:?}: {there}; there are: {}", list(known))))
+                Err(Error::Request(format!("--only: {choice:?}: {there}; there are: {}{left_out}", list(known))))
             };
-            let factors = || self.cells.iter().flat_map(|cell| cell.factors.keys()).map(String::as_str).collect::<BTreeSet<_>>();
             let Some((factor, value)) = choice.split_once('=').filter(|(factor, _)| factors().contains(factor)) else {
                 return refused("FACTOR=VALUE is expected, with a factor of the study", factors());
             };
-            let values: BTreeSet<&str> = self.cells.iter().filter_map(|cell| cell.factors.get(factor)).map(String::as_str).collect();
+            let values: BTreeSet<&str> = self.that_run().filter_map(|cell| cell.factors.get(factor)).map(String::as_str).collect();
             if !values.contains(value) {
                 return refused(&format!("no cell has this {factor}"), values);
             }

@@ -259,7 +259,8 @@ impl Study {
 
     /// Whether engines are all that differs and no claim is made: what comes out is a table of engines.
     pub fn compares_engines(&self) -> bool {
-        self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| pair[0].settings == pair[1].settings)
+        let is_alike = |a: &Cell, b: &Cell| a.settings == b.settings && a.limits == b.limits && a.factors == b.factors;
+        self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| is_alike(&pair[0], &pair[1]))
     }
 
     /// What a name stands for on an engine.

@@ -277,13 +277,21 @@ fn a_part_of_a_study_has_its_cells_and_the_claims_about_them() {
     let name = |hypothesis: &Hypothesis| hypothesis.claim.clone();
     let about_a = whole().hypotheses.iter().map(name).filter(|claim| claim.starts_with("A:")).collect::<Vec<_>>();
     assert_eq!(part.hypotheses.iter().map(name).collect::<Vec<_>>(), about_a);
-    let refused = |choices: &[&str]| match only(choices) {
+    let what = |answer: Result<Study, Error>| match answer {
         Err(Error::Request(what)) => what,
         other => panic!("{other:?}"),
     };
+    let refused = |choices: &[&str]| what(only(choices));
     assert!(refused(&["part"]).contains("FACTOR=VALUE") && refused(&["colour=red"]).contains("there are: families, part"));
     assert!(refused(&["part=D"]).contains("there are: A, B"));
     assert!(refused(&["part=C", "style=leveled"]).contains("all of"));
+    let of = |name, engine, choice: &str| catalogue::study(name, Scale::Ci, &request(&[engine], 1)).unwrap().only(&[choice.to_owned()]);
+    assert!(what(of("adaptive-compression", "rocksdb", "strategy=auto")).contains("no cell has this strategy"), "RocksDB has no auto");
+    assert!(what(of("side-by-side", "sinter", "part=A")).contains("side-by-side has no factors"));
+    let auto = of("adaptive-compression", "sinter", "strategy=auto").unwrap();
+    assert!(!auto.compares_engines(), "rooms differ, and workloads");
+    let (mixes, part) = ("auto beats the best", of("adaptive-compression", "sinter", "part=B").unwrap());
+    assert!(!part.hypotheses.iter().any(|hypothesis| hypothesis.claim.contains(mixes)), "mixes of C could decide it");
 }
 
 #[test]

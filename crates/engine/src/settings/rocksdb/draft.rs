@@ -91,6 +91,8 @@ const TABLE: &str = "BlockBasedTable.";
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
 const NO_SUCH_LEVELS: &str = "num_levels is less: entries beyond it are left out";
 const TOO_FLAT: &str = "age places data from num_levels = 3 on: taken as preserve_internal_time_seconds";
+const LAST_LEVEL: &str = "it holds for the last of num_levels, which data reach with level_compaction_dynamic_level_bytes=true; \
+                         in RocksDB it holds for the deepest that has data";
 const NO_LEVELS: &str = "only zstd and zlib take a level";
 const NO_DICTIONARIES: &str = "only zstd uses dictionaries";
 
@@ -222,6 +224,8 @@ impl FamilyDraft {
         let parts = [
             (self.per_level.len() > self.settings.num_levels).then_some(("compression_per_level", NO_SUCH_LEVELS)),
             self.is_too_flat().then_some(("preclude_last_level_data_seconds", TOO_FLAT)),
+            (self.last.is_some() && self.settings.style == Style::Leveled && !self.settings.level_compaction_dynamic_level_bytes)
+                .then_some(("bottommost_compression", LAST_LEVEL)),
         ];
         parts.into_iter().flatten().collect()
     }

@@ -215,6 +215,11 @@ fn efforts_of_codecs_that_take_none_are_reported() {
 fn codecs_that_are_applied_otherwise_are_reported() {
     let read = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap();
     let compressed = |file: &OptionsFile| format_compression(&file.families[0].1.compression);
+    let report = |dynamic: bool| {
+        let lines = "bottommost_compression=kZSTD\nlevel_compaction_dynamic_level_bytes";
+        read(&format!("{lines}={dynamic}")).otherwise.iter().any(|(option, _)| option.key == "bottommost_compression")
+    };
+    assert_eq!((report(true), report(false)), (false, true), "the deepest level with data is the last one, or is not");
     let other = read("compression=kZSTD\nbottommost_compression=kLZ4HCCompression\nnum_levels=3");
     assert_eq!(compressed(&other), "zstd zstd lz4");
     let told =

@@ -84,6 +84,18 @@ fn reads_that_do_not_fill_the_cache_leave_it_as_it_is() {
     assert_eq!((cache.packed_used(), cache.misses(Part::Data)), (0, misses), "in use again, at no cost");
 }
 
+#[test]
+fn what_the_packed_part_has_no_room_for_lies_in_the_other() {
+    let rows = rows();
+    let (store, info) = written(Codec::Lz4, 0, &rows);
+    let cache = cache(1 << 20, 100);
+    let table = Table::open(&store, DB, info, &cache).unwrap();
+    for _ in 0..3 {
+        assert!(value(&table, &rows[77].0, ReadOptions::default()).unwrap().is_some());
+    }
+    assert_eq!((cache.packed_used(), cache.misses(Part::Data)), (0, 1));
+}
+
 /// What the file holds after a block was kept does not matter, and a damaged block is not kept.
 #[test]
 fn only_verified_blocks_are_kept() {
