@@ -97,8 +97,12 @@ fn hostile_block(mut input: Input) {
     let checksum = Salt::new(&DB, id).checksum(0, frame);
     bytes[end - 8..end].copy_from_slice(&checksum.to_le_bytes());
     store.replace(id, bytes);
-    let table = Table::open(&store, DB, Arc::new(info), &Cache::new(1 << 20)).expect("all else is as it was");
-    let _ = table.get(b"key", Table::hash(b"key"), MAX_SEQ, ReadOptions::default(), |_, _, _| ControlFlow::Continue(()));
+    let cache = Cache::new(1 << 20);
+    cache.resize(1 << 20, u64::from(keep & 8) << 16);
+    let table = Table::open(&store, DB, Arc::new(info), &cache).expect("all else is as it was");
+    for _ in 0..2 {
+        let _ = table.get(b"key", Table::hash(b"key"), MAX_SEQ, ReadOptions::default(), |_, _, _| ControlFlow::Continue(()));
+    }
     let _ = table.cursor(ReadOptions { fill_cache: false, readahead: 4096 }).seek_first();
     let _ = table.scan().seek_first();
     let _ = table.verify();

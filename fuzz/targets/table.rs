@@ -52,7 +52,14 @@ fn mend_all(bytes: &mut [u8], salt: Salt) -> u64 {
 
 /// Reads a table in every way; all may fail, none may panic or go on for ever.
 fn read(store: &MemoryStore, info: TableInfo) {
+    read_through(store, info.clone(), 0, 0);
+    read_through(store, info, 1 << 19, 4096);
+}
+
+/// A cache that keeps so much of its MiB packed, walks that read so far ahead.
+fn read_through(store: &MemoryStore, info: TableInfo, packed: u64, readahead: usize) {
     let cache = Cache::new(1 << 20);
+    cache.resize(1 << 20, packed);
     let keys = [info.range.smallest.clone(), info.range.largest.clone(), b"key0007".to_vec(), Vec::new(), vec![0xff; 9]];
     let Ok(table) = Table::open(store, DB, Arc::new(info), &cache) else { return };
     for key in &keys {
@@ -61,7 +68,7 @@ fn read(store: &MemoryStore, info: TableInfo) {
         table.prefetch_block(key, Table::hash(key));
         let _ = table.approximate_offset(key);
     }
-    let mut cursor = table.cursor(ReadOptions::default());
+    let mut cursor = table.cursor(ReadOptions { readahead, ..ReadOptions::default() });
     let mut result = cursor.seek_first();
     let mut steps = 0;
     while result.is_ok() && cursor.valid() {
@@ -71,7 +78,7 @@ fn read(store: &MemoryStore, info: TableInfo) {
         assert!(steps < STEPS, "a walk without end");
     }
     for key in &keys {
-        let mut cursor = table.cursor(ReadOptions { fill_cache: false, readahead: 4096 });
+        let mut cursor = table.cursor(ReadOptions { fill_cache: false, readahead });
         let _ = cursor.seek(key, trailer(MAX_SEQ, Kind::Value));
         let _ = cursor.seek_before(key);
         let mut steps = 0;
