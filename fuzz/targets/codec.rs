@@ -117,7 +117,7 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push([&[0, 0, n as u8, 0, 0x0b, 0xb7, 0, 0][..], &packed].concat());
         seeds.push([&[1, 0, n as u8, 0, 3][..], &text(3000)].concat());
         // Codec, length of the value, codec byte and what is kept, claimed length.
-        for keep in [0, 1, 3, 5, 6, 7] {
+        for keep in [0, 1, 3, 5, 6, 7, 8, 9, 15] {
             seeds.push([&[2, 0, n as u8, 0x0b, 0xb7, n as u8, keep, 0xb8, 0x0b, 0, 0][..], &packed].concat());
         }
     }

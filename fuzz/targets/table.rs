@@ -68,14 +68,16 @@ fn read_through(store: &MemoryStore, info: TableInfo, packed: u64, readahead: us
         table.prefetch_block(key, Table::hash(key));
         let _ = table.approximate_offset(key);
     }
-    let mut cursor = table.cursor(ReadOptions { readahead, ..ReadOptions::default() });
-    let mut result = cursor.seek_first();
-    let mut steps = 0;
-    while result.is_ok() && cursor.valid() {
-        let _ = (cursor.key().len(), cursor.trailer(), cursor.value().len());
-        result = cursor.next();
-        steps += 1;
-        assert!(steps < STEPS, "a walk without end");
+    for fill_cache in [false, true] {
+        let mut cursor = table.cursor(ReadOptions { fill_cache, readahead });
+        let mut result = cursor.seek_first();
+        let mut steps = 0;
+        while result.is_ok() && cursor.valid() {
+            let _ = (cursor.key().len(), cursor.trailer(), cursor.value().len());
+            result = cursor.next();
+            steps += 1;
+            assert!(steps < STEPS, "a walk without end");
+        }
     }
     for key in &keys {
         let mut cursor = table.cursor(ReadOptions { fill_cache: false, readahead });

@@ -300,21 +300,19 @@ fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec
     }
 }
 
-/// A list as in settings files, with blanks or commas between the entries, so that these can have options (`zstd:3:dict=16KiB`); or as in
-/// OPTIONS files, with colons between the names.
+/// A list as in settings files, with blanks or commas between the entries, so that these can have options (`zstd:3:dict=16KiB`), one entry
+/// alone included; or as in OPTIONS files, with colons between the names.
 fn per_level(list: &str) -> Result<Codecs, String> {
     let is_blank = |c: char| c == ',' || c.is_whitespace();
-    if !list.trim().contains(is_blank) {
-        // A codec with its options, or several.
-        if let Ok(one) = codec(list) {
-            return Ok(Codecs::Fixed(vec![one]));
-        }
-        return Ok(Codecs::Fixed(list.split(':').map(codec).collect::<Result<_, _>>()?));
-    }
     let short = |entry: &str| {
         let (name, options) = entry.find(':').map_or((entry, ""), |colon| entry.split_at(colon));
         short_name(name) + options
     };
+    if !list.trim().contains(is_blank) {
+        // A codec with its options, or several.
+        let one = codec(&short(list.trim()));
+        return Ok(Codecs::Fixed(one.map_or_else(|_| list.split(':').map(codec).collect(), |one| Ok(vec![one]))?));
+    }
     parse_compression(&list.split(is_blank).map(short).collect::<Vec<_>>().join(" "))
 }
 

@@ -239,9 +239,12 @@ impl Inner {
     fn switch_oldest(&self, state: &mut WriteState) -> Result<()> {
         let active = state.log.as_ref().map_or(u64::MAX, |l| l.id().number);
         let candidates = state.families.iter().flatten().map(|w| (&w.mem.mem, w.core.id));
-        let oldest = candidates.filter(|(mem, _)| !mem.is_empty() && mem.log < active).min_by_key(|(mem, _)| mem.log).map(|c| c.1);
+        let oldest = candidates.filter(|(mem, _)| !mem.is_empty() && mem.log < active).min_by_key(|(mem, _)| mem.log);
+        let flushed = state.families.iter().flatten().filter_map(|w| w.core.view.load().full.last().map(|mem| mem.log)).min();
         match oldest {
-            Some(id) => self.switch(state, id),
+            // RocksDB's `getting_flushed`: a flush that is to come frees the oldest segment, and may free enough.
+            Some((mem, _)) if flushed.is_some_and(|log| log < mem.log) => Ok(()),
+            Some((_, id)) => self.switch(state, id),
             None if state.log.as_ref().is_some_and(|l| l.len() > self.settings.max_total_wal_size) => self.switch_all(state),
             None => Ok(()),
         }

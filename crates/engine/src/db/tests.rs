@@ -539,3 +539,27 @@ fn how_long_a_table_lives_goes_by_the_base_level() {
     let levels = [(0, medium), (1, medium), (2, long), (3, extreme)];
     assert!(fixed.is_subset(&BTreeSet::from(levels)) && fixed.len() >= 3, "{fixed:?}");
 }
+
+/// While the flush that frees the oldest segments is to come, a log that is too long switches no more memtables.
+#[test]
+fn a_log_that_a_flush_shortens_switches_nothing_more() {
+    let settings = DbSettings { max_total_wal_size: 150 << 10, ..DbSettings::default() };
+    let family = FamilySettings { write_buffer_size: 128 << 10, max_write_buffer_number: 20, ..FamilySettings::default() };
+    let builder = Db::builder().settings(settings).family(DEFAULT_FAMILY, family.clone()).family("side", family);
+    let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
+    let (main, side) = (db.default_family(), db.family("side").unwrap());
+    let full = |family: &Family| family.core.view.load().full.len();
+    // As if both were being flushed.
+    db.inner.shared.lock().flushing.extend([main.core.id, side.core.id]);
+    for n in 0..1500u32 {
+        if n % 50 == 0 {
+            put(&db, &side, &n.to_be_bytes()).unwrap();
+        }
+        put(&db, &main, &n.to_be_bytes()).unwrap();
+    }
+    let switched = (full(&main), full(&side));
+    db.inner.shared.lock().flushing.clear();
+    db.inner.work.notify_all();
+    assert!(switched.0 <= 2 && switched.1 == 1, "{switched:?}: one was full, and the other kept its log");
+    db.close().unwrap();
+}

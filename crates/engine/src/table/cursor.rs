@@ -32,6 +32,10 @@ struct Ahead {
 }
 
 impl Ahead {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+
     /// A frame at this offset, if all of it is there.
     fn frame(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
@@ -108,39 +112,39 @@ impl TableCursor {
         if let Some(block) = self.table.resident_block(number).map(Held::into_arc) {
             return Ok(block);
         }
-        if sequential && self.options.readahead > 0 {
-            return match self.table.unpack_block(number)? {
-                Some(block) => Ok(block),
-                None => self.load_ahead(index, number),
-            };
+        if let Some(block) = self.table.unpack_block(number)? {
+            return Ok(block);
         }
-        self.ahead = Ahead::default();
-        let (offset, length) = index.extent(number);
-        if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
-            self.table.frames.file.will_need(start, length);
-        }
-        self.table.load_block(index, number, self.options)
-    }
-
-    /// A block from what was read ahead, or with blocks behind it by one read of about `readahead` bytes that ends with one that the cache
-    /// does not have.
-    fn load_ahead(&mut self, index: &Index, number: usize) -> Result<Arc<Cached<Block>>> {
         let (offset, length) = index.extent(number);
         if self.ahead.frame(offset, length).is_none() {
-            let end = |block: usize| index.extent(block).0 + index.extent(block).1 - offset;
-            let wanted = self.options.readahead as u64;
-            let more = (number + 1..index.len()).take_while(|block| end(*block) <= wanted).filter(|block| !self.table.holds_block(*block));
-            let last = more.last().unwrap_or(number);
             self.ahead = Ahead::default();
-            let bytes = self.table.frames.read(offset, self.table.length(offset, end(last))?)?;
-            self.ahead = Ahead { start: offset, bytes };
+            if sequential && self.options.readahead > 0 {
+                self.read_ahead(index, number)?;
+            } else if let Some((start, length)) = self.announced.next(offset.saturating_add(length)) {
+                self.table.frames.file.will_need(start, length);
+            }
         }
         let Some(frame) = self.ahead.frame(offset, length) else { return self.table.load_block(index, number, self.options) };
         let (block, packed) = self.table.parse_block(number, offset, frame, self.options)?;
         if self.options.fill_cache {
             self.table.keep_block(number, &block, packed);
         }
+        if self.ahead.end() == offset.saturating_add(length) {
+            self.ahead = Ahead::default();
+        }
         Ok(block)
+    }
+
+    /// Reads about `readahead` bytes from a block on, up to one that the cache does not have; nothing if that would be this block alone.
+    fn read_ahead(&mut self, index: &Index, number: usize) -> Result<()> {
+        let (start, wanted) = (index.extent(number).0, self.options.readahead as u64);
+        let end = |block: usize| index.extent(block).0 + index.extent(block).1 - start;
+        let more = (number + 1..index.len()).take_while(|block| end(*block) <= wanted);
+        if let Some(last) = more.filter(|block| !self.table.holds_block(*block)).last() {
+            let bytes = self.table.frames.read(start, self.table.length(start, end(last))?)?;
+            self.ahead = Ahead { start, bytes };
+        }
+        Ok(())
     }
 
     /// Stands on an entry of a block that was loaded.

@@ -21,7 +21,7 @@ impl Study {
         let keeps = |cell: &Cell| {
             wanted.iter().all(|(factor, values)| cell.factors.get(*factor).is_some_and(|value| values.contains(value.as_str())))
         };
-        let all = self.cells.len();
+        let all = self.that_run().count();
         let cells: Vec<Cell> = self.that_run().filter(|cell| keeps(cell)).cloned().collect();
         if cells.is_empty() {
             return Err(Error::Request(format!("--only: no cell of the study has all of {}", choices.join(", "))));
@@ -49,7 +49,7 @@ impl Study {
         let left_out = if self.left_out.is_empty() { String::new() } else { format!("; left out here: {}", self.left_out.join("; ")) };
         let mut wanted = Wanted::new();
         let factors = || self.that_run().flat_map(|cell| cell.factors.keys()).map(String::as_str).collect::<BTreeSet<_>>();
-        if factors().is_empty() {
+        if self.cells.iter().all(|cell| cell.factors.is_empty()) {
             return Err(Error::Request(format!("--only: {} has no factors to choose by", self.name)));
         }
         for choice in choices {

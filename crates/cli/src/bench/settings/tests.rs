@@ -82,7 +82,10 @@ fn compression_of_levels() {
     assert_eq!(codecs("--compression_type=zstd --compression_level=32767"), [(Codec::Zstd, None)]);
     let three = [(Codec::None, None), (Codec::None, None), (Codec::Lz4, None)];
     assert_eq!(codecs("--compression_per_level=none:none:lz4"), three);
-    assert_eq!(codecs("--compression_per_level=zstd:3:dict=16KiB"), [(Codec::Zstd, Some(3))]);
+    for one in ["zstd:3:dict=16KiB", "kZSTD:3:dict=16KiB"] {
+        let wanted = [Compression { codec: Codec::Zstd, level: Some(3), dictionary_bytes: 16 << 10 }];
+        assert_eq!(list(&format!("--compression_per_level={one}")), wanted);
+    }
     assert_eq!(codecs("--compression_per_level=kNoCompression,kNoCompression,kLZ4Compression"), three);
     assert_eq!(
         codecs("--compression_type=lz4 --min_level_to_compress=2")[1..4],

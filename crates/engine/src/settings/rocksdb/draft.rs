@@ -224,10 +224,17 @@ impl FamilyDraft {
         let parts = [
             (self.per_level.len() > self.settings.num_levels).then_some(("compression_per_level", NO_SUCH_LEVELS)),
             self.is_too_flat().then_some(("preclude_last_level_data_seconds", TOO_FLAT)),
-            (self.last.is_some() && self.settings.style == Style::Leveled && !self.settings.level_compaction_dynamic_level_bytes)
-                .then_some(("bottommost_compression", LAST_LEVEL)),
+            (self.last.is_some() && self.misses_last_level()).then_some(("bottommost_compression", LAST_LEVEL)),
+            (self.last_effort.enabled && self.misses_last_level()).then_some(("bottommost_compression_opts.enabled", LAST_LEVEL)),
         ];
         parts.into_iter().flatten().collect()
+    }
+
+    /// The last of all levels has a codec of its own, and is not where data end.
+    fn misses_last_level(&self) -> bool {
+        let without = FamilyDraft { last: None, last_effort: Effort::default(), ..self.clone() };
+        let is_static = self.settings.style == Style::Leveled && !self.settings.level_compaction_dynamic_level_bytes;
+        is_static && self.clone().finish().compression_at(usize::MAX) != without.finish().compression_at(usize::MAX)
     }
 
     /// Age is to place data in a tree without a level for what is young. RocksDB places nothing there, and goes on telling ages.

@@ -215,11 +215,16 @@ fn efforts_of_codecs_that_take_none_are_reported() {
 fn codecs_that_are_applied_otherwise_are_reported() {
     let read = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap();
     let compressed = |file: &OptionsFile| format_compression(&file.families[0].1.compression);
-    let report = |dynamic: bool| {
-        let lines = "bottommost_compression=kZSTD\nlevel_compaction_dynamic_level_bytes";
-        read(&format!("{lines}={dynamic}")).otherwise.iter().any(|(option, _)| option.key == "bottommost_compression")
+    let of_last = |lines: &str| {
+        let file = read(lines);
+        file.otherwise.iter().map(|(option, _)| option.key.clone()).collect::<Vec<_>>()
     };
-    assert_eq!((report(true), report(false)), (false, true), "the deepest level with data is the last one, or is not");
+    let fixed = "level_compaction_dynamic_level_bytes=false\ncompression=kZSTD";
+    assert_eq!(of_last("compression=kLZ4Compression\nbottommost_compression=kZSTD"), [""; 0], "data end on the last level");
+    assert_eq!(of_last(&format!("{fixed}\nbottommost_compression=kZSTD")), [""; 0], "it is as the others");
+    assert_eq!(of_last(&format!("{fixed}\nbottommost_compression=kLZ4Compression")), ["bottommost_compression"]);
+    let effort = "bottommost_compression_opts={level=19;enabled=true;}";
+    assert_eq!(of_last(&format!("{fixed}\n{effort}")), ["bottommost_compression_opts.enabled"]);
     let other = read("compression=kZSTD\nbottommost_compression=kLZ4HCCompression\nnum_levels=3");
     assert_eq!(compressed(&other), "zstd zstd lz4");
     let told =

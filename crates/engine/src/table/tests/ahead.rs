@@ -2,10 +2,11 @@
 
 use super::support::{DB, Memory, Random, Row, build, options};
 use crate::cache::Cache;
+use crate::codec::{Codec, Compression};
 use crate::cursor::Cursor;
 use crate::key::{Kind, MAX_SEQ, trailer};
 use crate::range_del::RangeTombstones;
-use crate::table::{ReadOptions, ReadTimes, Table};
+use crate::table::{ReadOptions, ReadTimes, Table, TableOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -100,4 +101,49 @@ fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
     assert_eq!(expected(&rows[5000].0), (true, 1));
     (0..1000).for_each(|_| times.note(700));
     assert_eq!(expected(&rows[5000].0), (true, 0));
+}
+
+/// A walk that leaves out some blocks of what it read ahead goes on with the rest, and ends with as little memory as it began.
+#[test]
+fn what_was_read_ahead_is_read_once() {
+    let rows = rows();
+    let store = Memory::default();
+    let info = Arc::new(build(&store, 5, &rows, options(1000), &RangeTombstones::default()).unwrap());
+    let bytes = info.bytes;
+    let table = Table::open(&store, DB, info, &Cache::new(0)).unwrap();
+    let mut cursor = table.cursor(ReadOptions { readahead: 64 << 10, ..ReadOptions::default() });
+    cursor.seek_first().unwrap();
+    cursor.next().unwrap();
+    store.read.lock().clear();
+    for (n, (key, trailer, value)) in rows.iter().enumerate().skip(1).filter(|(n, _)| n / 100 % 2 == 0) {
+        if n % 100 == 0 {
+            cursor.seek(key, *trailer).unwrap();
+        }
+        assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()));
+        cursor.next().unwrap();
+    }
+    let read = store.read.lock();
+    let all: u64 = read.iter().map(|(_, length)| length).sum();
+    assert!(read.len() < 100 && all < bytes * 3 / 2, "{} reads, {all} of {bytes} bytes", read.len());
+}
+
+#[test]
+fn what_the_cache_has_packed_is_not_announced() {
+    let rows: Vec<Row> = rows().into_iter().map(|(key, trailer, _)| (key, trailer, vec![7; 64])).collect();
+    let store = Memory::default();
+    let compression = Compression { codec: Codec::Lz4, ..Compression::default() };
+    let info = Arc::new(build(&store, 5, &rows, TableOptions { compression, ..options(1000) }, &RangeTombstones::default()).unwrap());
+    let cache = Cache::new(0);
+    cache.resize(16 << 20, 16 << 20);
+    let table = Table::open(&store, DB, info, &cache).unwrap();
+    let walk = || {
+        let mut cursor = table.cursor(ReadOptions { fill_cache: true, readahead: 0 });
+        cursor.seek_first().unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+        store.announced.lock().drain(..).count()
+    };
+    assert!(walk() > 0);
+    assert_eq!(walk(), 0);
 }

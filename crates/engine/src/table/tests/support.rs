@@ -17,18 +17,21 @@ pub const DB: DbId = DbId([7; 16]);
 type Files = Arc<Mutex<BTreeMap<FileId, Arc<Vec<u8>>>>>;
 
 /// Files in a map.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Memory {
     pub files: Files,
     /// What readers announced: offsets and lengths.
     pub announced: Arc<Mutex<Vec<(u64, u64)>>>,
+    /// What they read.
+    pub read: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 
 #[derive(Debug)]
-struct Reader(FileId, Arc<Vec<u8>>, Arc<Mutex<Vec<(u64, u64)>>>);
+struct Reader(FileId, Arc<Vec<u8>>, Memory);
 
 impl ReadAt for Reader {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> store::Result<()> {
+        self.2.read.lock().push((offset, buffer.len() as u64));
         let bytes = self.1.get(offset as usize..).and_then(|rest| rest.get(..buffer.len()));
         let bytes = bytes.ok_or_else(|| StoreError::file("read", self.0, io::ErrorKind::UnexpectedEof.into()))?;
         buffer.copy_from_slice(bytes);
@@ -38,7 +41,7 @@ impl ReadAt for Reader {
         self.1.len() as u64
     }
     fn will_need(&self, offset: u64, length: u64) {
-        self.2.lock().push((offset, length));
+        self.2.announced.lock().push((offset, length));
     }
 }
 
@@ -68,7 +71,7 @@ impl Store for Memory {
     fn open(&self, id: FileId) -> store::Result<Arc<dyn ReadAt>> {
         let bytes = self.files.lock().get(&id).cloned();
         let bytes = bytes.ok_or_else(|| StoreError::file("open", id, io::ErrorKind::NotFound.into()))?;
-        Ok(Arc::new(Reader(id, bytes, Arc::clone(&self.announced))))
+        Ok(Arc::new(Reader(id, bytes, self.clone())))
     }
     fn delete(&self, id: FileId) -> store::Result<()> {
         self.files.lock().remove(&id);
