@@ -12,7 +12,7 @@ use sinter_server::log::{Level, Log};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
-use sinterdb::settings::{Budgets, format_bytes, parse_bytes};
+use sinterdb::settings::{format_bytes, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -53,9 +53,9 @@ pub fn memory(text: &str) -> Result<u64, String> {
     if is_one { Ok(bytes) } else { Err(format!("allowed {} to {}", format_bytes(MEMORY_MIN), format_bytes(MEMORY_MAX))) }
 }
 
-/// Bytes of logs that a start may have to read again: half of the engine's own limit, as a server that was killed is waited for. A shorter
-/// log would not let the largest memtables fill.
-const LOGS_MAX: u64 = Budgets::MEMTABLE_MOST;
+/// Bytes of logs that a start may have to read again: a quarter of the engine's own limit, as a server that was killed is waited for. No
+/// memtable grows much larger than this.
+const LOGS_MAX: u64 = 256 << 20;
 
 /// Opens the keyspace in a store. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
 ///

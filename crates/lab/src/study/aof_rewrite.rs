@@ -9,7 +9,7 @@ mod tests;
 use super::metric::Metric;
 use super::plan::{Request, Scale, Study};
 use super::servers::{KEY, thousands};
-use sinterdb::settings::{Budgets, format_bytes};
+use sinterdb::settings::format_bytes;
 
 /// Its name on the command line.
 pub const NAME: &str = "aof-rewrite";
@@ -96,7 +96,7 @@ impl Sizes {
             minimums: &[32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB],
             of_minimums: [1, 3],
             memory: None,
-            // In the largest memtable, which holds more than keys and values.
+            // Three quarters of the largest memtable that there is: it holds more than keys and values.
             kept: 192 * MIB,
             kept_memory: with_hot_keys(4 * GIB),
             repeats: 5,
@@ -137,7 +137,8 @@ impl Sizes {
 /// The memory at which SinterDB's memtables are so large, the length of its log from which on it is shortened; `None` if none is.
 fn memory_for(memtable: u64) -> Option<u64> {
     let memory = memtable * 5 / 2;
-    (memory >= Budgets::MEMORY_LEAST && memtable <= Budgets::MEMTABLE_MOST).then_some(with_hot_keys(memory))
+    // The least that a database can have, and what the server's log lets a memtable grow to.
+    (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
 }
 
 /// The memory at which a server has so much for memtables and cache: a quarter of it is for hot keys.

@@ -77,10 +77,10 @@ fn memory_makes_the_memtable_that_is_wanted() {
         assert_eq!(settings.validate(), Ok(()));
         settings.family("default").write_buffer_size
     };
-    for wanted in [1, 32, 64, 128, 256, 512] {
+    for wanted in [1, 32, 64, 128, 256] {
         assert_eq!(memtable(memory_for(wanted * MIB).unwrap()), wanted * MIB);
     }
-    assert_eq!((memory_for(1024 * MIB), memory_for(256 << 10)), (None, None));
+    assert_eq!((memory_for(512 * MIB), memory_for(256 << 10)), (None, None));
     for scale in Scale::ALL {
         let sizes = Sizes::of(scale);
         assert!(memtable(sizes.kept_memory) / 4 * 3 >= sizes.kept);
@@ -92,7 +92,7 @@ fn memory_makes_the_memtable_that_is_wanted() {
 fn what_there_is_no_room_for_is_left_out_and_named() {
     let little = |memory: u64, disk: u64| study(Scale::Paper, &["sinter", "redis"], Servers { memory, disk, ..Servers::all() });
     let none = whole(Scale::Paper);
-    assert_eq!(none.left_out, [""; 0], "there are memtables for every minimum");
+    assert_eq!(none.left_out.len(), 2, "memtables of 512 MiB: {:?}", none.left_out);
     let short = little(8 << 30, u64::MAX);
     assert!(short.cells.iter().all(|cell| cell.is_for("sinter") || !cell.name.contains("100 kB")));
     assert!(short.left_out.iter().any(|what| what.starts_with("redis, A 100 kB, 100,000 SETs, log kept: ")), "{:?}", short.left_out);
