@@ -96,7 +96,7 @@ impl Sizes {
             minimums: &[32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB],
             of_minimums: [1, 3],
             memory: None,
-            // Three quarters of the largest memtable that there is: it holds more than keys and values.
+            // Three quarters of what a memtable can grow to (`memory_for`): it holds more than keys and values.
             kept: 192 * MIB,
             kept_memory: with_hot_keys(4 * GIB),
             repeats: 5,

@@ -103,7 +103,7 @@ fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
     assert_eq!(expected(&rows[5000].0), (true, 0));
 }
 
-/// A walk that leaves out some blocks of what it read ahead goes on with the rest, and ends with as little memory as it began.
+/// A walk that leaves out some blocks of what it read ahead goes on with the rest.
 #[test]
 fn what_was_read_ahead_is_read_once() {
     let rows = rows();
