@@ -16,7 +16,7 @@
 
 use crate::settings::Budgets;
 
-/// One step is so many parts of the budget.
+/// One step is so many parts of the budget, but not of more than memtables may get, or a step would be all that they have.
 const STEPS: u64 = 64;
 /// Neither side gets less than so many parts of the budget.
 const FLOOR: u64 = 16;
@@ -105,7 +105,7 @@ impl MemorySplit {
     }
 
     fn step(&self) -> u64 {
-        (self.budget / STEPS).max(1)
+        (self.budget.min(MOST_MEMTABLES) / STEPS).max(1)
     }
 
     /// Takes in what was seen; gives the bytes for memtables from now on.

@@ -6,8 +6,10 @@ const BUDGET: u64 = 256 << 20;
 const DATA: u64 = 4 << 30;
 
 /// Work as it is felt with a given division.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Work {
+    /// Bytes that there are.
+    data: u64,
     /// Bytes written per second.
     writes: f64,
     /// Reads per second of blocks chosen with density falling as `1/x` over the data.
@@ -16,17 +18,17 @@ struct Work {
 
 impl Work {
     /// What is seen in a second; merges end in bursts, every fifth second.
-    fn seen(self, second: usize, memtables: u64) -> Seen {
-        let levels = (2.0 * DATA as f64 / memtables as f64).ln() / 10f64.ln();
+    fn seen(self, second: usize, memtables: u64, budget: u64) -> Seen {
+        let levels = (2.0 * self.data as f64 / memtables as f64).ln() / 10f64.ln();
         // 3 ns per byte, rewritten 5 times per level.
         let merging = self.writes * 3.0 * 5.0 * levels;
-        let cache = (BUDGET - memtables) as f64;
-        let hits_between = |from: f64, to: f64| (to / from).ln() / (DATA as f64 / 4096.0).ln() * self.reads;
+        let cache = (budget - memtables) as f64;
+        let hits_between = |from: f64, to: f64| (to / from).ln() / (self.data as f64 / 4096.0).ln() * self.reads;
         let window = cache / 2.0;
         Seen {
             seconds: 1.0,
             merge_ns: if second.is_multiple_of(5) { 5.0 * merging } else { 0.0 },
-            tree_bytes: DATA,
+            tree_bytes: self.data,
             ghost_hits: hits_between(cache, cache + window) as u64,
             ghost_bytes: window as u64,
             miss_ns: 100_000.0,
@@ -37,8 +39,9 @@ impl Work {
 fn run(split: &mut MemorySplit, work: Work, seconds: usize) -> (u64, u64) {
     let (mut least, mut most) = (u64::MAX, 0);
     for second in 0..seconds {
-        let memtables = split.observe(&work.seen(second, split.memtables()));
-        assert!((BUDGET / FLOOR..=BUDGET - BUDGET / FLOOR).contains(&memtables));
+        let memtables = split.observe(&work.seen(second, split.memtables(), split.budget()));
+        let budget = split.budget();
+        assert!((budget.min(MOST_MEMTABLES) / FLOOR..=budget - budget / FLOOR).contains(&memtables));
         if second + 60 >= seconds {
             (least, most) = (least.min(memtables), most.max(memtables));
         }
@@ -46,8 +49,8 @@ fn run(split: &mut MemorySplit, work: Work, seconds: usize) -> (u64, u64) {
     (least, most)
 }
 
-const READ_HEAVY: Work = Work { writes: 1e5, reads: 50_000.0 };
-const WRITE_HEAVY: Work = Work { writes: 5e7, reads: 100.0 };
+const READ_HEAVY: Work = Work { data: DATA, writes: 1e5, reads: 50_000.0 };
+const WRITE_HEAVY: Work = Work { data: DATA, writes: 5e7, reads: 100.0 };
 
 #[test]
 fn bytes_go_to_where_the_work_is_and_back() {
@@ -63,7 +66,7 @@ fn bytes_go_to_where_the_work_is_and_back() {
 #[test]
 fn between_the_two_it_rests_near_the_least_cost() {
     for (writes, reads) in [(1e7, 5000.0), (2e6, 3000.0), (2e7, 2000.0)] {
-        let work = Work { writes, reads };
+        let work = Work { data: DATA, writes, reads };
         // Per second, merging and missing, over all divisions.
         let cost = |memtables: u64| {
             let levels = (2.0 * DATA as f64 / memtables as f64).ln() / 10f64.ln();
@@ -85,13 +88,26 @@ fn between_the_two_it_rests_near_the_least_cost() {
     }
 }
 
+/// Where the budget is many times what memtables may get, a step is still small beside what they have.
+#[test]
+fn large_budgets_rest_too() {
+    for budget in [8 << 30, 64 << 30] {
+        for (writes, reads) in [1e5, 5e5, 2e6, 5e6, 2e7, 1e8].into_iter().flat_map(|w| [1e3, 1e4, 1e5, 1e6].map(|r| (w, r))) {
+            let work = Work { data: 1 << 40, writes, reads };
+            let mut split = MemorySplit::new(budget, 512 << 20);
+            let (least, most) = run(&mut split, work, 400);
+            assert!(most - least <= MOST_MEMTABLES / 16, "{budget} {work:?}: it swings from {least} to {most}");
+        }
+    }
+}
+
 #[test]
 fn nothing_happens_without_work_or_without_gain() {
     let mut split = MemorySplit::new(BUDGET, 100 << 20);
-    run(&mut split, Work { writes: 0.0, reads: 0.0 }, 100);
+    run(&mut split, Work { data: DATA, writes: 0.0, reads: 0.0 }, 100);
     assert_eq!(split.memtables(), 100 << 20);
     // A few kilobytes and a few reads a second are not worth a step.
-    run(&mut split, Work { writes: 1000.0, reads: 1.0 }, 100);
+    run(&mut split, Work { data: DATA, writes: 1000.0, reads: 1.0 }, 100);
     assert_eq!(split.memtables(), 100 << 20);
     // Neither does a clock that stands still.
     assert_eq!(split.observe(&Seen::default()), 100 << 20);
