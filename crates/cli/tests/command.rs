@@ -192,7 +192,10 @@ fn inspect_says_which_codecs_were_chosen_and_why() {
     // A table that is gone hides itself, and nothing else.
     let tables = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     tables.filter(|path| path.extension().is_some_and(|end| end == "sst")).for_each(|path| std::fs::remove_file(path).unwrap());
-    assert_eq!(inspect(&["compression"]).matches("level 0: 1 tables cannot be read").count(), 2);
+    assert_eq!(inspect(&["compression"]).matches("level 0: 1 tables cannot be read, the first is ").count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&inspect(&["compression", "--json"])).unwrap();
+    let unreadable = &json["families"][0]["levels"][0]["unreadable"][0];
+    assert!(unreadable["table"].is_u64() && unreadable["error"].as_str().is_some_and(|what| !what.is_empty()), "{json}");
 }
 
 /// A verdict stands there with all that it was made of: without threads, by reference costs, it is the same every time.

@@ -121,7 +121,8 @@ pub struct EngineFlags {
     /// none, snappy, lz4, zstd, zlib, bzip2, or auto: the engine chooses for each level [default: snappy].
     #[arg(long)]
     pub compression_type: Option<String>,
-    /// One compression per level from level 0 on, separated by `:` or `,`; the last repeats.
+    /// One compression per level from level 0 on; the last repeats. Separated by blanks or `,`, and then each may have options
+    /// (`zstd:3:dict=16KiB`), or by `:`.
     #[arg(long)]
     pub compression_per_level: Option<String>,
     /// Effort of the codec; 32767: its default.

@@ -23,6 +23,10 @@ pub struct Chosen {
     pub slow: BTreeMap<Temperature, Medium>,
 }
 
+/// Codecs that are not built in, by all their names,
+const REPLACED: [&str; 4] = ["lz4hc", "xpress", "klz4hccompression", "kxpresscompression"];
+/// and what becomes of them, as of those in OPTIONS files.
+const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
 /// db_bench's word for "the codec's own level".
 const DEFAULT_LEVEL: i32 = 32_767;
 
@@ -36,8 +40,8 @@ pub fn choose(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, 
     let mut collect = |result: Result<(), String>| complaints.extend(result.err());
     collect(apply_database(flags, &mut chosen));
     collect(apply_family(flags, &mut chosen.family));
-    collect(apply_zero_is_default(flags, &mut chosen));
-    collect(apply_compression(flags, &mut chosen.family));
+    collect(apply_zero_is_default(flags, stored.is_some(), &mut chosen));
+    collect(apply_compression(flags, &mut chosen));
     collect(apply_tiers(flags, &mut chosen));
     chosen.notes.extend(note_of_order(&chosen));
     complaints.extend(chosen.database.validate().err().into_iter().flatten());
@@ -61,9 +65,13 @@ fn base(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<St
     }
     if flags.memory.is_some() || flags.space_amplification.is_some() {
         let memory = flags.memory.as_deref().map(parse_bytes).transpose().map_err(|what| vec![format!("memory: {what}")])?;
-        let settings = Settings::new(Budgets { memory, space_amplification: flags.space_amplification });
-        settings.validate()?;
-        return Ok(plain(&settings));
+        let budgets = Budgets { memory, space_amplification: flags.space_amplification };
+        Settings::new(budgets).validate()?;
+        // What an existing database has stays, but for what follows from the budgets.
+        let mut chosen = plain(stored.unwrap_or(&Settings::default()));
+        budgets.set_db(&mut chosen.database);
+        budgets.set_family(&mut chosen.family);
+        return Ok(chosen);
     }
     Ok(stored.map_or_else(db_bench_defaults, plain))
 }
@@ -184,12 +192,12 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
 }
 
 /// Flags whose 0 means "the default" in db_bench.
-fn apply_zero_is_default(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
+fn apply_zero_is_default(flags: &EngineFlags, is_stored: bool, chosen: &mut Chosen) -> Result<(), String> {
     let defaults = FamilySettings::default();
     let Chosen { database, family, .. } = chosen;
     let value = |flag: &Option<String>| flag.clone().filter(|text| text.parse() != Ok(0u64));
     let asked_for_zero = |flag: &Option<String>| flag.is_some() && value(flag).is_none();
-    let by_default = flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
+    let by_default = !is_stored && flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
     for (name, flag, zero) in [
         ("size_ratio", &flags.universal_size_ratio, u64::from(defaults.size_ratio)),
         ("min_merge_width", &flags.universal_min_merge_width, defaults.min_merge_width as u64),
@@ -249,15 +257,21 @@ fn parse_model(text: &str) -> Option<(Temperature, Medium)> {
     Some((Temperature::from_name(name.trim())?, medium))
 }
 
-fn apply_compression(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), String> {
+fn apply_compression(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
+    let Chosen { family, notes, .. } = chosen;
     if flags.compression_type.is_some() && flags.compression_per_level.is_some() {
         return Err("compression_type and compression_per_level exclude each other".into());
     }
     if let Some(name) = &flags.compression_type {
-        family.compression = if name.trim() == "auto" { Codecs::Auto } else { codec(name)?.into() };
+        let one = || codec(name).map_err(|what| format!("compression_type: {what}, or auto"));
+        family.compression = if name.trim() == "auto" { Codecs::Auto } else { one()?.into() };
     }
     if let Some(list) = &flags.compression_per_level {
-        family.compression = per_level(list)?;
+        family.compression = per_level(list).map_err(|what| format!("compression_per_level: {what}"))?;
+    }
+    for (flag, given) in [("compression_type", &flags.compression_type), ("compression_per_level", &flags.compression_per_level)] {
+        let is_replaced = |text: &String| text.split([':', ',', ' ']).any(|name| REPLACED.contains(&name.to_ascii_lowercase().as_str()));
+        notes.extend(given.as_ref().filter(|text| is_replaced(text)).map(|text| format!("{flag} = {text}: {OTHER_CODEC}")));
     }
     if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {
         by_hand(family, "min_level_to_compress")?;
@@ -313,13 +327,15 @@ fn per_level(list: &str) -> Result<Codecs, String> {
         let one = codec(&short(list.trim()));
         return Ok(Codecs::Fixed(one.map_or_else(|_| list.split(':').map(codec).collect(), |one| Ok(vec![one]))?));
     }
-    parse_compression(&list.split(is_blank).map(short).collect::<Vec<_>>().join(" "))
+    let pieces = list.split(',').map(|piece| piece.split_whitespace().map(short).collect::<Vec<_>>().join(" "));
+    parse_compression(&pieces.collect::<Vec<_>>().join(","))
 }
 
 /// One codec by db_bench's name, or by the name it has in OPTIONS files.
 fn codec(name: &str) -> Result<Compression, String> {
     match parse_compression(&short_name(name))?.fixed() {
         Some([one]) => Ok(*one),
+        _ if name.trim() == "auto" => Err("auto is for all levels (--compression_type=auto)".into()),
         _ => Err(format!("{name:?} is not one codec")),
     }
 }
@@ -333,6 +349,7 @@ fn short_name(name: &str) -> String {
         "kzlibcompression" => "zlib",
         "kbzip2compression" => "bzip2",
         "klz4compression" => "lz4",
+        other if REPLACED.contains(&other) => "lz4",
         "kzstd" | "kzstdnotfinalcompression" => "zstd",
         other => other,
     };

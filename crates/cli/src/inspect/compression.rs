@@ -5,6 +5,7 @@ use super::Shown;
 use serde_json::{Value, json};
 use sinter_storage::store::Store;
 use sinterdb::cache::Cache;
+use sinterdb::error::Error;
 use sinterdb::manifest::{State, TableInfo};
 use sinterdb::settings::codec_name;
 use sinterdb::table::{Table, TableProperties};
@@ -27,11 +28,12 @@ impl Group {
     }
 }
 
-/// One level: its tables by codec, how many of them cannot be read, and why the newest has its codec.
+/// One level: its tables by codec, which of them cannot be read, and why the newest has its codec.
 #[derive(Debug, Default)]
 struct Level {
     groups: BTreeMap<&'static str, Group>,
-    unreadable: u64,
+    /// Numbers of tables, with what is wrong.
+    unreadable: Vec<(u64, String)>,
     newest: Newest,
 }
 
@@ -45,10 +47,10 @@ struct Newest {
 }
 
 impl Level {
-    fn add(&mut self, info: &TableInfo, properties: Option<TableProperties>) {
-        let Some(properties) = properties else {
-            self.unreadable += 1;
-            return;
+    fn add(&mut self, info: &TableInfo, properties: Result<TableProperties, Error>) {
+        let properties = match properties {
+            Ok(properties) => properties,
+            Err(error) => return self.unreadable.push((info.number, error.to_string())),
         };
         let group = self.groups.entry(codec_name(properties.codec)).or_default();
         group.tables += 1;
@@ -64,7 +66,9 @@ impl Level {
         let group = |(codec, group): (&&str, &Group)| {
             format!("{codec} {} tables, {:.1} MB, {:.2} of the size before", group.tables, group.bytes as f64 / 1_048_576.0, group.ratio())
         };
-        let unreadable = (self.unreadable > 0).then(|| format!("{} tables cannot be read", self.unreadable));
+        let count = self.unreadable.len();
+        let unreadable =
+            self.unreadable.first().map(|(table, what)| format!("{count} tables cannot be read, the first is {table}: {what}"));
         let parts: Vec<String> = self.groups.iter().map(group).chain(unreadable).collect();
         let mut out = format!("  level {number}: {}\n", parts.join("; "));
         let Newest { number, begun, chosen } = &self.newest;
@@ -78,15 +82,16 @@ impl Level {
         let codec =
             |(name, of): (&&str, &Group)| json!({ "codec": name, "tables": of.tables, "bytes": of.bytes, "raw_bytes": of.raw_bytes });
         let codecs: Vec<Value> = self.groups.iter().map(codec).collect();
+        let unreadable: Vec<Value> = self.unreadable.iter().map(|(table, what)| json!({ "table": table, "error": what })).collect();
         let Newest { number: table, begun, chosen } = &self.newest;
         let asked = if chosen.is_empty() { Value::Null } else { json!({ "table": table, "begun_unix": begun }) };
-        json!({ "level": number, "codecs": codecs, "unreadable": self.unreadable, "chosen": chosen, "chosen_for": asked })
+        json!({ "level": number, "codecs": codecs, "unreadable": unreadable, "chosen": chosen, "chosen_for": asked })
     }
 }
 
 /// A table that is damaged or missing hides only itself.
-fn properties(store: &dyn Store, state: &State, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Option<TableProperties> {
-    Table::open(store, state.db, Arc::clone(info), cache).and_then(|table| table.properties()).ok()
+fn properties(store: &dyn Store, state: &State, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Result<TableProperties, Error> {
+    Table::open(store, state.db, Arc::clone(info), cache)?.properties()
 }
 
 pub(super) fn view(store: &dyn Store, state: &State) -> Shown {

@@ -43,26 +43,30 @@ impl Budgets {
 
     /// Defaults of the database under these budgets.
     pub fn db(&self) -> DbSettings {
-        let defaults = DbSettings::default();
-        match self.memory {
-            None => defaults,
-            Some(memory) => {
-                let memtables = 2 * write_buffer(memory);
-                let db_write_buffer_size = memtables.max(4096);
-                DbSettings {
-                    cache_size: memory.saturating_sub(memtables),
-                    db_write_buffer_size,
-                    memory_budget: memory.max(Self::MEMORY_LEAST),
-                    cache_index_and_filter_blocks: true,
-                    ..defaults
-                }
-            }
-        }
+        let mut db = DbSettings::default();
+        self.set_db(&mut db);
+        db
+    }
+
+    /// Sets what follows from these budgets; all else stays.
+    pub fn set_db(&self, db: &mut DbSettings) {
+        let Some(memory) = self.memory else { return };
+        let memtables = 2 * write_buffer(memory);
+        db.cache_size = memory.saturating_sub(memtables);
+        db.db_write_buffer_size = memtables.max(4096);
+        db.memory_budget = memory.max(Self::MEMORY_LEAST);
+        db.cache_index_and_filter_blocks = true;
     }
 
     /// Defaults of a column family under these budgets.
     pub fn family(&self) -> FamilySettings {
         let mut family = FamilySettings::default();
+        self.set_family(&mut family);
+        family
+    }
+
+    /// Sets what follows from these budgets; all else stays.
+    pub fn set_family(&self, family: &mut FamilySettings) {
         if let Some(memory) = self.memory {
             family.write_buffer_size = write_buffer(memory);
             // RocksDB's proportions: a table holds a memtable, the base level holds what starts a compaction out of level 0.
@@ -75,10 +79,11 @@ impl Budgets {
                 family.style = Style::Universal;
                 family.max_size_amplification_percent = percent(space - 2.0);
             } else {
+                // The levels that the bound is about.
+                (family.style, family.level_compaction_dynamic_level_bytes) = (Style::Leveled, true);
                 family.max_bytes_for_level_multiplier = multiplier(space);
             }
         }
-        family
     }
 
     pub(super) fn complaints(&self) -> Vec<String> {

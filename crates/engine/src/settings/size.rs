@@ -73,8 +73,11 @@ pub fn parse_compression(text: &str) -> Result<Codecs, String> {
     if text.trim() == AUTO {
         return Ok(Codecs::Auto);
     }
-    let list: Result<Vec<_>, _> =
-        text.split(|c: char| c == ',' || c.is_whitespace()).filter(|s| !s.is_empty()).take(LIST_MAX + 1).map(parse_entry).collect();
+    let pieces = text.split(',');
+    if text.contains(',') && pieces.clone().any(|piece| piece.trim().is_empty()) {
+        return Err("an entry is empty: each level has a codec, `none` for no compression".into());
+    }
+    let list: Result<Vec<_>, _> = pieces.flat_map(str::split_whitespace).take(LIST_MAX + 1).map(parse_entry).collect();
     match list {
         Ok(list) if list.len() > LIST_MAX => Err(format!("more than {LIST_MAX} entries, and a tree has no more levels")),
         other => other.map(Codecs::Fixed),
@@ -131,9 +134,13 @@ fn parse_entry(text: &str) -> Result<Compression, String> {
         let known = CODECS.map(|(name, _)| name).join(", ");
         format!("`{}` is not a codec (known: {known})", shorten(name))
     })?;
-    let mut entry = Compression { codec, level: None, dictionary_bytes: 0 };
+    let (mut entry, mut has_dictionary) = (Compression { codec, level: None, dictionary_bytes: 0 }, false);
     for part in parts {
         if let Some(size) = part.strip_prefix("dict=") {
+            if has_dictionary {
+                return Err(format!("`{}` has two dictionaries", shorten(text)));
+            }
+            has_dictionary = true;
             entry.dictionary_bytes =
                 parse_bytes(size)?.try_into().map_err(|_| format!("dictionary of `{}` is too large", shorten(size)))?;
         } else {

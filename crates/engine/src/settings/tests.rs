@@ -221,6 +221,12 @@ fn values_out_of_bounds_have_the_line_on_which_they_stand() {
     assert!(complaints("\nmemory = 5").starts_with("line 2: memory = 5: allowed"));
     assert!(complaints("\n\nmemory_budget = \"1023KiB\"").starts_with("line 3: memory_budget = 1023KiB: allowed 0 and 1MiB to"));
     assert!(complaints("tiers = \"cold=\"").starts_with("line 1: tiers: "));
+    assert!(complaints("memory = \"1GiB\"\nmemory_budget = \"512MiB\"").starts_with("line 2: memory_budget: memory says another one"));
+    for list in ["\"none,,zstd\"", "[\"\", \"zstd\"]", "\"none,\""] {
+        let complaints = complaints(&format!("[family.a]\ncompression = {list}"));
+        assert!(complaints.starts_with("line 2: compression: an entry is empty"), "{complaints}");
+    }
+    assert!(complaints("[family.a]\ncompression = \"zstd:dict=1KiB:dict=2KiB\"").contains("has two dictionaries"));
     let two = complaints(
         "[family.b]\nsize_ratio = 1\nblock_size = 1\n[family.a]\nsoft_pending_compaction_bytes_limit = \"1TiB\"\nblock_size = 2",
     );

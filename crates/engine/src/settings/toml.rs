@@ -223,8 +223,17 @@ impl<'a> Reader<'a> {
                 _ => self.field(&mut settings.db, DB, "memory space_amplification family", key, value),
             }
         }
-        if !table.contains_key("memory_budget") && sizes_are_written(table) {
-            settings.db.memory_budget = 0;
+        let differs = |db: &DbSettings| budgets.memory.is_some() && ![0, budgets.db().memory_budget].contains(&db.memory_budget);
+        match table.get("memory_budget") {
+            // All settings as text say both, and each size.
+            Some(written)
+                if differs(&settings.db) && !["cache_size", "db_write_buffer_size"].iter().all(|size| table.contains_key(*size)) =>
+            {
+                let what = "memory_budget: memory says another one; write one of them, or memory_budget = 0: then the parts of memory stay";
+                self.complain(written.span().start, what.into());
+            }
+            None if sizes_are_written(table) => settings.db.memory_budget = 0,
+            _ => {}
         }
         settings
     }

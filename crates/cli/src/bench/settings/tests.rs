@@ -28,18 +28,30 @@ fn an_existing_database_goes_on_as_it_is() {
     let family = FamilySettings { compression: Codecs::Auto, bloom_bits_per_key: 7.0, ..FamilySettings::default() };
     stored.families.insert(DEFAULT_FAMILY.into(), family.clone());
     stored.db.cache_size = 3 << 20;
+    stored.db.max_total_wal_size = 77 << 20;
     let choose = |line: &str| {
         let matches = EngineFlags::augment_args(clap::Command::new("bench"))
             .get_matches_from(std::iter::once("bench").chain(line.split_whitespace()));
         choose(&EngineFlags::from_arg_matches(&matches).unwrap(), Some(&stored)).unwrap()
     };
     let plain = choose("");
-    assert_eq!((plain.family, plain.database.cache_size), (family, 3 << 20));
+    assert_eq!((plain.family, &plain.database), (family, &stored.db));
     let flagged = choose("--bloom_bits=10 --compression_type=lz4");
     assert_eq!((flagged.family.bloom_bits_per_key, flagged.database.cache_size), (10.0, 3 << 20));
     assert_ne!(flagged.family.compression, Codecs::Auto);
-    // Budgets and files say everything.
-    assert_ne!(choose("--memory=64MiB").family.compression, Codecs::Auto);
+    // Of budgets, what follows from them.
+    let Chosen { database, family, .. } = choose("--memory=64MiB");
+    assert_eq!((&family.compression, family.bloom_bits_per_key, database.max_total_wal_size), (&Codecs::Auto, 7.0, 77 << 20));
+    let budget = Budgets { memory: Some(64 << 20), ..Budgets::default() };
+    assert_eq!((database.cache_size, database.memory_budget), (budget.db().cache_size, 64 << 20));
+    assert_eq!(family.write_buffer_size, budget.family().write_buffer_size);
+    let spacious = choose("--space_amplification=3");
+    assert_eq!((spacious.family.style, spacious.family.compression), (Style::Universal, Codecs::Auto));
+    // A file says everything.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s.toml");
+    std::fs::write(&path, "[family.default]\nnum_levels = 5\n").unwrap();
+    assert_ne!(choose(&format!("--settings={}", path.display())).family.compression, Codecs::Auto);
 }
 
 #[test]
@@ -93,12 +105,18 @@ fn compression_of_levels() {
     );
     assert_eq!(list("--compression_type=zstd --compression_max_dict_bytes=4096")[0].dictionary_bytes, 4096);
     assert_eq!(settings("--compression_type=auto").unwrap().family.compression, Codecs::Auto);
-    for wrong in ["--compression_type=xpress", "--compression_type=lz4:zstd", "--compression_type=lz4 --compression_per_level=lz4"]
+    // RocksDB's that are not built in become lz4, as in OPTIONS files, and that is told.
+    for (line, codec) in [("--compression_type=lz4hc", Codec::Lz4), ("--compression_per_level=kXpressCompression:zstd", Codec::Lz4)] {
+        assert_eq!(codecs(line)[0], (codec, None));
+        assert!(settings(line).unwrap().notes[0].ends_with("lz4 is used instead"), "{line}");
+    }
+    for wrong in ["--compression_type=brotli", "--compression_type=lz4:zstd", "--compression_type=lz4 --compression_per_level=lz4"]
         .into_iter()
         .chain(["--compression_per_level=none:auto", "--compression_type=auto --compression_level=3"])
         .chain(["--compression_type=auto --min_level_to_compress=2", "--compression_type=auto --compression_max_dict_bytes=9"])
     {
-        assert!(settings(wrong).is_err(), "{wrong}");
+        let complaints = settings(wrong).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].contains("compress"), "{wrong}: {complaints:?}");
     }
 }
 
@@ -117,8 +135,20 @@ fn compression_of_levels_as_in_settings_files() {
     ] {
         assert_eq!(list(value).as_deref(), Ok(expected), "{value}");
     }
-    for wrong in ["none auto", "none lz4:zstd", "none zstd:many", ", "] {
-        assert!(list(wrong).is_err(), "{wrong}");
+    for wrong in [
+        "none auto",
+        "none lz4:zstd",
+        "none zstd:many",
+        ", ",
+        "none,lz4,,zstd",
+        "none,",
+        "none::zstd",
+        "zstd:dict=1KiB:dict=2KiB",
+        "auto",
+        "",
+    ] {
+        let complaints = list(wrong).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].starts_with("compression_per_level: "), "{wrong}: {complaints:?}");
     }
 }
 

@@ -93,7 +93,7 @@ const NO_SUCH_LEVELS: &str = "num_levels is less: entries beyond it are left out
 const TOO_FLAT: &str = "age places data from num_levels = 3 on: taken as preserve_internal_time_seconds";
 const LAST_LEVEL: &str = "it holds for the last of num_levels, which data reach with level_compaction_dynamic_level_bytes=true; \
                          in RocksDB it holds for the deepest that has data";
-const NO_LEVELS: &str = "only zstd and zlib take a level";
+const NO_LEVELS: &str = "only zstd and zlib take a level, and -1 is zlib's default";
 const NO_DICTIONARIES: &str = "only zstd uses dictionaries";
 
 impl FamilyDraft {
@@ -171,7 +171,7 @@ impl FamilyDraft {
             "compression" => self.codec = Some(read(value)?),
             "bottommost_compression" => self.last = if value == "kDisableCompressionOption" { None } else { Some(read(value)?) },
             _ => {
-                let names = value.split(':').map(str::trim).filter(|name| !name.is_empty()).take(64);
+                let names = value.split(':').map(str::trim).take(64).filter(|_| !value.trim().is_empty());
                 self.per_level = names.map(read).collect::<Result<_, _>>()?;
             }
         }

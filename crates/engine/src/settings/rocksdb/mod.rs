@@ -13,6 +13,7 @@ mod known;
 #[cfg(test)]
 mod tests;
 
+use super::field::{DB, FAMILY, Field};
 use super::{DbSettings, FamilySettings};
 use draft::{DbDraft, FamilyDraft, Verdict};
 use ini::{Entry, Section};
@@ -109,6 +110,20 @@ fn title(kind: &str, name: &str) -> String {
     if name.is_empty() { kind.to_string() } else { format!("{kind} \"{name}\"") }
 }
 
+/// `line 3, 7: `, where options of these sections stand that a complaint about a setting can be about.
+fn place_of<S>(used: &[OptionEntry], sections: &[String], fields: &[Field<S>], complaint: &str) -> String {
+    let name = complaint.split([' ', ':']).next().unwrap_or_default();
+    let field = fields.iter().find(|field| field.name == name);
+    // Several options make up the list of codecs.
+    let is_about = |key: &str| match name {
+        "compression" => key.contains(name),
+        _ => key == name || field.is_some_and(|field| field.rocksdb.rsplit('.').next() == Some(key)),
+    };
+    let found = used.iter().filter(|option| sections.contains(&option.section) && is_about(&option.key));
+    let lines: Vec<String> = found.map(|option| option.line.to_string()).collect();
+    if lines.is_empty() { String::new() } else { format!("line {}: ", lines.join(", ")) }
+}
+
 struct Reading {
     file: OptionsFile,
     db: DbDraft,
@@ -175,17 +190,21 @@ impl Reading {
         if self.complaints.is_empty() && !self.families.iter().any(|(name, _)| name == "default") {
             self.complaints.push("not an OPTIONS file: it has no section [CFOptions \"default\"]".into());
         }
+        let used = self.file.used.clone();
         for (name, draft) in self.families {
+            let sections = [title("CFOptions", &name), title("TableOptions/BlockBasedTable", &name)];
             draft.without_effect().into_iter().for_each(|(key, why)| self.file.take_back(&name, key, why));
             draft.in_part().into_iter().for_each(|(key, what)| self.file.remark(&name, key, what));
             let conflict = draft.conflict();
             let family = draft.finish();
             let list = conflict.into_iter().chain(family.validate().err().into_iter().flatten());
-            self.complaints.extend(list.map(|what| format!("CFOptions \"{}\": {what}", super::size::shorten(&name))));
+            let place = |what: &str| place_of(&used, &sections, FAMILY, what);
+            self.complaints.extend(list.map(|what| format!("{}CFOptions \"{}\": {what}", place(&what), super::size::shorten(&name))));
             self.file.families.push((name, family));
         }
         self.file.db = self.db.finish(&self.file.families);
-        self.complaints.extend(self.file.db.validate().err().into_iter().flatten());
+        let of_database = self.file.db.validate().err().into_iter().flatten();
+        self.complaints.extend(of_database.map(|what| place_of(&used, &["DBOptions".into()], DB, &what) + &what));
         if self.complaints.is_empty() {
             return Ok(self.file);
         }

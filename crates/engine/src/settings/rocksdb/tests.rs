@@ -133,6 +133,26 @@ fn an_age_for_the_last_level_of_a_flat_tree_is_only_kept() {
     assert_eq!((f.preclude_last_level_data_seconds, f.preserve_internal_time_seconds), (Preclude::Seconds(0), 0));
 }
 
+/// What is wrong only beside other options, or out of range, is told with the lines of what it is about.
+#[test]
+fn values_out_of_range_have_their_lines() {
+    for (db, family, table, beginning) in [
+        ("", "num_levels=1", "", "line 6: CFOptions \"default\": num_levels = 1"),
+        (
+            "",
+            "ttl=0\ncompression=kZSTD\ncompression_opts={level=99;}",
+            "",
+            "line 7, 8: CFOptions \"default\": compression of level 0: zstd:99",
+        ),
+        ("", "", "block_size=1", "line 8: CFOptions \"default\": block_size = 1"),
+        ("ttl=0\nmemory_budget=5", "", "", "line 5: memory_budget = 5"),
+        ("", "compression_per_level=kNoCompression::kZSTD", "", "line 6: compression_per_level: `` is not a compression type"),
+    ] {
+        let complaints = OptionsFile::parse(&file(db, family, table)).unwrap_err();
+        assert!(complaints.len() == 1 && complaints[0].starts_with(beginning), "{beginning}: {complaints:?}");
+    }
+}
+
 /// Whoever leaves all levels to the engine can name neither the codec of one nor an effort, whichever line comes first.
 #[test]
 fn codecs_by_hand_beside_auto_are_refused() {
@@ -145,7 +165,7 @@ fn codecs_by_hand_beside_auto_are_refused() {
         "compression_opts={max_dict_bytes=16384;level=32767;}\ncompression=auto",
     ] {
         let complaint = refused(text);
-        assert!(complaint.starts_with("CFOptions \"default\": compression = auto") && complaint.contains("bottommost_"), "{complaint}");
+        assert!(complaint.contains(": CFOptions \"default\": compression = auto") && complaint.contains("bottommost_"), "{complaint}");
         assert_eq!(complaint.lines().count(), 1, "{complaint}");
     }
     let compressed = |text: &str| format_compression(&family(text, "").compression);
