@@ -17,6 +17,9 @@ mod zones;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
+use sinter_storage::store::give_back_when_freed;
+use sinterdb::limits::{MemoryLimit, ProcessLimits};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// SinterDB: a key-value store that can say, for every byte written, why.
@@ -53,7 +56,14 @@ enum Command {
     Report(report::ReportFlags),
 }
 
+/// Below this limit of memory, bytes, what the allocator would keep is missed: a process in 64 MiB was killed for it.
+const LITTLE_MEMORY: u64 = 512 << 20;
+
 fn main() -> ExitCode {
+    let limits = ProcessLimits::find(Path::new("/")).memory();
+    if MemoryLimit::tightest(&limits).is_some_and(|bytes| bytes < LITTLE_MEMORY) {
+        give_back_when_freed();
+    }
     match dispatch() {
         Ok(code) => code,
         Err(ended) => ended.report(),

@@ -34,6 +34,7 @@ pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
 pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
 pub use meter::{Meter, MeterSnapshot};
 pub use place::{Place, ZonedPlace};
+pub use sys::give_back_when_freed;
 pub use throttle::{Medium, Sleep, Throttle};
 pub use tiers::Tiers;
 
