@@ -197,7 +197,9 @@ fn apply_zero_is_default(flags: &EngineFlags, is_stored: bool, chosen: &mut Chos
     let Chosen { database, family, .. } = chosen;
     let value = |flag: &Option<String>| flag.clone().filter(|text| text.parse() != Ok(0u64));
     let asked_for_zero = |flag: &Option<String>| flag.is_some() && value(flag).is_none();
-    let by_default = !is_stored && flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
+    let by_default = flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
+    // An existing database keeps what it has, unless that follows from what is given.
+    let follows = |given: &[&Option<String>]| by_default && (!is_stored || given.iter().any(|flag| flag.is_some()));
     for (name, flag, zero) in [
         ("size_ratio", &flags.universal_size_ratio, u64::from(defaults.size_ratio)),
         ("min_merge_width", &flags.universal_min_merge_width, defaults.min_merge_width as u64),
@@ -214,14 +216,16 @@ fn apply_zero_is_default(flags: &EngineFlags, is_stored: bool, chosen: &mut Chos
     }
     match value(&flags.max_compaction_bytes) {
         Some(text) => family.set("max_compaction_bytes", &text)?,
-        None if asked_for_zero(&flags.max_compaction_bytes) || by_default => {
+        None if asked_for_zero(&flags.max_compaction_bytes) || follows(&[&flags.target_file_size_base]) => {
             family.max_compaction_bytes = family.target_file_size_base.saturating_mul(25);
         }
         None => {}
     }
     match value(&flags.max_total_wal_size) {
         Some(text) => database.set("max_total_wal_size", &text)?,
-        None if asked_for_zero(&flags.max_total_wal_size) || by_default => database.max_total_wal_size = wal_limit(family),
+        None if asked_for_zero(&flags.max_total_wal_size) || follows(&[&flags.write_buffer_size, &flags.max_write_buffer_number]) => {
+            database.max_total_wal_size = wal_limit(family);
+        }
         None => {}
     }
     match value(&flags.db_write_buffer_size) {
@@ -270,7 +274,9 @@ fn apply_compression(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), Str
         family.compression = per_level(list).map_err(|what| format!("compression_per_level: {what}"))?;
     }
     for (flag, given) in [("compression_type", &flags.compression_type), ("compression_per_level", &flags.compression_per_level)] {
-        let is_replaced = |text: &String| text.split([':', ',', ' ']).any(|name| REPLACED.contains(&name.to_ascii_lowercase().as_str()));
+        let is_replaced = |text: &String| {
+            text.split(|c: char| ":,".contains(c) || c.is_whitespace()).any(|name| REPLACED.contains(&name.to_ascii_lowercase().as_str()))
+        };
         notes.extend(given.as_ref().filter(|text| is_replaced(text)).map(|text| format!("{flag} = {text}: {OTHER_CODEC}")));
     }
     if let Some(first) = flags.min_level_to_compress.and_then(|level| usize::try_from(level).ok()) {

@@ -56,6 +56,8 @@ impl Budgets {
         db.db_write_buffer_size = memtables.max(4096);
         db.memory_budget = memory.max(Self::MEMORY_LEAST);
         db.cache_index_and_filter_blocks = true;
+        // Beside a shorter log they would never fill.
+        db.max_total_wal_size = db.max_total_wal_size.max(db.db_write_buffer_size);
     }
 
     /// Defaults of a column family under these budgets.

@@ -222,6 +222,8 @@ fn values_out_of_bounds_have_the_line_on_which_they_stand() {
     assert!(complaints("\n\nmemory_budget = \"1023KiB\"").starts_with("line 3: memory_budget = 1023KiB: allowed 0 and 1MiB to"));
     assert!(complaints("tiers = \"cold=\"").starts_with("line 1: tiers: "));
     assert!(complaints("memory = \"1GiB\"\nmemory_budget = \"512MiB\"").starts_with("line 2: memory_budget: memory says another one"));
+    let sizes = "cache_size = \"100MiB\"\ndb_write_buffer_size = \"800MiB\"";
+    assert!(complaints(&format!("memory = \"1GiB\"\nmemory_budget = \"512MiB\"\n{sizes}")).starts_with("line 2: memory_budget: "));
     for list in ["\"none,,zstd\"", "[\"\", \"zstd\"]", "\"none,\""] {
         let complaints = complaints(&format!("[family.a]\ncompression = {list}"));
         assert!(complaints.starts_with("line 2: compression: an entry is empty"), "{complaints}");

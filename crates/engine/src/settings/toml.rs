@@ -224,11 +224,10 @@ impl<'a> Reader<'a> {
             }
         }
         let differs = |db: &DbSettings| budgets.memory.is_some() && ![0, budgets.db().memory_budget].contains(&db.memory_budget);
+        let is_whole = DB.iter().all(|field| table.contains_key(field.name));
         match table.get("memory_budget") {
-            // All settings as text say both, and each size.
-            Some(written)
-                if differs(&settings.db) && !["cache_size", "db_write_buffer_size"].iter().all(|size| table.contains_key(*size)) =>
-            {
+            // All settings as text say both, and all else.
+            Some(written) if differs(&settings.db) && !is_whole => {
                 let what = "memory_budget: memory says another one; write one of them, or memory_budget = 0: then the parts of memory stay";
                 self.complain(written.span().start, what.into());
             }

@@ -85,7 +85,7 @@ impl EngineSpec {
 pub(crate) fn without_lines(mut complaints: Vec<String>) -> Vec<String> {
     for complaint in &mut complaints {
         let rest = complaint.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
-        if let Some((_, what)) = rest.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit())) {
+        if let Some((_, what)) = rest.filter(|(numbers, _)| numbers.bytes().all(|byte| byte.is_ascii_digit() || b", ".contains(&byte))) {
             *complaint = what.to_owned();
         }
     }
@@ -97,6 +97,12 @@ mod tests {
     use super::super::spec::FamilySpec;
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn complaints_lose_their_lines() {
+        let complaints = ["line 9: a: b", "line 9, 10: a: b", "line of: b", "a: b"].map(String::from).to_vec();
+        assert_eq!(without_lines(complaints), ["a: b", "a: b", "line of: b", "a: b"]);
+    }
 
     #[test]
     fn settings_stand_in_their_sections() {

@@ -45,6 +45,9 @@ fn an_existing_database_goes_on_as_it_is() {
     let budget = Budgets { memory: Some(64 << 20), ..Budgets::default() };
     assert_eq!((database.cache_size, database.memory_budget), (budget.db().cache_size, 64 << 20));
     assert_eq!(family.write_buffer_size, budget.family().write_buffer_size);
+    assert_eq!(choose("--memory=1GiB").database.max_total_wal_size, choose("--memory=1GiB").database.db_write_buffer_size);
+    assert_eq!(choose("--target_file_size_base=4GiB").family.max_compaction_bytes, 100 << 30);
+    assert_eq!(choose("--write_buffer_size=32MiB").database.max_total_wal_size, 256 << 20);
     let spacious = choose("--space_amplification=3");
     assert_eq!((spacious.family.style, spacious.family.compression), (Style::Universal, Codecs::Auto));
     // A file says everything.

@@ -86,7 +86,7 @@ pub(super) struct FamilyDraft {
 }
 
 /// Marks the options of table sections in the table of fields.
-const TABLE: &str = "BlockBasedTable.";
+pub(super) const TABLE: &str = "BlockBasedTable.";
 
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
 const NO_SUCH_LEVELS: &str = "num_levels is less: entries beyond it are left out";

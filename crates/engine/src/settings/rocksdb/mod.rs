@@ -15,7 +15,7 @@ mod tests;
 
 use super::field::{DB, FAMILY, Field};
 use super::{DbSettings, FamilySettings};
-use draft::{DbDraft, FamilyDraft, Verdict};
+use draft::{DbDraft, FamilyDraft, TABLE, Verdict};
 use ini::{Entry, Section};
 
 /// One option of the file.
@@ -110,17 +110,20 @@ fn title(kind: &str, name: &str) -> String {
     if name.is_empty() { kind.to_string() } else { format!("{kind} \"{name}\"") }
 }
 
-/// `line 3, 7: `, where options of these sections stand that a complaint about a setting can be about.
-fn place_of<S>(used: &[OptionEntry], sections: &[String], fields: &[Field<S>], complaint: &str) -> String {
-    let name = complaint.split([' ', ':']).next().unwrap_or_default();
-    let field = fields.iter().find(|field| field.name == name);
-    // Several options make up the list of codecs.
-    let is_about = |key: &str| match name {
-        "compression" => key.contains(name),
-        _ => key == name || field.is_some_and(|field| field.rocksdb.rsplit('.').next() == Some(key)),
+/// `line 3, 7: `, where options stand whose settings a complaint names.
+fn place_of<'a, S>(options: impl Iterator<Item = &'a OptionEntry>, fields: &[Field<S>], complaint: &str) -> String {
+    let names: Vec<&str> = complaint.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+    let is_about = |key: &str| match key {
+        "block_cache" => names.contains(&"cache_size"),
+        "filter_policy" => names.iter().any(|name| name.starts_with("bloom_bits_")),
+        _ if key.contains("compression") => names.contains(&"compression"),
+        _ if key.starts_with("max_background_") => names.contains(&"max_background_jobs"),
+        _ => {
+            let is_it = |field: &&Field<S>| field.name == key || field.rocksdb.strip_prefix(TABLE).unwrap_or(field.rocksdb) == key;
+            fields.iter().find(is_it).is_some_and(|field| names.contains(&field.name))
+        }
     };
-    let found = used.iter().filter(|option| sections.contains(&option.section) && is_about(&option.key));
-    let lines: Vec<String> = found.map(|option| option.line.to_string()).collect();
+    let lines: Vec<String> = options.filter(|option| is_about(&option.key)).map(|option| option.line.to_string()).collect();
     if lines.is_empty() { String::new() } else { format!("line {}: ", lines.join(", ")) }
 }
 
@@ -198,13 +201,15 @@ impl Reading {
             let conflict = draft.conflict();
             let family = draft.finish();
             let list = conflict.into_iter().chain(family.validate().err().into_iter().flatten());
-            let place = |what: &str| place_of(&used, &sections, FAMILY, what);
+            let place = |what: &str| place_of(used.iter().filter(|option| sections.contains(&option.section)), FAMILY, what);
             self.complaints.extend(list.map(|what| format!("{}CFOptions \"{}\": {what}", place(&what), super::size::shorten(&name))));
             self.file.families.push((name, family));
         }
         self.file.db = self.db.finish(&self.file.families);
+        // There is one cache, and tables say how large.
+        let options = used.iter().filter(|option| option.section == "DBOptions" || option.key == "block_cache");
         let of_database = self.file.db.validate().err().into_iter().flatten();
-        self.complaints.extend(of_database.map(|what| place_of(&used, &["DBOptions".into()], DB, &what) + &what));
+        self.complaints.extend(of_database.map(|what| place_of(options.clone(), DB, &what) + &what));
         if self.complaints.is_empty() {
             return Ok(self.file);
         }

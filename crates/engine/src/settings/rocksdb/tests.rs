@@ -145,6 +145,10 @@ fn values_out_of_range_have_their_lines() {
             "line 7, 8: CFOptions \"default\": compression of level 0: zstd:99",
         ),
         ("", "", "block_size=1", "line 8: CFOptions \"default\": block_size = 1"),
+        ("", "compaction_options_universal={size_ratio=999999999;}", "", "line 6: CFOptions \"default\": size_ratio = 999999999"),
+        ("", "level0_file_num_compaction_trigger=50", "", "line 6: CFOptions \"default\": level0_slowdown_writes_trigger = 20"),
+        ("", "", "block_cache=9999999999999999", "line 8: cache_size = "),
+        ("max_background_compactions=500", "", "", "line 4: max_background_jobs = "),
         ("ttl=0\nmemory_budget=5", "", "", "line 5: memory_budget = 5"),
         ("", "compression_per_level=kNoCompression::kZSTD", "", "line 6: compression_per_level: `` is not a compression type"),
     ] {
