@@ -1,4 +1,4 @@
-//! The system calls that std does not offer, each as a safe function. The only unsafe code of the store.
+//! The calls of the system and its C library that std does not offer, each as a safe function. The only unsafe code of the store.
 
 use super::Lifetime;
 use std::fs::File;
