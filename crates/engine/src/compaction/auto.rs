@@ -4,19 +4,22 @@
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
 use super::codecs::{
-    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing, Verdict,
-    judge,
+    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing,
+    Verdict, judge,
 };
 use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
-use crate::cpu::thread_ns;
 use crate::settings::codec_name;
 use crate::table::ReadTimes;
 use parking_lot::Mutex;
-use sinter_storage::store::{Appender, Result};
 use std::fmt::Write as _;
 use std::sync::Arc;
+
+mod work;
+
+pub use work::Work;
+pub(super) use work::timed;
 
 /// Nanoseconds between two reviews, at least.
 const PERIOD_NS: u64 = 250_000_000;
@@ -36,7 +39,7 @@ const OPERATION_NS: f64 = 500.0;
 const MISS_NS: f64 = 1000.0;
 /// Nanoseconds that a merge costs per byte, without codecs.
 const MERGE_NS: f64 = 0.7;
-/// A level that was not written to is judged as if so many bytes had been.
+/// A level that hardly anything was written to lately is judged as if so many bytes had been.
 const LEAST_WRITTEN: f64 = 1_048_576.0;
 /// A sample changes the mean by at least this part.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
@@ -52,6 +55,8 @@ struct Level {
     unsampled: u64,
     /// Bytes before compression, forgotten slowly.
     written: f64,
+    /// Bytes before compression that jobs under way will still bring.
+    coming: u64,
     /// As `written`: of blocks that readers did not find in the cache.
     missed: f64,
     /// Bytes before compression that it holds.
@@ -72,6 +77,7 @@ impl Default for Level {
             samples: 0,
             unsampled: 0,
             written: 0.0,
+            coming: 0,
             missed: 0.0,
             holds: 0,
             stays: 0.0,
@@ -91,6 +97,8 @@ struct State {
     operations: f64,
     operations_seen: u64,
     reviewed_ns: Option<u64>,
+    /// A job has begun that needs a verdict of its level before its first table.
+    is_asked: bool,
     idle: f64,
     appended: Appended,
     /// A table was written: what that costs is known.
@@ -180,8 +188,10 @@ impl Auto {
     /// Starts anew, as of now: so many operations were done before.
     pub fn begin(&self, now_ns: u64, operations: u64) {
         let mut state = self.state.lock();
+        // Jobs under way go on.
+        let levels = state.levels.iter().map(|level| Level { coming: level.coming, ..Level::default() }).collect();
         let totals = state.totals;
-        *state = State { operations_seen: operations, reviewed_ns: Some(now_ns), totals, ..State::default() };
+        *state = State { levels, operations_seen: operations, reviewed_ns: Some(now_ns), totals, ..State::default() };
     }
 
     /// Where the family's tables note how long reads take.
@@ -234,29 +244,16 @@ impl Auto {
         }
     }
 
-    /// A table was written to a level, with so many bytes of keys and values.
-    pub(super) fn wrote(&self, level: usize, raw_bytes: u64) {
-        let mut state = self.state.lock();
-        state.sealed = true;
-        let level = state.level(level);
-        level.written += raw_bytes as f64;
-        level.unsampled = level.unsampled.saturating_add(raw_bytes);
-    }
-
-    /// Makes a table's file note how long it takes to be written.
-    pub(super) fn timed(self: &Arc<Self>, file: Box<dyn Appender>) -> Box<dyn Appender> {
-        if self.measures { Box::new(Timed { file, auto: Arc::clone(self), bytes: 0, busy_ns: 0, wait_ns: 0 }) } else { file }
-    }
-
     /// It is time for a review: always where nothing is timed.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        let reviewed = self.state.lock().reviewed_ns;
-        !self.measures || reviewed.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
+        let state = self.state.lock();
+        !self.measures || state.is_asked || state.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
     }
 
     /// Chooses anew from what was learned and observed.
     pub fn review(&self, seen: &Observed) {
         let mut state = self.state.lock();
+        state.is_asked = false;
         let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
         state.observe(seen, self.measures);
         let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
@@ -278,7 +275,8 @@ impl Auto {
                 continue;
             }
             let level = &mut state.levels[number];
-            if !level.is_live() {
+            // What only holds tables that moved needs no codec yet, and must not get used to one that costs nothing.
+            if !level.is_written() {
                 continue;
             }
             let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
@@ -305,7 +303,8 @@ impl Auto {
             };
             let verdict = judge(&situation);
             let was_settled = level.standing.settled;
-            if level.standing.hear(&verdict) || !was_settled {
+            let patience = if level.is_mostly_coming() { 1 } else { PATIENCE };
+            if level.standing.hear(&verdict, patience) || !was_settled {
                 changes += u64::from(was_settled);
                 level.since_unix = seen.unix_seconds;
             }
@@ -331,7 +330,10 @@ impl Auto {
         let per_second = |bytes: f64| if state.seconds > 0.0 { bytes / state.seconds / 1e6 } else { 0.0 };
         for (number, level) in state.levels.iter().enumerate().filter(|(_, level)| level.is_live()) {
             let name = |candidate: usize| codec_name(CANDIDATES[candidate].codec);
-            let _ = write!(out, "level {number}: {} since {}", name(level.standing.chosen), level.since_unix);
+            let _ = write!(out, "level {number}: {}", name(level.standing.chosen));
+            if level.standing.settled {
+                let _ = write!(out, " since {}", level.since_unix);
+            }
             for (candidate, effect) in level.effects.iter().enumerate().skip(1) {
                 let Effect { ratio, compress_ns, decompress_ns } = effect;
                 let _ = write!(out, "; {} {ratio:.3} at {compress_ns:.2} and {decompress_ns:.2} ns/B", name(candidate));
@@ -348,9 +350,19 @@ impl Auto {
 }
 
 impl Level {
-    /// Bytes written, as far as verdicts are concerned.
+    /// Bytes written, as far as verdicts are concerned: what is coming will have been.
     fn judged_written(&self) -> f64 {
-        self.written.max(LEAST_WRITTEN)
+        (self.written + self.coming as f64).max(LEAST_WRITTEN)
+    }
+
+    /// Jobs under way will bring more than was written lately: what it was judged by says little.
+    fn is_mostly_coming(&self) -> bool {
+        self.coming as f64 > self.written
+    }
+
+    /// Something was written to it, or will be soon.
+    fn is_written(&self) -> bool {
+        self.written > 0.0 || self.coming > 0
     }
 
     /// The part of what was written that is there still, and stays, 1 at most.
@@ -359,7 +371,7 @@ impl Level {
     }
 
     fn is_live(&self) -> bool {
-        self.holds > 0 || self.written > 0.0
+        self.holds > 0 || self.is_written()
     }
 }
 
@@ -456,54 +468,6 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let lives = if *seconds > 0.0 { format!("{:.0} s", holds / situation.written * seconds) } else { "unknown".into() };
     let _ = write!(out, "a byte lives {lives}; {idle:.2} of {cpus:.2} processors idle; {samples} samples; {seconds:.0} s");
     out
-}
-
-/// A file that notes how long it takes to be written.
-struct Timed {
-    file: Box<dyn Appender>,
-    auto: Arc<Auto>,
-    bytes: u64,
-    busy_ns: u64,
-    wait_ns: u64,
-}
-
-/// What `work` gives, its nanoseconds of this thread's processor, and those in which it waited.
-fn timed<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64, u64) {
-    let (start, busy) = (auto.now(), thread_ns());
-    let result = work();
-    // A clock that tests move may stand still meanwhile.
-    let passed = auto.now().saturating_sub(start);
-    let busy = thread_ns().saturating_sub(busy).min(passed);
-    (result, busy, passed - busy)
-}
-
-impl Appender for Timed {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let (result, busy, wait) = timed(&self.auto, || self.file.append(bytes));
-        self.busy_ns += busy;
-        self.wait_ns += wait;
-        self.bytes += bytes.len() as u64;
-        result
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn seal(self: Box<Self>) -> Result<()> {
-        let Timed { file, auto, bytes, busy_ns, wait_ns } = *self;
-        let (result, busy, wait) = timed(&auto, || file.seal());
-        let mut state = auto.state.lock();
-        let appended = &mut state.appended;
-        appended.bytes += bytes as f64;
-        appended.busy_ns += (busy_ns + busy) as f64;
-        appended.wait_ns += (wait_ns + wait) as f64;
-        result
-    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ const CLEAR_SIZE: f64 = 0.05;
 /// A change for its cost has to gain this part of what lies between the dearest and the cheapest: most of a cost is often the same for
 /// all.
 const CLEAR_COST: f64 = 0.1;
-/// So many verdicts in a row have to ask for the same change.
-const PATIENCE: u32 = 3;
+/// So many verdicts in a row have to ask for the same change, unless what they rest on is new.
+pub const PATIENCE: u32 = 3;
 
 const fn plain(codec: Codec) -> Compression {
     Compression { codec, level: None, dictionary_bytes: 0 }
@@ -262,8 +262,8 @@ impl Standing {
     }
 
     /// Takes a verdict into account; true if another codec is in use from now on. The first verdict counts at once. After that a change
-    /// has to gain clearly, several times in a row.
-    pub fn hear(&mut self, verdict: &Verdict) -> bool {
+    /// has to gain clearly, `patience` times in a row.
+    pub fn hear(&mut self, verdict: &Verdict, patience: u32) -> bool {
         let (best, chosen) = (verdict.best, self.chosen);
         if !std::mem::replace(&mut self.settled, true) {
             self.chosen = best;
@@ -277,7 +277,7 @@ impl Standing {
             (self.challenger, self.streak) = (best, 0);
         }
         self.streak += 1;
-        if self.streak < PATIENCE {
+        if self.streak < patience {
             return false;
         }
         (self.chosen, self.streak) = (best, 0);

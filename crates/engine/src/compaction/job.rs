@@ -6,7 +6,7 @@
 //! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
 //! of them are files that no manifest knows.
 
-use super::auto::Auto;
+use super::auto::Work;
 use super::collapse::{Counts, Rules, collapse};
 use super::output::{Limits, TableFactory, TableSink};
 use super::placing;
@@ -53,7 +53,7 @@ pub struct Context<'a> {
     /// The level that level 0 is merged into, for the hints of tables.
     pub base: usize,
     /// Chooses the codecs; `None`: the settings have them.
-    pub auto: Option<&'a Arc<Auto>>,
+    pub auto: Option<&'a Work>,
     /// Creates a table file and accounts for every byte written to it, also if the job fails.
     pub create: &'a Create<'a>,
     /// The cache that new tables will use.
@@ -482,8 +482,8 @@ impl<'a> TableFactory for Factory<'a> {
         let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
         builder.set_times(context.clock.unix_seconds(), context.times.clone());
-        let auto = context.auto.map(|auto| (&**auto, level));
-        let sampler = auto.filter(|_| self.samples).map(|(auto, level)| Sampler::new(auto, level, options.block_size));
+        let auto = context.auto.map(|auto| (auto, level));
+        let sampler = auto.filter(|_| self.samples).map(|(work, level)| Sampler::new(work.auto(), level, options.block_size));
         if let Some(chosen) = &context.placement {
             builder.draw_sample();
             builder.set_placed(chosen.why.clone());
@@ -507,7 +507,7 @@ struct Building<'a> {
     times: (u64, u64),
     temperature: Temperature,
     /// Who is told of it, and the level.
-    auto: Option<(&'a Auto, usize)>,
+    auto: Option<(&'a Work, usize)>,
     sampler: Option<Sampler<'a>>,
 }
 

@@ -232,6 +232,11 @@ impl Plan {
         self.tables().map(|t| t.bytes).sum()
     }
 
+    /// Input bytes before compression.
+    pub fn raw_bytes(&self) -> u64 {
+        self.tables().fold(0, |sum: u64, t| sum.saturating_add(t.raw_bytes))
+    }
+
     /// Bytes that are left of them if each point tombstone finds what it hides.
     pub fn expected(&self) -> u64 {
         let (entries, tombstones) = self.tables().fold((0, 0), |sum: (u64, u64), t| (sum.0 + t.entries, sum.1 + t.tombstones));

@@ -1,7 +1,7 @@
 //! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate, and the
 //! results are thrown away. What is learned says what each codec would do to this data, on this machine.
 
-use super::auto::Auto;
+use super::auto::{Auto, timed};
 use super::codecs::{CANDIDATES, COUNT};
 use crate::codec::{Codec, Compressor, decompress};
 
@@ -34,7 +34,6 @@ pub struct Sampler<'a> {
     sample: Vec<u8>,
     /// The first key of the sample.
     first: Vec<u8>,
-    is_warm: bool,
     compressor: Compressor,
     packed: Vec<u8>,
     unpacked: Vec<u8>,
@@ -50,7 +49,6 @@ impl<'a> Sampler<'a> {
             size: (block_size as usize).min(LARGEST),
             sample: Vec::new(),
             first: Vec::new(),
-            is_warm: false,
             compressor: Compressor::default(),
             packed: Vec::new(),
             unpacked: Vec::new(),
@@ -85,10 +83,8 @@ impl<'a> Sampler<'a> {
     /// Tries all candidates on the sample.
     fn measure(&mut self) {
         let started = self.auto.now();
-        if !std::mem::replace(&mut self.is_warm, true) {
-            // What a codec sets up for its first block is not what a block costs.
-            self.trials();
-        }
+        // What a codec takes for a block once its code and tables have left the processor's caches is not what one of many costs.
+        self.trials();
         let trials = self.trials();
         self.sample.clear();
         let spent = self.auto.now().saturating_sub(started);
@@ -102,15 +98,14 @@ impl<'a> Sampler<'a> {
                 return Trial { ratio: 1.0, ns: None };
             }
             self.packed.clear();
-            let start = self.auto.now();
-            let shrinks = self.compressor.compress(candidate, None, &self.sample, &mut self.packed);
-            let middle = self.auto.now();
+            // By the time of this thread: others that want the processor as well are no cost of the codec.
+            let (shrinks, compress, _) = timed(self.auto, || self.compressor.compress(candidate, None, &self.sample, &mut self.packed));
             self.unpacked.resize(self.sample.len(), 0);
-            let comes_back = shrinks && decompress(candidate.codec, None, &self.packed, &mut self.unpacked).is_some();
-            let end = self.auto.now();
+            let unpack = || decompress(candidate.codec, None, &self.packed, &mut self.unpacked).is_some();
+            let (comes_back, decompress, _) = if shrinks { timed(self.auto, unpack) } else { (false, 0, 0) };
             let bytes = self.sample.len() as f64;
             let ratio = if comes_back { self.packed.len() as f64 / bytes } else { 1.0 };
-            let ns = (end > start).then(|| ((middle - start) as f64 / bytes, (end - middle) as f64 / bytes));
+            let ns = (compress > 0).then(|| (compress as f64 / bytes, decompress as f64 / bytes));
             Trial { ratio, ns }
         })
     }

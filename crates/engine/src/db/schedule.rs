@@ -356,7 +356,7 @@ impl Inner {
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        self.finished(self.with_context(core, None, urgency, |context| job::flush(cursors, &tombstones, times, context)))
+        self.finished(self.with_context(core, None, None, urgency, |context| job::flush(cursors, &tombstones, times, context)))
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -409,7 +409,8 @@ impl Inner {
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| {
-            self.finished(self.with_context(core, claim.as_ref(), Some(&|| self.urgency(core)), |context| job::run(plan, context)))
+            let urgency: Urgency<'_> = &|| self.urgency(core);
+            self.finished(self.with_context(core, Some(plan), claim.as_ref(), Some(urgency), |context| job::run(plan, context)))
         };
         let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
@@ -459,15 +460,18 @@ impl Inner {
         }
     }
 
-    /// Runs a job of a family. How urgent it is says how little it may pause; `None`: it may not.
+    /// Runs a job of a family; `plan`: a compaction. How urgent it is says how little it may pause; `None`: it may not.
     fn with_context<T>(
         &self,
         core: &Arc<FamilyCore>,
+        plan: Option<&Plan>,
         claim: Option<&Claim>,
         urgency: Option<Urgency<'_>>,
         run: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         let settings = self.settings_of(core);
+        let (to, coming) = plan.map_or((0, 0), |plan| (plan.output_level, plan.raw_bytes()));
+        let auto = (settings.compression == Codecs::Auto).then(|| core.auto.begin_work(to, coming));
         self.review_codecs(core);
         self.review_placement(core);
         let snapshots = self.snapshots.list(|| self.visible());
@@ -483,7 +487,7 @@ impl Inner {
             family: core.id,
             settings: &settings,
             base: base_level(&tree.version, &settings),
-            auto: (settings.compression == Codecs::Auto).then_some(&core.auto),
+            auto: auto.as_ref(),
             create: &|id, hint| {
                 let file = self.placer.create(id, hint)?;
                 let claim = claim.filter(|_| self.media.serves_primary(hint.temperature)).cloned();

@@ -4,6 +4,7 @@ use super::super::sampler::Sampler;
 use super::*;
 use crate::clock::ManualClock;
 use crate::codec::Codec;
+use sinter_storage::store::{Appender, Result};
 
 const LAST: usize = 6;
 
@@ -46,10 +47,15 @@ fn codec(auto: &Auto, level: usize) -> Codec {
     auto.choice(level).0.codec
 }
 
+/// A table is written by a job that said nothing before, as a flush.
+fn wrote(auto: &Arc<Auto>, level: usize, raw_bytes: u64) {
+    auto.begin_work(0, 0).wrote(level, raw_bytes);
+}
+
 /// Passes seconds one by one, in which `written` bytes reach the last level each and `misses` blocks of it are missed.
-fn pass(auto: &Auto, seconds: std::ops::Range<u64>, idle: f64, written: u64, misses: u64) {
+fn pass(auto: &Arc<Auto>, seconds: std::ops::Range<u64>, idle: f64, written: u64, misses: u64) {
     for now in seconds {
-        auto.wrote(LAST, written);
+        wrote(auto, LAST, written);
         auto.review(&observed(now, idle, misses));
     }
 }
@@ -99,11 +105,12 @@ fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
 /// A load is over soon, and what it began with stays on the level that it ended on. After two seconds it is decided by what there is.
 #[test]
 fn a_verdict_comes_as_soon_as_enough_is_known() {
-    let settles = |samples: u64, wrote: bool, idle_is_known: bool, seconds: u64| {
+    let settles = |samples: u64, has_written: bool, idle_is_known: bool, seconds: u64| {
         let (_, auto) = measuring();
         (0..samples).for_each(|_| auto.learn(LAST, trials(0.53, 0.42), 10_000));
-        if wrote {
-            auto.wrote(LAST, 50_000_000);
+        let work = auto.begin_work(LAST, 50_000_000);
+        if has_written {
+            work.wrote(LAST, 50_000_000);
         }
         for now in [0, seconds] {
             auto.review(&Observed { idle_is_known, ..observed(now, 0.0, 0) });
@@ -121,13 +128,67 @@ fn a_verdict_comes_as_soon_as_enough_is_known() {
     }
 }
 
+/// A level that tables only moved to has no use for a verdict, and a free one (the smallest size) would not suit whoever then writes much.
+#[test]
+fn a_job_has_the_codec_that_suits_it_from_its_first_table() {
+    let (_, auto) = measuring();
+    learn(&auto, 0, trials(0.53, 0.42));
+    for now in 0..10 {
+        wrote(&auto, 0, 50_000_000);
+        auto.review(&Observed { operations: 10_000_000, ..observed(now, 0.0, 0) });
+    }
+    assert!(auto.choice(LAST).1.ends_with("nothing is known yet"), "{}", auto.report());
+    assert!(!auto.is_due(9_100_000_000));
+    let small = auto.begin_work(LAST, 1_000_000);
+    assert!(auto.is_due(9_100_000_000), "before its first table");
+    auto.review(&Observed { operations: 10_000_000, ..observed(9, 0.0, 0) });
+    assert_eq!(codec(&auto, LAST), Codec::Zstd, "the operations are worth more than it costs: {}", auto.report());
+    drop(small);
+    let large = auto.begin_work(LAST, 1_000_000_000);
+    assert!(auto.is_due(9_100_000_000), "it brings most of what was ever written to the level");
+    auto.review(&Observed { operations: 10_000_000, ..observed(9, 0.0, 0) });
+    assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
+    large.wrote(LAST, 1_000_000_000);
+    drop(large);
+    // What a level was written with for a while it keeps until something else was better for a while.
+    let again = auto.begin_work(LAST, 500_000_000);
+    assert!(!auto.is_due(9_100_000_000));
+    let readers_wait = Observed { for_files: Some(1_000_000), ..observed(9, 2.0, 0) };
+    for round in 0..3 {
+        assert_eq!(codec(&auto, LAST), Codec::None, "{round}: {}", auto.report());
+        auto.review(&readers_wait);
+    }
+    assert_ne!(codec(&auto, LAST), Codec::None, "{}", auto.report());
+    drop(again);
+}
+
+#[test]
+fn what_a_job_brings_counts_once() {
+    let (_, auto) = measuring();
+    let known = || auto.state.lock().levels.iter().map(|level| (level.written as u64, level.coming)).collect::<Vec<_>>();
+    let (first, second) = (auto.begin_work(1, 100), auto.begin_work(1, 100));
+    assert_eq!(known()[1], (0, 200));
+    first.wrote(0, 30);
+    assert_eq!(known(), [(30, 0), (0, 200)], "a table of another level was not expected");
+    first.wrote(1, 60);
+    first.wrote(1, 60);
+    assert_eq!(known()[1], (120, 100), "more than expected is not taken from another job");
+    auto.begin(0, 0);
+    assert_eq!(known(), [(0, 0), (0, 100)], "jobs go on where counts begin anew");
+    second.wrote(1, 70);
+    drop(first);
+    assert_eq!(known()[1], (70, 30));
+    drop(second);
+    assert_eq!(known()[1], (70, 0), "the rest was merged away");
+}
+
 /// What a level holds beyond its target goes down unread: readers are expected where it will be.
 #[test]
 fn debt_has_no_readers_of_its_own() {
     let (_, auto) = measuring();
     learn(&auto, LAST, trials(0.53, 0.42));
     for level in [5, LAST] {
-        auto.wrote(level, 2_000_000_000);
+        wrote(&auto, level, 2_000_000_000);
     }
     let mut seen = observed(0, 0.0, 0);
     seen.levels[5] = Holding { raw_bytes: 1_000_000_000, ..Holding::default() }.owing(0.75);
@@ -142,11 +203,11 @@ fn the_reasons_name_all_that_the_costs_are_made_of() {
     learn(&auto, LAST, trials(0.53, 0.42));
     auto.reads.note(700);
     auto.reads.note(50_000);
-    let mut file = auto.timed(Box::new(Waiting(clock)));
+    let mut file = auto.begin_work(0, 0).timed(Box::new(Waiting(clock)));
     file.append(&[0; 1000]).unwrap();
     file.seal().unwrap();
     for now in 0..5 {
-        auto.wrote(LAST, 50_000_000);
+        wrote(&auto, LAST, 50_000_000);
         auto.review(&Observed { for_files: Some(3_000_000_000), ..observed(now, 0.5, 0) });
     }
     let (_, why) = auto.choice(LAST);
@@ -192,8 +253,8 @@ fn a_load_that_outgrows_memory_is_compressed_below_level_0() {
             learn(&auto, level, trials(0.53, 0.42));
         }
         for now in 0..4 {
-            auto.wrote(0, 200_000_000);
-            auto.wrote(LAST, 200_000_000);
+            wrote(&auto, 0, 200_000_000);
+            wrote(&auto, LAST, 200_000_000);
             let mut seen = Observed { for_files, idle_is_known: now > 1, ..observed(now, idle, 0) };
             seen.levels[0].raw_bytes = 100_000_000;
             auto.review(&seen);
@@ -235,7 +296,7 @@ fn a_level_may_cost_its_part_of_the_data_more() {
     for now in 0..10 {
         for level in [4, LAST] {
             learn(&auto, level, trials(0.53, 0.42));
-            auto.wrote(level, 50_000_000);
+            wrote(&auto, level, 50_000_000);
         }
         let mut seen = observed(now, 1.0, 0);
         seen.levels[4].raw_bytes = 250_000_000;
@@ -290,7 +351,7 @@ fn without_threads_nothing_depends_on_time() {
                 clock.advance_ns(advance);
                 sampler.see(format!("key{n:09}").as_bytes(), &[(n % 7) as u8; 100]);
             }
-            auto.wrote(LAST, 200_000);
+            wrote(&auto, LAST, 200_000);
             auto.review(&Observed { unix_seconds: 0, ..observed(round * advance, advance as f64, round % 3) });
             seen.push(auto.choice(LAST));
         }
@@ -334,7 +395,7 @@ fn small_tables_are_sampled_together() {
     for _ in 0..100 {
         let mut sampler = Sampler::new(&auto, 0, 4096);
         (0..1000u64).for_each(|n| sampler.see(&n.to_be_bytes(), &[7; 92]));
-        auto.wrote(0, 100_000);
+        wrote(&auto, 0, 100_000);
     }
     // 10 MB: one at once, and one for each 2 MiB.
     assert_eq!(auto.totals().samples, 5);

@@ -220,26 +220,26 @@ fn a_change_has_to_be_clear_and_to_last() {
     assert_eq!((standing.chosen, standing.settled), (FIRST, false));
     standing.begin(NONE);
     assert_eq!(standing.chosen, NONE);
-    assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD)), "the first verdict counts at once");
+    assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD), PATIENCE), "the first verdict counts at once");
     standing.begin(NONE);
     assert_eq!(standing.chosen, ZSTD, "and ends the beginning");
     // 5 % more than the least is not worth a change.
     for _ in 0..10 {
-        assert!(!standing.hear(&verdict([500.0, 100.0, 105.0], LZ4)));
+        assert!(!standing.hear(&verdict([500.0, 100.0, 105.0], LZ4), PATIENCE));
     }
     let clear = verdict([500.0, 100.0, 150.0], LZ4);
-    assert!(!standing.hear(&clear) && !standing.hear(&clear));
-    assert!(!standing.hear(&verdict([500.0, 200.0, 100.0], ZSTD)), "a verdict for what is in use");
-    assert!(!standing.hear(&clear) && !standing.hear(&clear), "begins anew");
-    assert!(!standing.hear(&verdict([10.0, 100.0, 150.0], NONE)), "another challenger, too");
-    assert!(!standing.hear(&clear) && !standing.hear(&clear));
-    assert!(standing.hear(&clear));
+    assert!(!standing.hear(&clear, PATIENCE) && !standing.hear(&clear, PATIENCE));
+    assert!(!standing.hear(&verdict([500.0, 200.0, 100.0], ZSTD), PATIENCE), "a verdict for what is in use");
+    assert!(!standing.hear(&clear, PATIENCE) && !standing.hear(&clear, PATIENCE), "begins anew");
+    assert!(!standing.hear(&verdict([10.0, 100.0, 150.0], NONE), PATIENCE), "another challenger, too");
+    assert!(!standing.hear(&clear, PATIENCE) && !standing.hear(&clear, PATIENCE));
+    assert!(standing.hear(&clear, PATIENCE));
     assert_eq!(standing.chosen, LZ4);
     // What all codecs cost alike does not make a difference smaller.
     let alike = verdict([9100.0, 9500.0, 9000.0], ZSTD);
-    assert!(!standing.hear(&alike) && !standing.hear(&alike) && standing.hear(&alike));
-    (0..3).for_each(|_| _ = standing.hear(&clear));
+    assert!(!standing.hear(&alike, PATIENCE) && !standing.hear(&alike, PATIENCE) && standing.hear(&alike, PATIENCE));
+    assert!(standing.hear(&clear, 1), "without patience");
     // Smaller for no more than is allowed: that is clear.
     let smaller = verdict([500.0, 100.0, 100.5], ZSTD);
-    assert!(!standing.hear(&smaller) && !standing.hear(&smaller) && standing.hear(&smaller));
+    assert!(!standing.hear(&smaller, PATIENCE) && !standing.hear(&smaller, PATIENCE) && standing.hear(&smaller, PATIENCE));
 }
