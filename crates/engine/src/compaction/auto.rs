@@ -4,8 +4,8 @@
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
 use super::codecs::{
-    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation, Standing,
-    Verdict, judge,
+    CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, MERGE_NS, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation,
+    Standing, Verdict, judge,
 };
 use super::sampler::Trial;
 use crate::clock::Clock;
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-mod work;
+mod announced;
 
-pub use work::Work;
-pub(super) use work::timed;
+pub use announced::Announced;
+pub(super) use announced::timed;
 
 /// Nanoseconds between two reviews, at least.
 const PERIOD_NS: u64 = 250_000_000;
@@ -37,9 +37,7 @@ const TOLERANCE: f64 = 0.02;
 const OPERATION_NS: f64 = 500.0;
 /// Nanoseconds that a miss costs besides the read.
 const MISS_NS: f64 = 1000.0;
-/// Nanoseconds that a merge costs per byte, without codecs.
-const MERGE_NS: f64 = 0.7;
-/// A level that hardly anything was written to lately is judged as if so many bytes had been.
+/// A level that less was written to lately is not judged: there any codec is free, and the smallest would stand when much is written.
 const LEAST_WRITTEN: f64 = 1_048_576.0;
 /// A sample changes the mean by at least this part.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
@@ -55,8 +53,12 @@ struct Level {
     unsampled: u64,
     /// Bytes before compression, forgotten slowly.
     written: f64,
-    /// Bytes before compression that jobs under way will still bring.
+    /// Bytes before compression that compactions under way have yet to write.
     coming: u64,
+    /// By how many bytes before compression it will have grown when they are done.
+    growth: i64,
+    /// One that brings most of what counts has begun, and needs a verdict before its first table.
+    is_asked: bool,
     /// As `written`: of blocks that readers did not find in the cache.
     missed: f64,
     /// Bytes before compression that it holds.
@@ -78,6 +80,8 @@ impl Default for Level {
             unsampled: 0,
             written: 0.0,
             coming: 0,
+            growth: 0,
+            is_asked: false,
             missed: 0.0,
             holds: 0,
             stays: 0.0,
@@ -97,8 +101,6 @@ struct State {
     operations: f64,
     operations_seen: u64,
     reviewed_ns: Option<u64>,
-    /// A job has begun that needs a verdict of its level before its first table.
-    is_asked: bool,
     idle: f64,
     appended: Appended,
     /// A table was written: what that costs is known.
@@ -189,7 +191,8 @@ impl Auto {
     pub fn begin(&self, now_ns: u64, operations: u64) {
         let mut state = self.state.lock();
         // Jobs under way go on.
-        let levels = state.levels.iter().map(|level| Level { coming: level.coming, ..Level::default() }).collect();
+        let kept = |level: &Level| Level { coming: level.coming, growth: level.growth, ..Level::default() };
+        let levels = state.levels.iter().map(kept).collect();
         let totals = state.totals;
         *state = State { levels, operations_seen: operations, reviewed_ns: Some(now_ns), totals, ..State::default() };
     }
@@ -247,36 +250,39 @@ impl Auto {
     /// It is time for a review: always where nothing is timed.
     pub fn is_due(&self, now_ns: u64) -> bool {
         let state = self.state.lock();
-        !self.measures || state.is_asked || state.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
+        !self.measures || state.is_in_turn(now_ns) || state.levels.iter().any(|level| level.is_asked)
     }
 
-    /// Chooses anew from what was learned and observed.
+    /// Chooses anew from what was learned and observed. Out of turn only for levels that a job has asked for: for the others, three reviews
+    /// in a row are to take some time.
     pub fn review(&self, seen: &Observed) {
         let mut state = self.state.lock();
-        state.is_asked = false;
+        let is_in_turn = !self.measures || state.is_in_turn(seen.now_ns);
         let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
         state.observe(seen, self.measures);
         let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
         state.level(0).standing.begin(if has_room { FIRST_WITH_ROOM } else { FIRST });
         let sum = |of: fn(&Level) -> f64| state.levels.iter().filter(|level| level.is_live()).map(of).sum::<f64>();
-        let (written, missed, holds) = (sum(Level::judged_written), sum(|l| l.missed), sum(|l| l.holds as f64));
+        let (written, missed, holds) = (sum(Level::will_be_written), sum(|l| l.missed), sum(Level::will_hold));
         let block = f64::from(seen.block_size).max(1.0);
         let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
         let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
         let (seconds, idle) = (state.seconds, state.idle);
+        let merge = 1e9 / (MERGE_NS + medium.write_ns);
+        let rates: f64 = state.levels.iter().map(|level| level.rate(seconds, merge)).sum();
         let is_early = self.measures && seconds < SETTLE_SECONDS;
         if is_early && !(state.sealed && seen.idle_is_known) {
             return;
         }
         let mut changes = 0;
         for number in 0..state.levels.len() {
+            let is_asked = std::mem::take(&mut state.levels[number].is_asked);
             let Some((effects, samples)) = state.effects(number) else { continue };
             if is_early && samples < ENOUGH_SAMPLES {
                 continue;
             }
             let level = &mut state.levels[number];
-            // What only holds tables that moved needs no codec yet, and must not get used to one that costs nothing.
-            if !level.is_written() {
+            if !level.is_judged() || !(is_in_turn || is_asked) {
                 continue;
             }
             let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
@@ -284,26 +290,27 @@ impl Auto {
             let situation = Situation {
                 effects,
                 current: level.standing.chosen,
-                written: level.judged_written(),
+                written: level.will_be_written(),
+                coming: level.coming as f64,
                 missed: level.missed,
                 // What level 0 has is soon somewhere else. What was rewritten already is read no more.
                 expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched * level.held_per_written() },
                 missed_anywhere: missed,
                 block,
-                share: part(level.holds as f64, holds),
+                share: part(level.will_hold(), holds),
                 data: holds,
                 for_files: seen.for_files.filter(|_| self.measures).map_or(f64::INFINITY, |bytes| bytes as f64),
                 unwatched,
                 seconds,
-                idle: idle * part(level.judged_written(), written),
+                idle: idle * part(level.rate(seconds, merge), rates),
                 idle_anywhere: idle,
                 cpus: seen.cpus,
                 medium,
-                allowance: TOLERANCE * work * part(level.holds as f64, holds),
+                allowance: TOLERANCE * work * part(level.will_hold(), holds),
             };
             let verdict = judge(&situation);
             let was_settled = level.standing.settled;
-            let patience = if level.is_mostly_coming() { 1 } else { PATIENCE };
+            let patience = if is_asked { 1 } else { PATIENCE };
             if level.standing.hear(&verdict, patience) || !was_settled {
                 changes += u64::from(was_settled);
                 level.since_unix = seen.unix_seconds;
@@ -331,9 +338,10 @@ impl Auto {
         for (number, level) in state.levels.iter().enumerate().filter(|(_, level)| level.is_live()) {
             let name = |candidate: usize| codec_name(CANDIDATES[candidate].codec);
             let _ = write!(out, "level {number}: {}", name(level.standing.chosen));
-            if level.standing.settled {
-                let _ = write!(out, " since {}", level.since_unix);
-            }
+            let _ = match level.standing.settled {
+                true => write!(out, " since {}", level.since_unix),
+                false => write!(out, " not judged yet"),
+            };
             for (candidate, effect) in level.effects.iter().enumerate().skip(1) {
                 let Effect { ratio, compress_ns, decompress_ns } = effect;
                 let _ = write!(out, "; {} {ratio:.3} at {compress_ns:.2} and {decompress_ns:.2} ns/B", name(candidate));
@@ -350,32 +358,59 @@ impl Auto {
 }
 
 impl Level {
-    /// Bytes written, as far as verdicts are concerned: what is coming will have been.
-    fn judged_written(&self) -> f64 {
-        (self.written + self.coming as f64).max(LEAST_WRITTEN)
+    /// Bytes written, once compactions under way are done.
+    fn will_be_written(&self) -> f64 {
+        self.written + self.coming as f64
     }
 
-    /// Jobs under way will bring more than was written lately: what it was judged by says little.
-    fn is_mostly_coming(&self) -> bool {
-        self.coming as f64 > self.written
+    /// Bytes that it holds then.
+    fn will_hold(&self) -> f64 {
+        (self.holds as f64 + self.growth as f64).max(0.0)
     }
 
-    /// Something was written to it, or will be soon.
-    fn is_written(&self) -> bool {
-        self.written > 0.0 || self.coming > 0
+    /// Bytes of these that stay for the time being. A merge of what is too much for the level above is in `stays` already.
+    fn will_stay(&self) -> f64 {
+        match self.growth {
+            0 => self.stays,
+            1.. => self.stays.max(self.will_hold()),
+            _ => self.stays.min(self.will_hold()),
+        }
     }
 
     /// The part of what was written that is there still, and stays, 1 at most.
     fn held_per_written(&self) -> f64 {
-        (self.stays / self.judged_written()).min(1.0)
+        (self.will_stay() / self.will_be_written().max(LEAST_WRITTEN)).min(1.0)
+    }
+
+    /// Bytes per second that are written to it for now: as many as a merge can (`merge`) while most of what counts is yet to come.
+    fn rate(&self, seconds: f64, merge: f64) -> f64 {
+        match self.is_mostly_coming() {
+            true => merge,
+            false if seconds > 0.0 => self.written / seconds,
+            false => 0.0,
+        }
+    }
+
+    /// Compactions under way will bring more than was written lately: what it was judged by says little.
+    fn is_mostly_coming(&self) -> bool {
+        self.coming as f64 > self.written
+    }
+
+    fn is_judged(&self) -> bool {
+        self.will_be_written() >= LEAST_WRITTEN
     }
 
     fn is_live(&self) -> bool {
-        self.holds > 0 || self.is_written()
+        self.holds > 0 || self.will_be_written() > 0.0
     }
 }
 
 impl State {
+    /// The last review was long enough ago.
+    fn is_in_turn(&self, now_ns: u64) -> bool {
+        self.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
+    }
+
     fn level(&mut self, number: usize) -> &mut Level {
         while self.levels.len() <= number {
             self.levels.push(Level::default());

@@ -43,6 +43,8 @@ const CLEAR_SIZE: f64 = 0.05;
 /// A change for its cost has to gain this part of what lies between the dearest and the cheapest: most of a cost is often the same for
 /// all.
 const CLEAR_COST: f64 = 0.1;
+/// Nanoseconds that a merge costs per byte, without codecs.
+pub const MERGE_NS: f64 = 0.7;
 /// So many verdicts in a row have to ask for the same change, unless what they rest on is new.
 pub const PATIENCE: u32 = 3;
 
@@ -86,8 +88,10 @@ pub struct Situation {
     pub effects: [Effect; COUNT],
     /// The candidate in use.
     pub current: usize,
-    /// Bytes that flushes and compactions wrote to the level.
+    /// Bytes that flushes and compactions wrote to the level, or are about to.
     pub written: f64,
+    /// Those of them that compactions under way have yet to write.
+    pub coming: f64,
     /// Bytes of its blocks that readers did not find in the cache.
     pub missed: f64,
     /// How often a byte is expected to be missed before it is rewritten, at least.
@@ -147,6 +151,9 @@ impl Situation {
     /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
     /// otherwise. What the codec in use takes could be given back, so it counts as room.
     ///
+    /// If most of what counts is yet to come, it does so as fast as a merge can that packs its blocks itself: how much of the time before
+    /// something was written says nothing.
+    ///
     /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
     /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
     /// have each its own; of what is busy beyond that, it is as likely as it is much, and less so with more processors.
@@ -155,12 +162,17 @@ impl Situation {
         if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
             return 1.0;
         }
-        let processors = |effect: Effect| sound(self.written) / self.seconds * effect.compress_ns / 1e9;
-        let needed = processors(candidate);
+        let (written, coming) = (sound(self.written), sound(self.coming).min(sound(self.written)));
+        let processors = |bytes: f64, effect: Effect| bytes / self.seconds * effect.compress_ns / 1e9;
+        let needed = if coming > written - coming {
+            candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns)
+        } else {
+            processors(written, candidate)
+        };
         if needed <= 0.0 {
             return FREE;
         }
-        let given_back = processors(self.effects[self.current].sound());
+        let given_back = processors(written - coming, self.effects[self.current].sound());
         // Twice the room: the load comes in bursts, and others want some of it, too.
         let room = (idle + given_back) / (2.0 * needed);
         let cpus = sound(self.cpus).max(0.01);

@@ -6,7 +6,7 @@
 //! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
 //! of them are files that no manifest knows.
 
-use super::auto::Work;
+use super::auto::Announced;
 use super::collapse::{Counts, Rules, collapse};
 use super::output::{Limits, TableFactory, TableSink};
 use super::placing;
@@ -53,7 +53,7 @@ pub struct Context<'a> {
     /// The level that level 0 is merged into, for the hints of tables.
     pub base: usize,
     /// Chooses the codecs; `None`: the settings have them.
-    pub auto: Option<&'a Work>,
+    pub codecs: Option<&'a Announced>,
     /// Creates a table file and accounts for every byte written to it, also if the job fails.
     pub create: &'a Create<'a>,
     /// The cache that new tables will use.
@@ -461,7 +461,7 @@ impl<'a> TableFactory for Factory<'a> {
             direct: context.direct,
             writeback_bytes: context.bytes_per_sync,
         };
-        let chosen = context.auto.map(|auto| auto.choice(level));
+        let chosen = context.codecs.map(|codecs| codecs.choice(level));
         let options = TableOptions {
             block_size: context.settings.block_size,
             bloom_bits_per_key: if level + 1 >= context.settings.num_levels {
@@ -474,21 +474,21 @@ impl<'a> TableFactory for Factory<'a> {
         // Noted first: also a creation that failed half-way is cleaned up.
         self.job.created.lock().push(number);
         let out = (context.create)(id, &hint)?;
-        let out = match context.auto {
-            Some(auto) => auto.timed(out),
+        let out = match context.codecs {
+            Some(codecs) => codecs.timed(out),
             None => out,
         };
         let out = if context.threads { behind(out) } else { out };
         let mut builder = TableBuilder::new(context.db, id, out, options).with_packers(context.packers);
         builder.set_chosen(chosen.map(|(_, why)| why).unwrap_or_default());
         builder.set_times(context.clock.unix_seconds(), context.times.clone());
-        let auto = context.auto.map(|auto| (auto, level));
-        let sampler = auto.filter(|_| self.samples).map(|(work, level)| Sampler::new(work.auto(), level, options.block_size));
+        let codecs = context.codecs.map(|codecs| (codecs, level));
+        let sampler = codecs.filter(|_| self.samples).map(|(codecs, level)| Sampler::new(codecs.auto(), level, options.block_size));
         if let Some(chosen) = &context.placement {
             builder.draw_sample();
             builder.set_placed(chosen.why.clone());
         }
-        Ok(Building { builder, times, temperature, auto, sampler })
+        Ok(Building { builder, times, temperature, codecs, sampler })
     }
 }
 
@@ -507,7 +507,7 @@ struct Building<'a> {
     times: (u64, u64),
     temperature: Temperature,
     /// Who is told of it, and the level.
-    auto: Option<(&'a Work, usize)>,
+    codecs: Option<(&'a Announced, usize)>,
     sampler: Option<Sampler<'a>>,
 }
 
@@ -529,8 +529,8 @@ impl TableSink for Building<'_> {
 
     fn finish(self, tombstones: &RangeTombstones) -> Result<TableInfo> {
         let info = TableInfo { temperature: self.temperature, ..self.builder.finish(tombstones, self.times)? };
-        if let Some((auto, level)) = self.auto {
-            auto.wrote(level, info.raw_bytes);
+        if let Some((codecs, level)) = self.codecs {
+            codecs.wrote(level, info.raw_bytes);
         }
         Ok(info)
     }

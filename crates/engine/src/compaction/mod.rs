@@ -232,9 +232,10 @@ impl Plan {
         self.tables().map(|t| t.bytes).sum()
     }
 
-    /// Input bytes before compression.
-    pub fn raw_bytes(&self) -> u64 {
-        self.tables().fold(0, |sum: u64, t| sum.saturating_add(t.raw_bytes))
+    /// Input levels, and their bytes before compression.
+    pub fn raw_bytes(&self) -> Vec<(usize, u64)> {
+        let sum = |tables: &[Arc<TableInfo>]| tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.raw_bytes));
+        self.inputs.iter().map(|input| (input.level, sum(&input.tables))).collect()
     }
 
     /// Bytes that are left of them if each point tombstone finds what it hides.

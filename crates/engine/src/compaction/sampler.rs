@@ -5,7 +5,7 @@ use super::auto::{Auto, timed};
 use super::codecs::{CANDIDATES, COUNT};
 use crate::codec::{Codec, Compressor, decompress};
 
-/// Bytes of entries between two samples, at least. A sample takes some ten microseconds, a merge about one nanosecond per byte.
+/// Bytes of entries between two samples, at least. A sample takes some fifty microseconds, a merge about one nanosecond per byte.
 const SPACING: u64 = 2 << 20;
 /// Bytes of entries per nanosecond that a sample took: it is a hundredth of the job's time where a merge writes 1.4 GB/s.
 const BYTES_PER_NS: u64 = 140;
@@ -22,6 +22,13 @@ pub struct Trial {
     pub ratio: f64,
     /// Nanoseconds per byte to compress and to decompress; `None` where nothing is timed.
     pub ns: Option<(f64, f64)>,
+}
+
+/// What `work` gives, and the nanoseconds of this thread's processor that it takes: others who want the processor, too, are no cost of a
+/// codec. Where the kernel counts those in ticks, all that passed.
+fn cost<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64) {
+    let (result, busy, wait) = timed(auto, work);
+    (result, if busy > 0 { busy } else { wait })
 }
 
 /// Takes samples of the entries of one table.
@@ -93,19 +100,21 @@ impl<'a> Sampler<'a> {
     }
 
     fn trials(&mut self) -> [Trial; COUNT] {
+        let auto = self.auto;
+        let ((), clock) = cost(auto, || ());
         CANDIDATES.map(|candidate| {
             if candidate.codec == Codec::None {
                 return Trial { ratio: 1.0, ns: None };
             }
             self.packed.clear();
-            // By the time of this thread: others that want the processor as well are no cost of the codec.
-            let (shrinks, compress, _) = timed(self.auto, || self.compressor.compress(candidate, None, &self.sample, &mut self.packed));
+            let (shrinks, compress) = cost(auto, || self.compressor.compress(candidate, None, &self.sample, &mut self.packed));
             self.unpacked.resize(self.sample.len(), 0);
             let unpack = || decompress(candidate.codec, None, &self.packed, &mut self.unpacked).is_some();
-            let (comes_back, decompress, _) = if shrinks { timed(self.auto, unpack) } else { (false, 0, 0) };
+            let (comes_back, decompress) = if shrinks { cost(auto, unpack) } else { (false, 0) };
             let bytes = self.sample.len() as f64;
             let ratio = if comes_back { self.packed.len() as f64 / bytes } else { 1.0 };
-            let ns = (compress > 0).then(|| (compress as f64 / bytes, decompress as f64 / bytes));
+            let per_byte = |ns: u64| ns.saturating_sub(clock) as f64 / bytes;
+            let ns = (compress > 0).then(|| (per_byte(compress), per_byte(decompress)));
             Trial { ratio, ns }
         })
     }

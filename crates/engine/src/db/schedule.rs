@@ -470,8 +470,8 @@ impl Inner {
         run: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         let settings = self.settings_of(core);
-        let (to, coming) = plan.map_or((0, 0), |plan| (plan.output_level, plan.raw_bytes()));
-        let auto = (settings.compression == Codecs::Auto).then(|| core.auto.begin_work(to, coming));
+        let (to, inputs) = plan.map_or((0, Vec::new()), |plan| (plan.output_level, plan.raw_bytes()));
+        let codecs = (settings.compression == Codecs::Auto).then(|| core.auto.announce(to, &inputs));
         self.review_codecs(core);
         self.review_placement(core);
         let snapshots = self.snapshots.list(|| self.visible());
@@ -487,7 +487,7 @@ impl Inner {
             family: core.id,
             settings: &settings,
             base: base_level(&tree.version, &settings),
-            auto: auto.as_ref(),
+            codecs: codecs.as_ref(),
             create: &|id, hint| {
                 let file = self.placer.create(id, hint)?;
                 let claim = claim.filter(|_| self.media.serves_primary(hint.temperature)).cloned();

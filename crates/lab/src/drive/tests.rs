@@ -392,7 +392,7 @@ fn a_record_has_the_codecs_that_were_chosen() {
     let record = execute(&SinterEngine, &spec, &AtomicBool::new(false));
     let name = &spec.engine.families[0].name;
     let settled = &record.phases.last().unwrap().chosen_codecs[name];
-    assert!(settled.starts_with("level 0: ") && settled.contains(" since ") && settled.contains(" samples took "), "{settled}");
+    assert!(settled.starts_with("level 0: ") && settled.contains(" samples took "), "{settled}");
 }
 
 #[test]

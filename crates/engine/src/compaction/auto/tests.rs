@@ -49,7 +49,7 @@ fn codec(auto: &Auto, level: usize) -> Codec {
 
 /// A table is written by a job that said nothing before, as a flush.
 fn wrote(auto: &Arc<Auto>, level: usize, raw_bytes: u64) {
-    auto.begin_work(0, 0).wrote(level, raw_bytes);
+    auto.announce(0, &[]).wrote(level, raw_bytes);
 }
 
 /// Passes seconds one by one, in which `written` bytes reach the last level each and `misses` blocks of it are missed.
@@ -108,7 +108,7 @@ fn a_verdict_comes_as_soon_as_enough_is_known() {
     let settles = |samples: u64, has_written: bool, idle_is_known: bool, seconds: u64| {
         let (_, auto) = measuring();
         (0..samples).for_each(|_| auto.learn(LAST, trials(0.53, 0.42), 10_000));
-        let work = auto.begin_work(LAST, 50_000_000);
+        let work = auto.announce(LAST, &[(LAST, 50_000_000)]);
         if has_written {
             work.wrote(LAST, 50_000_000);
         }
@@ -138,48 +138,73 @@ fn a_job_has_the_codec_that_suits_it_from_its_first_table() {
         auto.review(&Observed { operations: 10_000_000, ..observed(now, 0.0, 0) });
     }
     assert!(auto.choice(LAST).1.ends_with("nothing is known yet"), "{}", auto.report());
+    assert!(auto.report().contains("level 6: lz4 not judged yet; "), "{}", auto.report());
     assert!(!auto.is_due(9_100_000_000));
-    let small = auto.begin_work(LAST, 1_000_000);
+    let small = auto.announce(LAST, &[(LAST, 2_000_000)]);
     assert!(auto.is_due(9_100_000_000), "before its first table");
     auto.review(&Observed { operations: 10_000_000, ..observed(9, 0.0, 0) });
     assert_eq!(codec(&auto, LAST), Codec::Zstd, "the operations are worth more than it costs: {}", auto.report());
     drop(small);
-    let large = auto.begin_work(LAST, 1_000_000_000);
+    let large = auto.announce(LAST, &[(LAST, 1_000_000_000)]);
     assert!(auto.is_due(9_100_000_000), "it brings most of what was ever written to the level");
     auto.review(&Observed { operations: 10_000_000, ..observed(9, 0.0, 0) });
     assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
     large.wrote(LAST, 1_000_000_000);
     drop(large);
     // What a level was written with for a while it keeps until something else was better for a while.
-    let again = auto.begin_work(LAST, 500_000_000);
+    let _again = auto.announce(LAST, &[(LAST, 500_000_000)]);
     assert!(!auto.is_due(9_100_000_000));
-    let readers_wait = Observed { for_files: Some(1_000_000), ..observed(9, 2.0, 0) };
-    for round in 0..3 {
-        assert_eq!(codec(&auto, LAST), Codec::None, "{round}: {}", auto.report());
-        auto.review(&readers_wait);
+    let readers_wait = |second| Observed { for_files: Some(1_000_000), ..observed(second, 2.0, 0) };
+    for second in 10..13 {
+        // Jobs at other levels ask for reviews out of turn.
+        for level in [4, 5] {
+            let _job = auto.announce(level, &[(level, 100_000_000)]);
+            auto.review(&readers_wait(second - 1));
+        }
+        assert_eq!(codec(&auto, LAST), Codec::None, "{second}: {}", auto.report());
+        auto.review(&readers_wait(second));
     }
     assert_ne!(codec(&auto, LAST), Codec::None, "{}", auto.report());
-    drop(again);
 }
 
 #[test]
 fn what_a_job_brings_counts_once() {
     let (_, auto) = measuring();
-    let known = || auto.state.lock().levels.iter().map(|level| (level.written as u64, level.coming)).collect::<Vec<_>>();
-    let (first, second) = (auto.begin_work(1, 100), auto.begin_work(1, 100));
-    assert_eq!(known()[1], (0, 200));
+    let known = || auto.state.lock().levels.iter().map(|level| (level.written as u64, level.coming, level.growth)).collect::<Vec<_>>();
+    let (first, second) = (auto.announce(1, &[(0, 60), (1, 40)]), auto.announce(1, &[(1, 100)]));
+    assert_eq!(known(), [(0, 0, -60), (0, 200, 60)]);
     first.wrote(0, 30);
-    assert_eq!(known(), [(30, 0), (0, 200)], "a table of another level was not expected");
+    assert_eq!(known(), [(30, 0, -60), (0, 170, 60)], "what a job leaves above was expected below");
+    first.wrote(1, 40);
     first.wrote(1, 60);
-    first.wrote(1, 60);
-    assert_eq!(known()[1], (120, 100), "more than expected is not taken from another job");
+    assert_eq!(known()[1], (100, 100, 60), "more than expected is not taken from another job");
     auto.begin(0, 0);
-    assert_eq!(known(), [(0, 0), (0, 100)], "jobs go on where counts begin anew");
+    assert_eq!(known(), [(0, 0, -60), (0, 100, 60)], "jobs go on where counts begin anew");
     second.wrote(1, 70);
     drop(first);
-    assert_eq!(known()[1], (70, 30));
+    assert_eq!(known(), [(0, 0, 0), (70, 30, 0)]);
     drop(second);
-    assert_eq!(known()[1], (70, 0), "the rest was merged away");
+    assert_eq!(known()[1], (70, 0, 0), "the rest was merged away");
+}
+
+/// A level that is empty yet is judged by what it will hold, or nothing would be expected to be read there.
+#[test]
+fn a_job_is_judged_by_what_its_level_will_hold() {
+    let merged = |for_files| {
+        let (_, auto) = measuring();
+        learn(&auto, 0, trials(0.53, 0.42));
+        let mut seen = Observed { for_files, ..observed(0, 0.0, 0) };
+        for level in [4, 5] {
+            seen.levels[level].raw_bytes = 1_500_000_000;
+        }
+        seen.levels[LAST].raw_bytes = 0;
+        auto.review(&seen);
+        let _job = auto.announce(LAST, &[(4, 1_500_000_000), (5, 1_500_000_000)]);
+        auto.review(&Observed { now_ns: 3_000_000_000, ..seen });
+        assert_eq!(said(&auto.report(), LAST, " misses per byte expected"), 1.0);
+        codec(&auto, LAST)
+    };
+    assert_eq!([merged(None), merged(Some(1_000_000_000))], [Codec::None, Codec::Lz4]);
 }
 
 /// What a level holds beyond its target goes down unread: readers are expected where it will be.
@@ -203,7 +228,7 @@ fn the_reasons_name_all_that_the_costs_are_made_of() {
     learn(&auto, LAST, trials(0.53, 0.42));
     auto.reads.note(700);
     auto.reads.note(50_000);
-    let mut file = auto.begin_work(0, 0).timed(Box::new(Waiting(clock)));
+    let mut file = auto.announce(0, &[]).timed(Box::new(Waiting(clock)));
     file.append(&[0; 1000]).unwrap();
     file.seal().unwrap();
     for now in 0..5 {

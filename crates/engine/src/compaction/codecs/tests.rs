@@ -12,6 +12,7 @@ fn quiet() -> Situation {
         effects: REFERENCE,
         current: LZ4,
         written: 6e9,
+        coming: 0.0,
         missed: 0.0,
         expected_misses: 0.0,
         missed_anywhere: 0.0,
@@ -63,6 +64,17 @@ fn nearly_busy_processors_are_not_free() {
     near(price(0.2, 1.0), 0.8);
     near(price(0.49, 0.5), FREE);
     near(price(0.06, 0.25), 0.81);
+}
+
+/// It takes the time that it takes, however long it was quiet before.
+#[test]
+fn what_is_to_come_is_priced_by_the_speed_of_a_merge() {
+    let price =
+        |coming, seconds| Situation { written: 1e9, coming, seconds, idle: 0.5, idle_anywhere: 0.5, cpus: 0.5, ..quiet() }.price(ZSTD);
+    assert_eq!(price(0.0, 1e4), FREE);
+    assert_eq!(price(1e9, 1e4), price(1e9, 10.0));
+    assert!(price(1e9, 1e4) > 0.6, "0.6 of a processor, where 0.5 is idle: {}", price(1e9, 1e4));
+    assert_eq!(price(1e8, 1e4), FREE, "a tenth of what there was says little of the rest");
 }
 
 /// A job that waits leaves its processor to others just as a reader does.
@@ -192,6 +204,7 @@ fn whatever_is_measured_there_is_a_verdict() {
                 effects: [effect, REFERENCE[1], Effect { ratio: b, compress_ns: a, decompress_ns: b }],
                 current: 77,
                 written: a,
+                coming: b,
                 missed: b,
                 expected_misses: a,
                 missed_anywhere: b,

@@ -47,7 +47,7 @@ impl World {
             family: 3,
             settings: &self.settings,
             base: 1,
-            auto: None,
+            codecs: None,
             create: &|id, hint| Ok(self.store.create(id, hint)?),
             cache: &self.cache,
             table: &|number| Ok(self.tables.lock()[&number].clone()),

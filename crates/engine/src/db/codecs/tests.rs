@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::db::read::ReadOptions;
 use crate::settings::{DbSettings, FamilySettings};
-use sinter_storage::store::MemoryStore;
+use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
 
 #[test]
 fn each_family_counts_its_own_operations() {
@@ -99,4 +99,33 @@ fn families_share_what_the_kernel_keeps_of_files_by_their_bytes() {
     assert!(all - (share(&large) + share(&small)) < 2, "nothing is counted twice");
     let (by_files, by_bytes) = (share(&large) as f64 / all as f64, large_bytes as f64 / (large_bytes + small_bytes) as f64);
     assert!((by_files - by_bytes).abs() < 1e-6, "{by_files} {by_bytes}");
+}
+
+/// A level has its verdict before the first table of a compaction that is the first to write there, and what did not come of one that
+/// failed is not waited for.
+#[test]
+fn compactions_are_announced() {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+    let auto = FamilySettings { compression: Codecs::Auto, ..FamilySettings::default() };
+    let builder = Db::builder().settings(settings).family("default", auto).clock(Arc::new(ManualClock::default()));
+    let db = builder.open_store(store.clone()).unwrap();
+    let family = db.default_family();
+    let load = || {
+        (0..3000u32).for_each(|n| db.put(&n.to_be_bytes(), &[n as u8; 1000]).unwrap());
+        db.flush().unwrap();
+    };
+    // The second half replaces the first.
+    load();
+    load();
+    let report = || db.property(&family, "sinterdb.compression").unwrap();
+    assert_eq!(report().lines().count(), 2, "level 0 and the sum: {}", report());
+    db.compact_range(&family, None, None).unwrap();
+    assert_eq!(family.core.auto.under_way(), vec![(0, 0); 7]);
+    let judged = report().lines().any(|line| line.starts_with("level 6: ") && line.contains(" since "));
+    assert!(judged, "{}", report());
+    load();
+    store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append) + 3, EIO));
+    db.compact_range(&family, None, None).unwrap_err();
+    assert_eq!(family.core.auto.under_way(), vec![(0, 0); 7]);
 }

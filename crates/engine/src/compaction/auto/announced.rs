@@ -7,25 +7,44 @@ use sinter_storage::store::{Appender, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A job under way. What it will bring to a level counts as written from the start, so that its first table has the codec that suits
-/// the job: a level may have been written little to, or not at all.
+/// A job under way. What a compaction will write counts from its start, so that its first table has the codec that suits the job: its
+/// level may have been written little to, or not at all.
 #[derive(Debug)]
-pub struct Work {
+pub struct Announced {
     auto: Arc<Auto>,
-    level: usize,
-    /// What it was expected to bring and has not yet.
+    to: usize,
+    /// What it was expected to write and has not yet.
     left: AtomicU64,
+    /// Levels, and by how much they will have grown.
+    growth: Vec<(usize, i64)>,
 }
 
 impl Auto {
-    /// A job begins that will bring so many bytes of keys and values to a level, as far as that is known. To be followed by a review.
-    pub fn begin_work(self: &Arc<Self>, level: usize, raw_bytes: u64) -> Work {
+    /// A job begins that will write `inputs`, levels and their bytes before compression, to a level; a flush has none. A review should
+    /// follow.
+    pub fn announce(self: &Arc<Self>, to: usize, inputs: &[(usize, u64)]) -> Announced {
+        let all = inputs.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let growth = inputs.iter().flat_map(|&(level, bytes)| [(to, signed(bytes)), (level, -signed(bytes))]).collect();
+        let announced = Announced { auto: Arc::clone(self), to, left: AtomicU64::new(all), growth };
         let mut state = self.state.lock();
-        let at = state.level(level);
-        at.coming = at.coming.saturating_add(raw_bytes);
-        let is_asked = at.is_mostly_coming();
-        state.is_asked |= is_asked;
-        Work { auto: Arc::clone(self), level, left: AtomicU64::new(raw_bytes) }
+        for (level, by) in &announced.growth {
+            let growth = &mut state.level(*level).growth;
+            *growth = growth.saturating_add(*by);
+        }
+        let level = state.level(to);
+        level.coming = level.coming.saturating_add(all);
+        level.is_asked |= level.is_mostly_coming();
+        drop(state);
+        announced
+    }
+}
+
+#[cfg(test)]
+impl Auto {
+    /// Of each level: bytes to come, and its growth.
+    pub fn under_way(&self) -> Vec<(u64, i64)> {
+        self.state.lock().levels.iter().map(|level| (level.coming, level.growth)).collect()
     }
 }
 
@@ -36,7 +55,7 @@ impl Level {
     }
 }
 
-impl Work {
+impl Announced {
     /// [`Auto::choice`].
     pub fn choice(&self, level: usize) -> (Compression, String) {
         self.auto.choice(level)
@@ -47,14 +66,15 @@ impl Work {
         &self.auto
     }
 
-    /// A table was written to a level, with so many bytes of keys and values.
+    /// It wrote a table to a level, with so many bytes of keys and values.
     pub fn wrote(&self, level: usize, raw_bytes: u64) {
         let take = |left: u64| Some(left.saturating_sub(raw_bytes));
-        let was_left = if level == self.level { self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) } else { Ok(0) };
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
         let mut state = self.auto.state.lock();
         state.sealed = true;
+        // Also what went to the level above, where young data stay, was expected here.
+        state.level(self.to).comes(left.min(raw_bytes));
         let level = state.level(level);
-        level.comes(was_left.unwrap_or(0).min(raw_bytes));
         level.written += raw_bytes as f64;
         level.unsampled = level.unsampled.saturating_add(raw_bytes);
     }
@@ -66,11 +86,15 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for Announced {
     fn drop(&mut self) {
-        // What was merged away, or a job that failed.
-        let left = *self.left.get_mut();
-        self.auto.state.lock().level(self.level).comes(left);
+        let mut state = self.auto.state.lock();
+        // What was merged away, or all of a job that failed.
+        state.level(self.to).comes(*self.left.get_mut());
+        for (level, by) in &self.growth {
+            let growth = &mut state.level(*level).growth;
+            *growth = growth.saturating_sub(*by);
+        }
     }
 }
 
@@ -85,6 +109,9 @@ struct Timed {
 
 /// What `work` gives, its nanoseconds of this thread's processor, and those in which it waited.
 pub(in crate::compaction) fn timed<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64, u64) {
+    if !auto.measures {
+        return (work(), 0, 0);
+    }
     let (start, busy) = (auto.now(), thread_ns());
     let result = work();
     // A clock that tests move may stand still meanwhile.
