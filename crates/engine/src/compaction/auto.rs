@@ -21,7 +21,7 @@ mod announced;
 pub use announced::Announced;
 pub(super) use announced::timed;
 
-/// Nanoseconds between two reviews, at least.
+/// Nanoseconds between two reviews of all levels, at least.
 const PERIOD_NS: u64 = 250_000_000;
 /// After so many seconds it is decided by what is known, be it enough or not.
 const SETTLE_SECONDS: f64 = 2.0;
@@ -37,7 +37,7 @@ const TOLERANCE: f64 = 0.02;
 const OPERATION_NS: f64 = 500.0;
 /// Nanoseconds that a miss costs besides the read.
 const MISS_NS: f64 = 1000.0;
-/// A level that less was written to lately is not judged: there any codec is free, and the smallest would stand when much is written.
+/// A level that less was written to lately is judged as if so many bytes had been.
 const LEAST_WRITTEN: f64 = 1_048_576.0;
 /// A sample changes the mean by at least this part.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
@@ -55,6 +55,8 @@ struct Level {
     written: f64,
     /// Bytes before compression that compactions under way have yet to write.
     coming: u64,
+    /// Those and what they have written already.
+    under_way: u64,
     /// By how many bytes before compression it will have grown when they are done.
     growth: i64,
     /// One that brings most of what counts has begun, and needs a verdict before its first table.
@@ -65,6 +67,8 @@ struct Level {
     holds: u64,
     /// Those that will stay for the time being: what is more than its target goes down as soon as somebody comes to it.
     stays: f64,
+    /// What is too much for the level above, and will be here.
+    owed: f64,
     /// For how long it has been known to hold something.
     watched_seconds: f64,
     standing: Standing,
@@ -80,11 +84,13 @@ impl Default for Level {
             unsampled: 0,
             written: 0.0,
             coming: 0,
+            under_way: 0,
             growth: 0,
             is_asked: false,
             missed: 0.0,
             holds: 0,
             stays: 0.0,
+            owed: 0.0,
             watched_seconds: 0.0,
             standing: Standing::default(),
             since_unix: 0,
@@ -101,6 +107,8 @@ struct State {
     operations: f64,
     operations_seen: u64,
     reviewed_ns: Option<u64>,
+    /// When all levels were reviewed, not only those that a job asked for.
+    all_reviewed_ns: Option<u64>,
     idle: f64,
     appended: Appended,
     /// A table was written: what that costs is known.
@@ -191,10 +199,14 @@ impl Auto {
     pub fn begin(&self, now_ns: u64, operations: u64) {
         let mut state = self.state.lock();
         // Jobs under way go on.
-        let kept = |level: &Level| Level { coming: level.coming, growth: level.growth, ..Level::default() };
+        let kept = |level: &Level| {
+            let Level { coming, under_way, growth, .. } = *level;
+            Level { coming, under_way, growth, ..Level::default() }
+        };
         let levels = state.levels.iter().map(kept).collect();
         let totals = state.totals;
-        *state = State { levels, operations_seen: operations, reviewed_ns: Some(now_ns), totals, ..State::default() };
+        let now = Some(now_ns);
+        *state = State { levels, operations_seen: operations, reviewed_ns: now, all_reviewed_ns: now, totals, ..State::default() };
     }
 
     /// Where the family's tables note how long reads take.
@@ -258,12 +270,15 @@ impl Auto {
     pub fn review(&self, seen: &Observed) {
         let mut state = self.state.lock();
         let is_in_turn = !self.measures || state.is_in_turn(seen.now_ns);
+        if is_in_turn {
+            state.all_reviewed_ns = Some(seen.now_ns);
+        }
         let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
         state.observe(seen, self.measures);
         let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
         state.level(0).standing.begin(if has_room { FIRST_WITH_ROOM } else { FIRST });
         let sum = |of: fn(&Level) -> f64| state.levels.iter().filter(|level| level.is_live()).map(of).sum::<f64>();
-        let (written, missed, holds) = (sum(Level::will_be_written), sum(|l| l.missed), sum(Level::will_hold));
+        let (written, missed, holds) = (sum(Level::judged_written), sum(|l| l.missed), sum(Level::will_hold));
         let block = f64::from(seen.block_size).max(1.0);
         let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
         let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
@@ -282,7 +297,8 @@ impl Auto {
                 continue;
             }
             let level = &mut state.levels[number];
-            if !level.is_judged() || !(is_in_turn || is_asked) {
+            let is_due = is_in_turn || is_asked || !level.standing.settled;
+            if !is_due || !level.is_written() {
                 continue;
             }
             let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
@@ -290,8 +306,9 @@ impl Auto {
             let situation = Situation {
                 effects,
                 current: level.standing.chosen,
-                written: level.will_be_written(),
+                written: level.judged_written(),
                 coming: level.coming as f64,
+                is_burst: level.is_burst(),
                 missed: level.missed,
                 // What level 0 has is soon somewhere else. What was rewritten already is read no more.
                 expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched * level.held_per_written() },
@@ -329,8 +346,8 @@ impl Auto {
         self.state.lock().totals
     }
 
-    /// A line for each level that has data or was written to: what is in use since when, what is known of the codecs, what is written,
-    /// read and held, and why.
+    /// A line for each level that has data, or was or is about to be written to: what is in use since when, what is known of the codecs,
+    /// what is written, read and held, and why.
     pub fn report(&self) -> String {
         let state = self.state.lock();
         let mut out = String::new();
@@ -358,57 +375,59 @@ impl Auto {
 }
 
 impl Level {
-    /// Bytes written, once compactions under way are done.
-    fn will_be_written(&self) -> f64 {
-        self.written + self.coming as f64
+    /// Bytes written, once compactions under way are done, as far as verdicts are concerned.
+    fn judged_written(&self) -> f64 {
+        (self.written + self.coming as f64).max(LEAST_WRITTEN)
     }
 
-    /// Bytes that it holds then.
+    /// Something was written to it, or will be soon. What only holds tables that moved to it needs no codec yet, and must not get used to
+    /// one because it costs nothing.
+    fn is_written(&self) -> bool {
+        self.written > 0.0 || self.coming > 0
+    }
+
+    /// Bytes that it holds once compactions under way are done.
     fn will_hold(&self) -> f64 {
         (self.holds as f64 + self.growth as f64).max(0.0)
     }
 
-    /// Bytes of these that stay for the time being. A merge of what is too much for the level above is in `stays` already.
+    /// Bytes of these that stay for the time being. What comes may be what the level above owes.
     fn will_stay(&self) -> f64 {
         match self.growth {
-            0 => self.stays,
-            1.. => self.stays.max(self.will_hold()),
-            _ => self.stays.min(self.will_hold()),
+            0.. => self.stays + self.owed.max(self.growth as f64),
+            _ => (self.stays + self.owed).min(self.will_hold()),
         }
     }
 
     /// The part of what was written that is there still, and stays, 1 at most.
     fn held_per_written(&self) -> f64 {
-        (self.will_stay() / self.will_be_written().max(LEAST_WRITTEN)).min(1.0)
+        (self.will_stay() / self.judged_written()).min(1.0)
     }
 
-    /// Bytes per second that are written to it for now: as many as a merge can (`merge`) while most of what counts is yet to come.
+    /// Compactions under way bring more than was written lately: what it was judged by says little of what it will be.
+    fn is_burst(&self) -> bool {
+        let by_them = self.under_way.saturating_sub(self.coming) as f64;
+        self.under_way as f64 > (self.written - by_them).max(LEAST_WRITTEN)
+    }
+
+    /// Bytes per second that are written to it for now: as many as a merge can (`merge`) in a burst.
     fn rate(&self, seconds: f64, merge: f64) -> f64 {
-        match self.is_mostly_coming() {
+        match self.is_burst() {
             true => merge,
             false if seconds > 0.0 => self.written / seconds,
             false => 0.0,
         }
     }
 
-    /// Compactions under way will bring more than was written lately: what it was judged by says little.
-    fn is_mostly_coming(&self) -> bool {
-        self.coming as f64 > self.written
-    }
-
-    fn is_judged(&self) -> bool {
-        self.will_be_written() >= LEAST_WRITTEN
-    }
-
     fn is_live(&self) -> bool {
-        self.holds > 0 || self.will_be_written() > 0.0
+        self.holds > 0 || self.is_written()
     }
 }
 
 impl State {
-    /// The last review was long enough ago.
+    /// The last review of all levels was long enough ago.
     fn is_in_turn(&self, now_ns: u64) -> bool {
-        self.reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
+        self.all_reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
     }
 
     fn level(&mut self, number: usize) -> &mut Level {
@@ -450,8 +469,7 @@ impl State {
         self.operations_seen = seen.operations;
         let Appended { bytes, busy_ns, wait_ns } = self.appended;
         self.appended = Appended { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
-        // What is too much for the level above will be here.
-        let mut coming = 0.0;
+        let mut owed = 0.0;
         for (number, holding) in seen.levels.iter().enumerate() {
             let level = self.level(number);
             level.written *= kept;
@@ -461,7 +479,8 @@ impl State {
             }
             level.holds = holding.raw_bytes;
             let excess = holding.excess_bytes.min(holding.raw_bytes);
-            level.stays = (holding.raw_bytes - excess) as f64 + std::mem::replace(&mut coming, excess as f64);
+            level.stays = (holding.raw_bytes - excess) as f64;
+            level.owed = std::mem::replace(&mut owed, excess as f64);
         }
     }
 }
@@ -500,7 +519,11 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     if situation.for_files.is_finite() {
         let _ = write!(out, "room for {:.1} MB of files; ", situation.for_files / 1e6);
     }
-    let lives = if *seconds > 0.0 { format!("{:.0} s", holds / situation.written * seconds) } else { "unknown".into() };
+    if situation.coming > 0.0 {
+        let _ = write!(out, "{:.1} of {:.1} MB written are still to come; ", situation.coming / 1e6, situation.written / 1e6);
+    }
+    let done = situation.written - situation.coming;
+    let lives = if *seconds > 0.0 && done > 0.0 { format!("{:.0} s", holds / done * seconds) } else { "unknown".into() };
     let _ = write!(out, "a byte lives {lives}; {idle:.2} of {cpus:.2} processors idle; {samples} samples; {seconds:.0} s");
     out
 }

@@ -92,6 +92,8 @@ pub struct Situation {
     pub written: f64,
     /// Those of them that compactions under way have yet to write.
     pub coming: f64,
+    /// Most of them come from compactions under way.
+    pub is_burst: bool,
     /// Bytes of its blocks that readers did not find in the cache.
     pub missed: f64,
     /// How often a byte is expected to be missed before it is rewritten, at least.
@@ -151,8 +153,7 @@ impl Situation {
     /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
     /// otherwise. What the codec in use takes could be given back, so it counts as room.
     ///
-    /// If most of what counts is yet to come, it does so as fast as a merge can that packs its blocks itself: how much of the time before
-    /// something was written says nothing.
+    /// A burst comes as fast as a merge can that packs its blocks itself: over how much time something was written before says nothing.
     ///
     /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
     /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
@@ -164,7 +165,7 @@ impl Situation {
         }
         let (written, coming) = (sound(self.written), sound(self.coming).min(sound(self.written)));
         let processors = |bytes: f64, effect: Effect| bytes / self.seconds * effect.compress_ns / 1e9;
-        let needed = if coming > written - coming {
+        let needed = if self.is_burst {
             candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns)
         } else {
             processors(written, candidate)

@@ -211,8 +211,7 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
 pub fn codecs_in_short(chosen: &str) -> String {
     let level = |line: &str| {
         let (level, rest) = line.strip_prefix("level ")?.split_once(": ")?;
-        let (codec, state) = rest.split_once(' ')?;
-        Some(format!("L{level} {codec}{}", if state.starts_with("not judged") { " (not judged)" } else { "" }))
+        Some(format!("L{level} {}", rest.split_whitespace().next()?))
     };
     chosen.lines().filter_map(level).collect::<Vec<_>>().join(", ")
 }

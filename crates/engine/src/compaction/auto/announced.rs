@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Announced {
     auto: Arc<Auto>,
     to: usize,
+    /// What it was expected to write.
+    all: u64,
     /// What it was expected to write and has not yet.
     left: AtomicU64,
     /// Levels, and by how much they will have grown.
@@ -26,7 +28,7 @@ impl Auto {
         let all = inputs.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let growth = inputs.iter().flat_map(|&(level, bytes)| [(to, signed(bytes)), (level, -signed(bytes))]).collect();
-        let announced = Announced { auto: Arc::clone(self), to, left: AtomicU64::new(all), growth };
+        let announced = Announced { auto: Arc::clone(self), to, all, left: AtomicU64::new(all), growth };
         let mut state = self.state.lock();
         for (level, by) in &announced.growth {
             let growth = &mut state.level(*level).growth;
@@ -34,7 +36,8 @@ impl Auto {
         }
         let level = state.level(to);
         level.coming = level.coming.saturating_add(all);
-        level.is_asked |= level.is_mostly_coming();
+        level.under_way = level.under_way.saturating_add(all);
+        level.is_asked |= level.is_burst();
         drop(state);
         announced
     }
@@ -42,9 +45,9 @@ impl Auto {
 
 #[cfg(test)]
 impl Auto {
-    /// Of each level: bytes to come, and its growth.
-    pub fn under_way(&self) -> Vec<(u64, i64)> {
-        self.state.lock().levels.iter().map(|level| (level.coming, level.growth)).collect()
+    /// Of each level: bytes to come, those of jobs under way, and its growth.
+    pub fn under_way(&self) -> Vec<(u64, u64, i64)> {
+        self.state.lock().levels.iter().map(|level| (level.coming, level.under_way, level.growth)).collect()
     }
 }
 
@@ -90,7 +93,9 @@ impl Drop for Announced {
     fn drop(&mut self) {
         let mut state = self.auto.state.lock();
         // What was merged away, or all of a job that failed.
-        state.level(self.to).comes(*self.left.get_mut());
+        let to = state.level(self.to);
+        to.comes(*self.left.get_mut());
+        to.under_way = to.under_way.saturating_sub(self.all);
         for (level, by) in &self.growth {
             let growth = &mut state.level(*level).growth;
             *growth = growth.saturating_sub(*by);

@@ -170,21 +170,67 @@ fn a_job_has_the_codec_that_suits_it_from_its_first_table() {
 #[test]
 fn what_a_job_brings_counts_once() {
     let (_, auto) = measuring();
-    let known = || auto.state.lock().levels.iter().map(|level| (level.written as u64, level.coming, level.growth)).collect::<Vec<_>>();
+    let known = || {
+        let written = auto.state.lock().levels.iter().map(|level| level.written as u64).collect::<Vec<_>>();
+        written.into_iter().zip(auto.under_way()).map(|(a, (b, c, d))| (a, b, c, d)).collect::<Vec<_>>()
+    };
     let (first, second) = (auto.announce(1, &[(0, 60), (1, 40)]), auto.announce(1, &[(1, 100)]));
-    assert_eq!(known(), [(0, 0, -60), (0, 200, 60)]);
+    assert_eq!(known(), [(0, 0, 0, -60), (0, 200, 200, 60)]);
     first.wrote(0, 30);
-    assert_eq!(known(), [(30, 0, -60), (0, 170, 60)], "what a job leaves above was expected below");
+    assert_eq!(known(), [(30, 0, 0, -60), (0, 170, 200, 60)], "what a job leaves above was expected below");
     first.wrote(1, 40);
     first.wrote(1, 60);
-    assert_eq!(known()[1], (100, 100, 60), "more than expected is not taken from another job");
+    assert_eq!(known()[1], (100, 100, 200, 60), "more than expected is not taken from another job");
     auto.begin(0, 0);
-    assert_eq!(known(), [(0, 0, -60), (0, 100, 60)], "jobs go on where counts begin anew");
+    assert_eq!(known(), [(0, 0, 0, -60), (0, 100, 200, 60)], "jobs go on where counts begin anew");
     second.wrote(1, 70);
     drop(first);
-    assert_eq!(known(), [(0, 0, 0), (70, 30, 0)]);
+    assert_eq!(known(), [(0, 0, 0, 0), (70, 30, 100, 0)]);
     drop(second);
-    assert_eq!(known()[1], (70, 0, 0), "the rest was merged away");
+    assert_eq!(known()[1], (70, 0, 0, 0), "the rest was merged away");
+}
+
+/// To the end of the job, however much of it is written.
+#[test]
+fn a_burst_is_one_until_it_is_over() {
+    let (_, auto) = measuring();
+    learn(&auto, 0, trials(0.53, 0.42));
+    wrote(&auto, LAST, 100_000_000);
+    let is_burst = || auto.state.lock().level(LAST).is_burst();
+    drop(auto.announce(LAST, &[(LAST, 90_000_000)]));
+    assert!(!auto.state.lock().level(LAST).is_asked, "no more than was written before");
+    let job = auto.announce(LAST, &[(5, 1_000_000_000)]);
+    assert!(is_burst());
+    (0..9).for_each(|_| job.wrote(LAST, 100_000_000));
+    assert!(is_burst());
+    drop(job);
+    assert!(!is_burst());
+    let _small = auto.announce(4, &[(4, 500_000)]);
+    assert!(!auto.state.lock().level(4).is_burst(), "half a megabyte takes no processor from anyone");
+}
+
+/// Jobs that are asked for by the dozen, each the first to write much to its level, keep nobody else from being judged.
+#[test]
+fn reviews_that_jobs_ask_for_do_not_put_off_the_others() {
+    let (_, auto) = measuring();
+    learn(&auto, 0, trials(0.53, 0.42));
+    wrote(&auto, 0, 50_000_000);
+    auto.review(&observed(3, 0.0, 0));
+    assert_eq!(codec(&auto, 0), Codec::None);
+    let readers_wait = |now_ns| {
+        let mut seen = Observed { now_ns, for_files: Some(1_000_000), ..observed(0, 2.0, 0) };
+        seen.levels[0].raw_bytes = 100_000_000;
+        seen
+    };
+    for tenth in 0..20 {
+        let job = auto.announce(LAST, &[(LAST, 2_000_000)]);
+        let now_ns = 3_000_000_000 + tenth * 100_000_000;
+        assert!(auto.is_due(now_ns));
+        auto.review(&readers_wait(now_ns));
+        // It merges everything away.
+        drop(job);
+    }
+    assert_ne!(codec(&auto, 0), Codec::None, "{}", auto.report());
 }
 
 /// A level that is empty yet is judged by what it will hold, or nothing would be expected to be read there.
@@ -218,8 +264,12 @@ fn debt_has_no_readers_of_its_own() {
     let mut seen = observed(0, 0.0, 0);
     seen.levels[5] = Holding { raw_bytes: 1_000_000_000, ..Holding::default() }.owing(0.75);
     auto.review(&seen);
-    let expected = [5, LAST].map(|level| said(&auto.report(), level, " misses per byte expected"));
-    assert_eq!(expected, [0.12, 0.88], "of 2 GB written each, 250 MB and 1750 MB are there to stay");
+    let expected = || [5, LAST].map(|level| said(&auto.report(), level, " misses per byte expected"));
+    assert_eq!(expected(), [0.12, 0.88], "of 2 GB written each, 250 MB and 1750 MB are there to stay");
+    let _job = auto.announce(5, &[(4, 20_000_000)]);
+    let _debt = auto.announce(LAST, &[(5, 750_000_000), (LAST, 250_000_000)]);
+    auto.review(&Observed { now_ns: 1_000_000_000, ..seen });
+    assert_eq!(expected(), [0.12, 0.58], "1750 MB of 3 GB: what is owed does not come twice");
 }
 
 #[test]

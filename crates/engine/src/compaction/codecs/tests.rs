@@ -13,6 +13,7 @@ fn quiet() -> Situation {
         current: LZ4,
         written: 6e9,
         coming: 0.0,
+        is_burst: false,
         missed: 0.0,
         expected_misses: 0.0,
         missed_anywhere: 0.0,
@@ -68,13 +69,12 @@ fn nearly_busy_processors_are_not_free() {
 
 /// It takes the time that it takes, however long it was quiet before.
 #[test]
-fn what_is_to_come_is_priced_by_the_speed_of_a_merge() {
+fn a_burst_is_priced_by_the_speed_of_a_merge() {
     let price =
-        |coming, seconds| Situation { written: 1e9, coming, seconds, idle: 0.5, idle_anywhere: 0.5, cpus: 0.5, ..quiet() }.price(ZSTD);
-    assert_eq!(price(0.0, 1e4), FREE);
-    assert_eq!(price(1e9, 1e4), price(1e9, 10.0));
-    assert!(price(1e9, 1e4) > 0.6, "0.6 of a processor, where 0.5 is idle: {}", price(1e9, 1e4));
-    assert_eq!(price(1e8, 1e4), FREE, "a tenth of what there was says little of the rest");
+        |is_burst, seconds| Situation { written: 1e9, is_burst, seconds, idle: 0.5, idle_anywhere: 0.5, cpus: 0.5, ..quiet() }.price(ZSTD);
+    assert_eq!(price(false, 1e4), FREE);
+    assert_eq!(price(true, 1e4), price(true, 10.0));
+    assert!(price(true, 1e4) > 0.6, "0.6 of a processor, where 0.5 is idle: {}", price(true, 1e4));
 }
 
 /// A job that waits leaves its processor to others just as a reader does.
@@ -198,13 +198,14 @@ fn data_that_no_longer_fit_the_page_cache_are_compressed() {
 fn whatever_is_measured_there_is_a_verdict() {
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e-300, 1e300];
     for a in odd {
-        for b in odd {
+        for (i, b) in odd.into_iter().enumerate() {
             let effect = Effect { ratio: a, compress_ns: b, decompress_ns: a };
             let situation = Situation {
                 effects: [effect, REFERENCE[1], Effect { ratio: b, compress_ns: a, decompress_ns: b }],
                 current: 77,
                 written: a,
                 coming: b,
+                is_burst: i.is_multiple_of(2),
                 missed: b,
                 expected_misses: a,
                 missed_anywhere: b,

@@ -121,11 +121,11 @@ fn compactions_are_announced() {
     let report = || db.property(&family, "sinterdb.compression").unwrap();
     assert_eq!(report().lines().count(), 2, "level 0 and the sum: {}", report());
     db.compact_range(&family, None, None).unwrap();
-    assert_eq!(family.core.auto.under_way(), vec![(0, 0); 7]);
+    assert_eq!(family.core.auto.under_way(), vec![(0, 0, 0); 7]);
     let judged = report().lines().any(|line| line.starts_with("level 6: ") && line.contains(" since "));
     assert!(judged, "{}", report());
     load();
     store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append) + 3, EIO));
     db.compact_range(&family, None, None).unwrap_err();
-    assert_eq!(family.core.auto.under_way(), vec![(0, 0); 7]);
+    assert_eq!(family.core.auto.under_way(), vec![(0, 0, 0); 7]);
 }
