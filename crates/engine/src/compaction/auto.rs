@@ -325,18 +325,9 @@ impl Auto {
                 medium,
                 allowance: TOLERANCE * work * part(level.will_hold(), holds),
             };
-            let verdict = judge(&situation);
-            let was_settled = level.standing.settled;
             let patience = if is_asked { 1 } else { PATIENCE };
-            if level.standing.hear(&verdict, patience) || !was_settled {
-                changes += u64::from(was_settled);
-                level.since_unix = seen.unix_seconds;
-            }
-            level.why = why(&situation, &verdict, &Grounds { samples, seconds, idle, holds: level.holds as f64 });
-            if level.standing.chosen != verdict.best {
-                let chosen = codec_name(CANDIDATES[level.standing.chosen].codec);
-                level.why.insert_str(0, &format!("{chosen} stays until another one is clearly better; "));
-            }
+            let grounds = Grounds { samples, seconds, idle, holds: level.holds as f64 };
+            changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
         }
         state.totals.changes += changes;
     }
@@ -375,6 +366,22 @@ impl Auto {
 }
 
 impl Level {
+    /// Judges it, and says why; true if it changes its codec.
+    fn hear(&mut self, situation: &Situation, patience: u32, unix_seconds: u64, grounds: &Grounds) -> bool {
+        let verdict = judge(situation);
+        let was_settled = self.standing.settled;
+        let has_changed = self.standing.hear(&verdict, patience);
+        if has_changed || !was_settled {
+            self.since_unix = unix_seconds;
+        }
+        self.why = why(situation, &verdict, grounds);
+        if self.standing.chosen != verdict.best {
+            let chosen = codec_name(CANDIDATES[self.standing.chosen].codec);
+            self.why.insert_str(0, &format!("{chosen} stays until another one is clearly better; "));
+        }
+        has_changed && was_settled
+    }
+
     /// Bytes written, once compactions under way are done, as far as verdicts are concerned.
     fn judged_written(&self) -> f64 {
         (self.written + self.coming as f64).max(LEAST_WRITTEN)
