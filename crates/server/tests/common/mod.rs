@@ -81,6 +81,13 @@ impl Real {
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
             return None;
         }
+        // Between the look for a free port and Redis's start somebody else may take it, another test's server for one.
+        let started = (0..5).find_map(|_| Self::at_a_free_port(arguments));
+        Some(started.expect("redis-server does not listen"))
+    }
+
+    /// `None`: it has ended.
+    fn at_a_free_port(arguments: &[&str]) -> Option<Real> {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new("redis-server")
             .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
@@ -91,14 +98,22 @@ impl Real {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let real = Real { address, child };
-        for _ in 0..200 {
-            if TcpStream::connect(address).is_ok() && real.client().ask(&[b"PING"]) == Reply::One(b"+PONG".to_vec()) {
+        let mut real = Real { address, child };
+        // As replies are shown.
+        let own = format!("process_id:{}\\r", real.child.id());
+        for _ in 0..1500 {
+            if real.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            if TcpStream::connect(address).is_ok()
+                && real.client().ask(&[b"PING"]) == Reply::One(b"+PONG".to_vec())
+                && real.client().ask(&[b"INFO", b"server"]).to_string().contains(&own)
+            {
                 return Some(real);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("redis-server does not listen");
+        panic!("redis-server does not answer");
     }
 
     pub fn client(&self) -> Client {
