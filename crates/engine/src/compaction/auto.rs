@@ -265,8 +265,8 @@ impl Auto {
         !self.measures || state.is_in_turn(now_ns) || state.levels.iter().any(|level| level.is_asked)
     }
 
-    /// Chooses anew from what was learned and observed. Out of turn only for levels that a job has asked for: for the others, three reviews
-    /// in a row are to take some time.
+    /// Chooses anew from what was learned and observed. Out of turn only for levels that a job asked for or that had no verdict yet: for
+    /// the others, three reviews in a row are to take some time.
     pub fn review(&self, seen: &Observed) {
         let mut state = self.state.lock();
         let is_in_turn = !self.measures || state.is_in_turn(seen.now_ns);

@@ -233,7 +233,7 @@ impl Plan {
     }
 
     /// Input levels, and their bytes before compression.
-    pub fn raw_bytes(&self) -> Vec<(usize, u64)> {
+    pub fn raw_bytes_by_level(&self) -> Vec<(usize, u64)> {
         let sum = |tables: &[Arc<TableInfo>]| tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.raw_bytes));
         self.inputs.iter().map(|input| (input.level, sum(&input.tables))).collect()
     }

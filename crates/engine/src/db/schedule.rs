@@ -470,8 +470,10 @@ impl Inner {
         run: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         let settings = self.settings_of(core);
-        let (to, inputs) = plan.map_or((0, Vec::new()), |plan| (plan.output_level, plan.raw_bytes()));
-        let codecs = (settings.compression == Codecs::Auto).then(|| core.auto.announce(to, &inputs));
+        let codecs = (settings.compression == Codecs::Auto).then(|| match plan {
+            Some(plan) => core.auto.announce(plan.output_level, &plan.raw_bytes_by_level()),
+            None => core.auto.announce(0, &[]),
+        });
         self.review_codecs(core);
         self.review_placement(core);
         let snapshots = self.snapshots.list(|| self.visible());
