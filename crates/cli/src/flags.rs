@@ -47,8 +47,12 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
     let first = rendered.lines().next().unwrap_or_default();
     let mut line = first.strip_prefix("error: ").unwrap_or(first).to_string();
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
-        line = format!("unknown flag {flag}");
-        line.extend(nearest(flag, flags.iter().map(String::as_str)).map(|near| format!("; did you mean {near}?")));
+        if flags.contains(flag) {
+            line = format!("{flag} is a flag of other commands, not of this one");
+        } else {
+            line = format!("unknown flag {flag}");
+            line.extend(nearest(flag, flags.iter().map(String::as_str)).map(|near| format!("; did you mean {near}?")));
+        }
     }
     if line.ends_with(':') {
         // What is missing stands on the lines below.

@@ -29,6 +29,7 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&["bnech"]), "did you mean bench?");
     assert_refused(&sinter(&["bench", "--nmu=5"]), "did you mean --num?");
     assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag --memtablerep");
+    assert_refused(&sinter(&["bench", "--engine=rocksdb"]), "--engine is a flag of other commands, not of this one");
     assert_refused(&sinter(&["bench", "--cache-siez=5"]), "did you mean --cache_size?");
     assert_refused(&sinter(&["bench", "--num=many"]), "--num");
     assert_refused(&sinter(&["bench", "--num"]), "--num");
@@ -216,7 +217,8 @@ fn inspect_says_what_a_settled_verdict_rests_on() {
     for part in
         ["    when table ", "): auto ", " ms for 1.00, lz4 ", "(0.58 and 0.08 ns/B, x 1.00), zstd ", "(1.60 and 0.72 ns/B, x 1.00), "]
             .into_iter()
-            .chain([" 0.00 misses per byte seen; writing 0.40 ns/B and 0.00 of waiting, reads 700 ns or 50000 ns (0.0 % of them), "])
+            .chain([" 0.00 misses per byte seen; writing 0.40 ns/B and 0.00 of waiting, reading for merges 0.20 and 0.00, "])
+            .chain(["single reads 700 ns or 50000 ns (0.0 % of them), "])
             .chain(["waiting x 0.50; a byte lives unknown; 0.00 of 1.00 processors idle; 1 samples; 0 s"])
     {
         assert!(reasons.contains(part), "{part} is not in {text}");

@@ -4,6 +4,7 @@
 //! control group around it (shared with everything else in the group). What the tightest of them leaves is the room. It is measured between
 //! two samples about a second apart, from counters that the kernel keeps anyway.
 
+use crate::clock::Clock;
 use crate::limits::{CpuQuota, CpuTicks, ProcessLimits};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -19,6 +20,47 @@ const MEMORY_NS: u64 = 1_000_000_000;
 pub fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}
+
+/// What `work` gives, the nanoseconds of this thread's processor that it took, and those in which it waited, for the medium or for a
+/// processor.
+pub fn timed<T>(clock: &dyn Clock, work: impl FnOnce() -> T) -> (T, u64, u64) {
+    let (start, busy) = (clock.monotonic_ns(), thread_ns());
+    let result = work();
+    // A clock that tests move may stand still meanwhile.
+    let passed = clock.monotonic_ns().saturating_sub(start);
+    let busy = thread_ns().saturating_sub(busy).min(passed);
+    (result, busy, passed - busy)
+}
+
+/// Bytes that were read or written, and what that took.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Transfer {
+    /// How many, or those that count of them.
+    pub bytes: f64,
+    /// Nanoseconds of processors.
+    pub busy_ns: f64,
+    /// Nanoseconds in which the medium or a processor was waited for.
+    pub wait_ns: f64,
+}
+
+impl Transfer {
+    /// As much with these costs per byte.
+    pub fn of(bytes: f64, busy_ns: f64, wait_ns: f64) -> Self {
+        Transfer { bytes, busy_ns: bytes * busy_ns, wait_ns: bytes * wait_ns }
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: Transfer) {
+        self.bytes += other.bytes;
+        self.busy_ns += other.busy_ns;
+        self.wait_ns += other.wait_ns;
+    }
+
+    /// Both costs per byte, once they are known.
+    pub fn per_byte(&self) -> Option<(f64, f64)> {
+        (self.bytes > 0.0 && self.busy_ns + self.wait_ns > 0.0).then(|| (self.busy_ns / self.bytes, self.wait_ns / self.bytes))
+    }
 }
 
 /// The CPU that one process may use. One per open database, sampled once a second.

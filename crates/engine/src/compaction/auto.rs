@@ -10,6 +10,7 @@ use super::codecs::{
 use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
+use crate::cpu::Transfer;
 use crate::settings::codec_name;
 use crate::table::ReadTimes;
 use parking_lot::Mutex;
@@ -27,6 +28,10 @@ const PERIOD_NS: u64 = 250_000_000;
 const SETTLE_SECONDS: f64 = 2.0;
 /// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
 const HALF_LIFE_SECONDS: f64 = 200.0;
+/// What the medium costs changes with what others do to it: the costs of what was moved so many seconds ago count half.
+const MEDIUM_HALF_LIFE_SECONDS: f64 = 20.0;
+/// So many bytes are taken to have been read by merges, at the cost of [`REFERENCE_MEDIUM`], before any were.
+const READ_BEFORE: f64 = 67_108_864.0;
 /// A byte that a level holds is expected to be missed so often, until the level has been watched.
 const EXPECTED_MISSES: f64 = 1.0;
 /// After so many seconds without readers, half of that is expected.
@@ -99,7 +104,7 @@ impl Default for Level {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     levels: Vec<Level>,
     /// What the counts cover.
@@ -110,18 +115,31 @@ struct State {
     /// When all levels were reviewed, not only those that a job asked for.
     all_reviewed_ns: Option<u64>,
     idle: f64,
-    appended: Appended,
+    /// What was appended to tables.
+    appended: Transfer,
+    /// What merges read.
+    read: Transfer,
     /// A table was written: what that costs is known.
     sealed: bool,
     totals: Totals,
 }
 
-/// What was appended to tables: bytes, nanoseconds of processors, and those in which the medium was waited for, or a processor.
-#[derive(Debug, Clone, Copy, Default)]
-struct Appended {
-    bytes: f64,
-    busy_ns: f64,
-    wait_ns: f64,
+impl Default for State {
+    fn default() -> Self {
+        State {
+            levels: Vec::new(),
+            seconds: 0.0,
+            operations: 0.0,
+            operations_seen: 0,
+            reviewed_ns: None,
+            all_reviewed_ns: None,
+            idle: 0.0,
+            appended: Transfer::default(),
+            read: Transfer::of(READ_BEFORE, REFERENCE_MEDIUM.ahead_ns, REFERENCE_MEDIUM.ahead_wait_ns),
+            sealed: false,
+            totals: Totals::default(),
+        }
+    }
 }
 
 /// What choosing has cost and done since the database was opened.
@@ -273,6 +291,7 @@ impl Auto {
         if is_in_turn {
             state.all_reviewed_ns = Some(seen.now_ns);
         }
+        state.read.add(self.reads.take_in_order());
         let medium = if self.measures { state.medium(&self.reads) } else { REFERENCE_MEDIUM };
         state.observe(seen, self.measures);
         let has_room = !self.measures || seen.room_in_memtables.is_none_or(|room| room >= ROOMY_MEMTABLES);
@@ -453,14 +472,12 @@ impl State {
 
     fn medium(&self, reads: &ReadTimes) -> Medium {
         let mut medium = REFERENCE_MEDIUM;
-        let Appended { bytes, busy_ns, wait_ns } = self.appended;
-        if bytes > 0.0 && busy_ns + wait_ns > 0.0 {
-            (medium.write_ns, medium.write_wait_ns) = (busy_ns / bytes, wait_ns / bytes);
-        }
+        (medium.write_ns, medium.write_wait_ns) = self.appended.per_byte().unwrap_or((medium.write_ns, medium.write_wait_ns));
+        (medium.ahead_ns, medium.ahead_wait_ns) = self.read.per_byte().unwrap_or((medium.ahead_ns, medium.ahead_wait_ns));
         let times = reads.summary();
         medium.slow_share = times.slow_share;
         medium.fast_ns = times.fast_ns.unwrap_or(medium.fast_ns);
-        medium.slow_ns = times.slow_ns.unwrap_or(medium.slow_ns);
+        medium.slow_ns = times.slow_ns;
         medium
     }
 
@@ -474,8 +491,12 @@ impl State {
         self.seconds = self.seconds * kept + seconds;
         self.operations = self.operations * kept + seen.operations.saturating_sub(self.operations_seen) as f64;
         self.operations_seen = seen.operations;
-        let Appended { bytes, busy_ns, wait_ns } = self.appended;
-        self.appended = Appended { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
+        let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
+        // Of what nothing is left, the costs would not be known.
+        for moved in [&mut self.appended, &mut self.read].into_iter().filter(|moved| moved.bytes > LEAST_WRITTEN) {
+            let Transfer { bytes, busy_ns, wait_ns } = *moved;
+            *moved = Transfer { bytes: bytes * medium_kept, busy_ns: busy_ns * medium_kept, wait_ns: wait_ns * medium_kept };
+        }
         let mut owed = 0.0;
         for (number, holding) in seen.levels.iter().enumerate() {
             let level = self.level(number);
@@ -519,9 +540,10 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let misses = observed.max(situation.expected_misses);
     let kind = if observed >= situation.expected_misses { "seen" } else { "expected" };
     let _ = write!(out, " {:.1} ms allowed; {misses:.2} misses per byte {kind}; ", allowance / 1e6);
-    let Medium { write_ns, write_wait_ns, fast_ns, slow_ns, slow_share } = situation.medium;
+    let Medium { write_ns, write_wait_ns, ahead_ns, ahead_wait_ns, fast_ns, slow_ns, slow_share } = situation.medium;
     let waiting = situation.waiting();
-    let _ = write!(out, "writing {write_ns:.2} ns/B and {write_wait_ns:.2} of waiting, reads {fast_ns:.0} ns or {slow_ns:.0} ns ");
+    let _ = write!(out, "writing {write_ns:.2} ns/B and {write_wait_ns:.2} of waiting, reading for merges {ahead_ns:.2} and ");
+    let _ = write!(out, "{ahead_wait_ns:.2}, single reads {fast_ns:.0} ns or {slow_ns:.0} ns ");
     let _ = write!(out, "({:.1} % of them), waiting x {waiting:.2}; ", slow_share * 100.0);
     if situation.for_files.is_finite() {
         let _ = write!(out, "room for {:.1} MB of files; ", situation.for_files / 1e6);

@@ -2,6 +2,7 @@
 //! its limits are written down in docs/compression.md.
 
 use crate::codec::{Codec, Compression};
+use crate::table::SLOW_GUESS_NS;
 
 /// How many codecs are weighed against each other.
 pub const COUNT: usize = 3;
@@ -70,6 +71,10 @@ pub struct Medium {
     pub write_ns: f64,
     /// Nanoseconds per byte written in which the medium was waited for, syncs included.
     pub write_wait_ns: f64,
+    /// Nanoseconds of a processor per byte that a merge reads, which is in order.
+    pub ahead_ns: f64,
+    /// Nanoseconds per byte in which the medium was waited for by merges.
+    pub ahead_wait_ns: f64,
     /// Nanoseconds of a read of one block that the page cache answers.
     pub fast_ns: f64,
     /// Nanoseconds of one that waits for the medium.
@@ -79,7 +84,15 @@ pub struct Medium {
 }
 
 /// What these cost where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
-pub const REFERENCE_MEDIUM: Medium = Medium { write_ns: 0.4, write_wait_ns: 0.0, fast_ns: 700.0, slow_ns: 50_000.0, slow_share: 0.0 };
+pub const REFERENCE_MEDIUM: Medium = Medium {
+    write_ns: 0.4,
+    write_wait_ns: 0.0,
+    ahead_ns: 0.2,
+    ahead_wait_ns: 0.0,
+    fast_ns: 700.0,
+    slow_ns: SLOW_GUESS_NS as f64,
+    slow_share: 0.0,
+};
 
 /// What is known of one level, over one and the same time. Bytes are counted before compression.
 #[derive(Debug, Clone, PartialEq)]
@@ -215,15 +228,15 @@ impl Situation {
 
     /// Nanoseconds that the level would have cost with a candidate.
     fn cost(&self, candidate: Effect) -> f64 {
-        let Medium { write_ns, write_wait_ns, fast_ns, slow_ns, .. } = self.medium;
+        let Medium { write_ns, write_wait_ns, ahead_ns, ahead_wait_ns, fast_ns, slow_ns, .. } = self.medium;
         let (fast_ns, slow_ns) = (sound(fast_ns), self.slow_share(candidate) * sound(slow_ns) * self.waiting());
         let (written, block) = (sound(self.written), sound(self.block).max(1.0));
         let missed = sound(self.missed).max(written * sound(self.expected_misses));
         let price = self.scarcity(candidate);
         let appending = sound(write_ns) + sound(write_wait_ns) * self.waiting();
         let writing = written * (candidate.compress_ns * price + candidate.ratio * appending);
-        // Whatever is written is read once more, by the merge that comes next: in order, so that only its length counts.
-        let ahead = (FAST_BY_LENGTH * fast_ns + SLOW_BY_LENGTH * slow_ns) / block;
+        // Whatever is written is read once more, by the merge that comes next.
+        let ahead = sound(ahead_ns) + sound(ahead_wait_ns) * self.waiting();
         let merging = written * (candidate.decompress_ns * price + candidate.ratio * ahead);
         let fast = fast_ns * (1.0 - FAST_BY_LENGTH + FAST_BY_LENGTH * candidate.ratio);
         let reading = missed * candidate.decompress_ns + missed / block * fast;

@@ -1,8 +1,9 @@
 //! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold, and by the temperature
-//! of the data. Now and then a read of one block is timed.
+//! of the data. Now and then a read of one block is timed; those of merges, which go in order, all are.
 
 use crate::cache::Cache;
 use crate::clock::Clock;
+use crate::cpu::{self, Transfer};
 use crate::ledger::Latencies;
 use parking_lot::Mutex;
 use sinter_storage::store::{ReadAt, Result, Temperature};
@@ -23,6 +24,10 @@ const OFTEN: f64 = 1.0 / 16.0;
 const SELDOM: f64 = 1.0 / 64.0;
 /// The last so many reads that waited are remembered.
 const SLOW_READS: usize = 63;
+/// Before any did, so many are taken to have waited so long: of a handful of reads, the median may be any.
+const SLOW_BEFORE: usize = 16;
+/// Nanoseconds that a read is taken to wait for the medium before that is known.
+pub const SLOW_GUESS_NS: u64 = 50_000;
 
 #[derive(Debug)]
 pub(super) struct Counted {
@@ -85,6 +90,22 @@ impl Counted {
         self.misses.swap(0, Ordering::Relaxed)
     }
 
+    /// One of many reads in order: announces the `next` one, too, which is where most of the processor's work is if the page cache does
+    /// not have it.
+    pub fn read_in_order(&self, offset: u64, buffer: &mut [u8], next: Option<(u64, u64)>) -> Result<()> {
+        let length = buffer.len() as u64;
+        let mut read = || {
+            self.cache.count_read(self.last_level.load(Ordering::Relaxed), self.temperature, length);
+            self.below.read_at(offset, buffer)?;
+            next.into_iter().for_each(|(offset, length)| self.below.will_need(offset, length));
+            Ok(())
+        };
+        match self.times.get().and_then(|times| times.clock.as_ref().map(|clock| (times, clock))) {
+            Some((times, clock)) => times.note_in_order(length, cpu::timed(&**clock, read)),
+            None => read(),
+        }
+    }
+
     fn read_timed(&self, times: &ReadTimes, clock: &dyn Clock, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = clock.monotonic_ns();
         let result = self.below.read_at(offset, buffer);
@@ -117,7 +138,8 @@ impl ReadAt for Counted {
     }
 }
 
-/// How long reads of one block take, those that the page cache answers apart from those that wait for the medium.
+/// How long reads take: of one block, those that the page cache answers apart from those that wait for the medium; and those of
+/// merges, which are longer and go in order.
 #[derive(Debug)]
 pub struct ReadTimes {
     /// `None`: nothing is timed.
@@ -125,9 +147,11 @@ pub struct ReadTimes {
     /// The part of reads that waited came to [`OFTEN`], and has not sunk below [`SELDOM`] since.
     wait_often: AtomicBool,
     noted: Mutex<Noted>,
+    /// Since [`ReadTimes::take_in_order`].
+    in_order: Mutex<Transfer>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Noted {
     fast_ns: Option<f64>,
     slow_share: f64,
@@ -137,14 +161,20 @@ struct Noted {
     next: usize,
 }
 
+impl Default for Noted {
+    fn default() -> Self {
+        Noted { fast_ns: None, slow_share: 0.0, slow: vec![SLOW_GUESS_NS; SLOW_BEFORE], next: 0 }
+    }
+}
+
 /// Of the last hundred or so timed reads.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadSummary {
     /// Nanoseconds of a read that the page cache answered, their mean; `None` if there was none.
     pub fast_ns: Option<f64>,
     /// Nanoseconds of one that waited for the medium, their median: some were stopped by a quota of processor time in their midst, which
     /// any other work would have been, and took a thousand times as long.
-    pub slow_ns: Option<f64>,
+    pub slow_ns: f64,
     /// The part of reads that waited.
     pub slow_share: f64,
 }
@@ -152,7 +182,7 @@ pub struct ReadSummary {
 impl ReadTimes {
     /// Without a clock nothing is timed.
     pub fn new(clock: Option<Arc<dyn Clock>>) -> Self {
-        ReadTimes { clock, wait_often: AtomicBool::new(false), noted: Mutex::default() }
+        ReadTimes { clock, wait_often: AtomicBool::new(false), noted: Mutex::default(), in_order: Mutex::default() }
     }
 
     /// What is known of them.
@@ -160,8 +190,18 @@ impl ReadTimes {
         let noted = self.noted.lock();
         let mut slow = noted.slow.clone();
         slow.sort_unstable();
-        let slow_ns = slow.get(slow.len() / 2).map(|ns| *ns as f64);
+        let slow_ns = slow.get(slow.len() / 2).map_or(SLOW_GUESS_NS, |ns| *ns) as f64;
         ReadSummary { fast_ns: noted.fast_ns, slow_ns, slow_share: noted.slow_share }
+    }
+
+    /// What merges read since the last call.
+    pub fn take_in_order(&self) -> Transfer {
+        std::mem::take(&mut *self.in_order.lock())
+    }
+
+    fn note_in_order<T>(&self, bytes: u64, (result, busy, wait): (T, u64, u64)) -> T {
+        self.in_order.lock().add(Transfer { bytes: bytes as f64, busy_ns: busy as f64, wait_ns: wait as f64 });
+        result
     }
 
     pub(crate) fn note(&self, ns: u64) {
@@ -191,15 +231,18 @@ mod tests {
     #[test]
     fn reads_that_wait_are_told_from_those_that_do_not() {
         let times = ReadTimes::new(None);
-        assert_eq!(times.summary(), ReadSummary::default());
+        let guess = ReadSummary { fast_ns: None, slow_ns: SLOW_GUESS_NS as f64, slow_share: 0.0 };
+        assert_eq!(times.summary(), guess);
         (0..1000).for_each(|_| times.note(700));
-        assert_eq!(times.summary(), ReadSummary { fast_ns: Some(700.0), slow_ns: None, slow_share: 0.0 });
-        (0..1000).for_each(|n| times.note(if n % 2 == 0 { 50_000 } else { 700 }));
+        assert_eq!(times.summary(), ReadSummary { fast_ns: Some(700.0), ..guess });
+        (0..7).for_each(|_| times.note(800_000));
+        assert_eq!(times.summary().slow_ns, guess.slow_ns, "a few reads of many blocks' time say little");
+        (0..1000).for_each(|n| times.note(if n % 2 == 0 { 60_000 } else { 700 }));
         let summary = times.summary();
-        assert_eq!((summary.fast_ns, summary.slow_ns), (Some(700.0), Some(50_000.0)));
+        assert_eq!((summary.fast_ns, summary.slow_ns), (Some(700.0), 60_000.0));
         assert!((summary.slow_share - 0.5).abs() < 0.01, "{summary:?}");
         // A quarter of them were stopped in their midst.
         (0..200).for_each(|n| times.note(if n % 4 == 0 { 40_000_000 } else { 90_000 + n }));
-        assert!(times.summary().slow_ns.is_some_and(|ns| (90_000.0..91_000.0).contains(&ns)), "{:?}", times.summary());
+        assert!((90_000.0..91_000.0).contains(&times.summary().slow_ns), "{:?}", times.summary());
     }
 }

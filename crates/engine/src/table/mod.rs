@@ -29,7 +29,7 @@ mod verify;
 mod window;
 
 pub use builder::{TableBuilder, TableOptions};
-pub use counted::{ReadSummary, ReadTimes};
+pub use counted::{ReadSummary, ReadTimes, SLOW_GUESS_NS};
 pub use cursor::TableCursor;
 pub use footer::FORMAT_VERSION;
 pub use pack::Packers;

@@ -51,7 +51,7 @@ pub struct Table {
     pub(super) properties: TableProperties,
     resident: Arc<Resident>,
     cache: Arc<Cache>,
-    file: Arc<Counted>,
+    pub(super) file: Arc<Counted>,
     tombstones: OnceLock<Arc<RangeTombstones>>,
     dictionary: OnceLock<Option<Dictionary>>,
     /// Why nothing of it can be read: see [`Table::broken`].

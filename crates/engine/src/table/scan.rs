@@ -119,10 +119,8 @@ impl ScanCursor {
         if self.read.len() < length {
             self.read.resize(length, 0);
         }
-        self.table.frames.file.read_at(start, &mut self.read[..length])?;
-        if last + 1 < index.len() {
-            self.table.frames.file.will_need(end_of(last), PIECE);
-        }
+        let next = (last + 1 < index.len()).then(|| (end_of(last), PIECE));
+        self.table.file.read_in_order(start, &mut self.read[..length], next)?;
         for block in first..=last {
             let (offset, length) = index.extent(block);
             let at = (offset - start) as usize;

@@ -2,7 +2,7 @@
 
 use super::{Auto, Level};
 use crate::codec::Compression;
-use crate::cpu::thread_ns;
+use crate::cpu::{self, Transfer};
 use sinter_storage::store::{Appender, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +85,7 @@ impl Announced {
     /// Makes a table's file note how long it takes to be written.
     pub fn timed(&self, file: Box<dyn Appender>) -> Box<dyn Appender> {
         let auto = &self.auto;
-        if auto.measures { Box::new(Timed { file, auto: Arc::clone(auto), bytes: 0, busy_ns: 0, wait_ns: 0 }) } else { file }
+        if auto.measures { Box::new(Timed { file, auto: Arc::clone(auto), taken: Transfer::default() }) } else { file }
     }
 }
 
@@ -107,30 +107,18 @@ impl Drop for Announced {
 struct Timed {
     file: Box<dyn Appender>,
     auto: Arc<Auto>,
-    bytes: u64,
-    busy_ns: u64,
-    wait_ns: u64,
+    taken: Transfer,
 }
 
-/// What `work` gives, its nanoseconds of this thread's processor, and those in which it waited.
+/// [`cpu::timed`], where times are taken.
 pub(in crate::compaction) fn timed<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64, u64) {
-    if !auto.measures {
-        return (work(), 0, 0);
-    }
-    let (start, busy) = (auto.now(), thread_ns());
-    let result = work();
-    // A clock that tests move may stand still meanwhile.
-    let passed = auto.now().saturating_sub(start);
-    let busy = thread_ns().saturating_sub(busy).min(passed);
-    (result, busy, passed - busy)
+    if auto.measures { cpu::timed(&*auto.clock, work) } else { (work(), 0, 0) }
 }
 
 impl Appender for Timed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let (result, busy, wait) = timed(&self.auto, || self.file.append(bytes));
-        self.busy_ns += busy;
-        self.wait_ns += wait;
-        self.bytes += bytes.len() as u64;
+        self.taken.add(Transfer { bytes: bytes.len() as f64, busy_ns: busy as f64, wait_ns: wait as f64 });
         result
     }
 
@@ -143,13 +131,10 @@ impl Appender for Timed {
     }
 
     fn seal(self: Box<Self>) -> Result<()> {
-        let Timed { file, auto, bytes, busy_ns, wait_ns } = *self;
+        let Timed { file, auto, mut taken } = *self;
         let (result, busy, wait) = timed(&auto, || file.seal());
-        let mut state = auto.state.lock();
-        let appended = &mut state.appended;
-        appended.bytes += bytes as f64;
-        appended.busy_ns += (busy_ns + busy) as f64;
-        appended.wait_ns += (wait_ns + wait) as f64;
+        taken.add(Transfer { bytes: 0.0, busy_ns: busy as f64, wait_ns: wait as f64 });
+        auto.state.lock().appended.add(taken);
         result
     }
 }

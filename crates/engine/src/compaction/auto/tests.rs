@@ -289,13 +289,41 @@ fn the_reasons_name_all_that_the_costs_are_made_of() {
     for part in [
         "(0.58 and 0.08 ns/B, x ",
         "(1.60 and 0.72 ns/B, x ",
-        " of waiting, reads 700 ns or 50000 ns (",
+        " of waiting, reading for merges 0.20 and 0.00, single reads 700 ns or 50000 ns (",
         " % of them), waiting x 0.75; room for 3000.0 MB of files; a byte lives 16 s; 0.50 of 2.00 processors idle; 4 samples; 4 s",
     ] {
         assert!(why.contains(part), "{part} is not in {why}");
     }
     let waited: f64 = why.split(" of waiting").next().unwrap().split(' ').next_back().unwrap().parse().unwrap();
     assert!((900_000.0..=1_000_000.0).contains(&waited), "all but what this thread did: {why}");
+}
+
+/// Costs of the medium go by what was moved lately; what is moved no more costs as it did.
+#[test]
+fn the_medium_costs_what_it_did_lately() {
+    let (_, auto) = measuring();
+    let medium = || auto.state.lock().medium(&auto.reads);
+    assert_eq!(medium(), REFERENCE_MEDIUM);
+    auto.state.lock().appended.add(Transfer::of(1e9, 0.5, 2.0));
+    auto.state.lock().read.add(Transfer::of(1e9, 0.6, 3.0));
+    auto.review(&observed(0, 0.0, 0));
+    let first = medium();
+    assert_eq!((first.write_ns, first.write_wait_ns), (0.5, 2.0));
+    assert!((0.55..0.6).contains(&first.ahead_ns) && (2.8..3.0).contains(&first.ahead_wait_ns), "{first:?}");
+    // As much again after a minute, at a tenth of it.
+    auto.review(&observed(60, 0.0, 0));
+    auto.state.lock().appended.add(Transfer::of(1e9, 0.05, 0.2));
+    auto.state.lock().read.add(Transfer::of(1e9, 0.06, 0.3));
+    let second = medium();
+    assert!((0.05..0.11).contains(&second.write_ns) && (0.2..0.41).contains(&second.write_wait_ns), "{second:?}");
+    assert!((0.06..0.13).contains(&second.ahead_ns) && (0.3..0.62).contains(&second.ahead_wait_ns), "{second:?}");
+    for day in 1..1000 {
+        auto.review(&observed(day * 86_400, 0.0, 0));
+        let later = medium();
+        for (now, then) in [(later.write_ns, second.write_ns), (later.ahead_wait_ns, second.ahead_wait_ns)] {
+            assert!((now - then).abs() < 1e-9, "day {day}: {later:?}");
+        }
+    }
 }
 
 /// A file on a medium that takes its time.

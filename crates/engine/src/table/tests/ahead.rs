@@ -2,7 +2,9 @@
 
 use super::support::{DB, Memory, Random, Row, build, options};
 use crate::cache::Cache;
+use crate::clock::SystemClock;
 use crate::codec::{Codec, Compression};
+use crate::cpu::Transfer;
 use crate::cursor::Cursor;
 use crate::key::{Kind, MAX_SEQ, trailer};
 use crate::range_del::RangeTombstones;
@@ -101,6 +103,33 @@ fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
     assert_eq!(expected(&rows[5000].0), (true, 1));
     (0..1000).for_each(|_| times.note(700));
     assert_eq!(expected(&rows[5000].0), (true, 0));
+}
+
+/// What merges read is timed, announcements included; what users walk over is not theirs.
+#[test]
+fn reads_of_merges_are_timed_for_themselves() {
+    let rows = rows();
+    let store = Memory::default();
+    let info = Arc::new(build(&store, 5, &rows, options(1000), &RangeTombstones::default()).unwrap());
+    let bytes = info.bytes as f64;
+    let times = Arc::new(ReadTimes::new(Some(Arc::new(SystemClock::default()))));
+    let table = Table::open(&store, DB, info, &Cache::new(0)).unwrap();
+    table.set_read_times(&times);
+    let mut cursor = table.cursor(ReadOptions { readahead: 1 << 20, ..ReadOptions::default() });
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        cursor.next().unwrap();
+    }
+    assert_eq!(times.take_in_order(), Transfer::default());
+    let mut scan = table.scan();
+    scan.seek_first().unwrap();
+    while scan.valid() {
+        scan.next().unwrap();
+    }
+    let taken = times.take_in_order();
+    assert!((0.9 * bytes..=bytes).contains(&taken.bytes), "{taken:?} of {bytes}");
+    assert!(taken.busy_ns + taken.wait_ns > 0.0, "{taken:?}");
+    assert_eq!(times.take_in_order(), Transfer::default());
 }
 
 /// A walk that leaves out some blocks of what it read ahead goes on with the rest.
