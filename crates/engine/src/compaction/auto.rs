@@ -66,6 +66,8 @@ struct Level {
     growth: i64,
     /// One that brings most of what counts has begun, and needs a verdict before its first table.
     is_asked: bool,
+    /// As `written`: of tables that moved on from here, as they are.
+    moved: f64,
     /// As `written`: of blocks that readers did not find in the cache.
     missed: f64,
     /// Bytes before compression that it holds.
@@ -92,6 +94,7 @@ impl Default for Level {
             under_way: 0,
             growth: 0,
             is_asked: false,
+            moved: 0.0,
             missed: 0.0,
             holds: 0,
             stays: 0.0,
@@ -329,8 +332,7 @@ impl Auto {
                 coming: level.coming as f64,
                 is_burst: level.is_burst(),
                 missed: level.missed,
-                // What level 0 has is soon somewhere else. What was rewritten already is read no more.
-                expected_misses: if number == 0 { 0.0 } else { EXPECTED_MISSES * unwatched * level.held_per_written() },
+                expected_misses: EXPECTED_MISSES * unwatched * level.held_per_written(number),
                 missed_anywhere: missed,
                 block,
                 share: part(level.will_hold(), holds),
@@ -349,6 +351,12 @@ impl Auto {
             changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
         }
         state.totals.changes += changes;
+    }
+
+    /// Tables moved on from these levels, as they are: levels, and bytes before compression.
+    pub fn moved(&self, from: &[(usize, u64)]) {
+        let mut state = self.state.lock();
+        from.iter().for_each(|&(level, bytes)| state.level(level).moved += bytes as f64);
     }
 
     /// What choosing has cost and done.
@@ -425,9 +433,11 @@ impl Level {
         }
     }
 
-    /// The part of what was written that is there still, and stays, 1 at most.
-    fn held_per_written(&self) -> f64 {
-        (self.will_stay() / self.judged_written()).min(1.0)
+    /// The part of what was written that is there still and stays, or moved on as it is, 1 at most: what was rewritten already is read no
+    /// more. What else level 0 has is soon rewritten.
+    fn held_per_written(&self, number: usize) -> f64 {
+        let stays = if number == 0 { 0.0 } else { self.will_stay() };
+        ((stays + self.moved) / self.judged_written()).min(1.0)
     }
 
     /// Compactions under way bring more than was written lately: what it was judged by says little of what it will be.
@@ -492,15 +502,17 @@ impl State {
         self.operations = self.operations * kept + seen.operations.saturating_sub(self.operations_seen) as f64;
         self.operations_seen = seen.operations;
         let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
-        // Of what nothing is left, the costs would not be known.
-        for moved in [&mut self.appended, &mut self.read].into_iter().filter(|moved| moved.bytes > LEAST_WRITTEN) {
-            let Transfer { bytes, busy_ns, wait_ns } = *moved;
-            *moved = Transfer { bytes: bytes * medium_kept, busy_ns: busy_ns * medium_kept, wait_ns: wait_ns * medium_kept };
+        for transfer in [&mut self.appended, &mut self.read] {
+            // Of what nothing is left, the costs would not be known.
+            let kept = medium_kept.max(LEAST_WRITTEN / transfer.bytes).min(1.0);
+            let Transfer { bytes, busy_ns, wait_ns } = *transfer;
+            *transfer = Transfer { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
         }
         let mut owed = 0.0;
         for (number, holding) in seen.levels.iter().enumerate() {
             let level = self.level(number);
             level.written *= kept;
+            level.moved *= kept;
             level.missed = level.missed * kept + holding.misses as f64 * f64::from(seen.block_size);
             if level.holds > 0 && holding.raw_bytes > 0 {
                 level.watched_seconds += seconds;

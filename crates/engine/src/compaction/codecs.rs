@@ -170,7 +170,8 @@ impl Situation {
     ///
     /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
     /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
-    /// have each its own; of what is busy beyond that, it is as likely as it is much, and less so with more processors.
+    /// have each its own; of what is busy beyond that, it is as likely as it is much, and less so with more processors. The codec adds to
+    /// what is busy: it costs the mean over all that it adds.
     fn scarcity(&self, candidate: Effect) -> f64 {
         let idle = sound(self.idle);
         if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
@@ -190,8 +191,12 @@ impl Situation {
         // Twice the room: the load comes in bursts, and others want some of it, too.
         let room = (idle + given_back) / (2.0 * needed);
         let cpus = sound(self.cpus).max(0.01);
-        let busy = 1.0 - (sound(self.idle_anywhere) + given_back - needed) / cpus;
-        let all_busy = (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(cpus.max(1.0) / 2.0);
+        let before = (1.0 - (sound(self.idle_anywhere) + given_back) / cpus).max(0.0);
+        let after = before + needed / cpus;
+        let power = cpus.max(1.0) / 2.0;
+        // How often all are busy, summed up from none to so many of them.
+        let sum = |busy: f64| (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(power + 1.0) / (2.0 * (power + 1.0)) + (busy - 1.0).max(0.0);
+        let all_busy = ((sum(after) - sum(before)) / (after - before)).clamp(0.0, 1.0);
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0)).max(all_busy)
     }
 
@@ -287,14 +292,11 @@ impl Standing {
         }
     }
 
-    /// Takes a verdict into account; true if another codec is in use from now on. The first verdict counts at once. After that a change
-    /// has to gain clearly, `patience` times in a row.
+    /// Takes a verdict into account; true if another codec is in use from now on. A change has to gain clearly, and after the first
+    /// verdict `patience` times in a row.
     pub fn hear(&mut self, verdict: &Verdict, patience: u32) -> bool {
         let (best, chosen) = (verdict.best, self.chosen);
-        if !std::mem::replace(&mut self.settled, true) {
-            self.chosen = best;
-            return best != chosen;
-        }
+        let patience = if std::mem::replace(&mut self.settled, true) { patience } else { 1 };
         if best == chosen || !verdict.is_clear(chosen) {
             self.streak = 0;
             return false;

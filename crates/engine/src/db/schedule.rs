@@ -399,8 +399,10 @@ impl Inner {
         }
         let edit = Edit { tables, ..Edit::default() };
         self.publish(core, edit, Vec::new())?;
-        if let Work::Relocate(_) = work {
-            self.moves.count(plan.bytes());
+        match work {
+            Work::Relocate(_) => self.moves.count(plan.bytes()),
+            Work::Move => core.auto.moved(&plan.raw_bytes_by_level()),
+            Work::Drop | Work::Merge => {}
         }
         Ok(Ended::Published)
     }
