@@ -218,6 +218,7 @@ impl Auto {
 
     /// Starts anew, as of now: so many operations were done before.
     pub fn begin(&self, now_ns: u64, operations: u64) {
+        self.reads.take_in_order();
         let mut state = self.state.lock();
         // Jobs under way go on.
         let kept = |level: &Level| {
@@ -503,8 +504,8 @@ impl State {
         self.operations_seen = seen.operations;
         let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
         for transfer in [&mut self.appended, &mut self.read] {
-            // Of what nothing is left, the costs would not be known.
-            let kept = medium_kept.max(LEAST_WRITTEN / transfer.bytes).min(1.0);
+            // Of what nothing is left, the costs would not be known, and where little is, a single read that was stopped decides.
+            let kept = medium_kept.max(READ_BEFORE / transfer.bytes).min(1.0);
             let Transfer { bytes, busy_ns, wait_ns } = *transfer;
             *transfer = Transfer { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
         }

@@ -9,11 +9,13 @@ pub const COUNT: usize = 3;
 /// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
 /// gain nothing on blocks of a few KiB, and every candidate costs samples.
 pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
+/// The one that leaves blocks as they are.
+const PLAIN: usize = 0;
 /// The one in use before anything is known.
 pub const FIRST: usize = 1;
 /// The one on level 0 where there is room. A memtable that is full before anything is known is one of a load that leaves no processor
 /// idle, and its table is merged soon, or is one of a load in key order, which waits for nothing but flushes.
-pub const FIRST_WITH_ROOM: usize = 0;
+pub const FIRST_WITH_ROOM: usize = PLAIN;
 /// There is room where the kernel can keep of files what so many memtables hold. That is about what levels 0 to 2 hold under the default
 /// targets: merges of these find their inputs in memory. With less, what flushes wrote has to come back from the medium.
 pub const ROOMY_MEMTABLES: u64 = 64;
@@ -314,11 +316,12 @@ impl Standing {
 }
 
 impl Verdict {
-    /// The best candidate is clearly better than `chosen`: smaller, or `chosen` costs well more than what is allowed.
+    /// The best candidate is clearly better than `chosen`: smaller, or `chosen` costs well more than what is allowed, or does nothing.
     fn is_clear(&self, chosen: usize) -> bool {
         let (least, most) = self.costs.iter().fold((f64::INFINITY, 0.0f64), |(least, most), cost| (least.min(*cost), most.max(*cost)));
         let bearable = least + (2.0 * self.allowance).max(CLEAR_COST * (most - least));
-        self.ratios[chosen] > self.ratios[self.best] + CLEAR_SIZE || self.costs[chosen] > bearable
+        let is_useless = self.best == PLAIN && self.ratios[chosen] > self.ratios[PLAIN] - SAME_SIZE;
+        is_useless || self.ratios[chosen] > self.ratios[self.best] + CLEAR_SIZE || self.costs[chosen] > bearable
     }
 }
 

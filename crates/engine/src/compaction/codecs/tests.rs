@@ -240,6 +240,8 @@ fn a_change_has_to_be_clear_and_to_last() {
     let mut unclear = Standing::default();
     assert!(!unclear.hear(&verdict([100.0, 102.0, 500.0], NONE), PATIENCE), "what is in use is as good");
     assert_eq!((unclear.chosen, unclear.settled), (LZ4, true));
+    let useless = Verdict { ratios: [1.0, 0.99, 0.99], ..verdict([100.0, 102.0, 500.0], NONE) };
+    assert!(Standing::default().hear(&useless, PATIENCE), "it does nothing for what it costs");
     assert!(standing.hear(&verdict([500.0, 300.0, 100.0], ZSTD), PATIENCE), "the first verdict counts at once");
     standing.begin(NONE);
     assert_eq!(standing.chosen, ZSTD, "and ends the beginning");
