@@ -45,7 +45,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// As much with these costs per byte.
+    /// So many bytes, at costs per byte.
     pub fn of(bytes: f64, busy_ns: f64, wait_ns: f64) -> Self {
         Transfer { bytes, busy_ns: bytes * busy_ns, wait_ns: bytes * wait_ns }
     }

@@ -30,8 +30,9 @@ const SETTLE_SECONDS: f64 = 2.0;
 const HALF_LIFE_SECONDS: f64 = 200.0;
 /// What the medium costs changes with what others do to it: the costs of what was moved so many seconds ago count half.
 const MEDIUM_HALF_LIFE_SECONDS: f64 = 20.0;
-/// So many bytes are taken to have been read by merges, at the cost of [`REFERENCE_MEDIUM`], before any were.
-const READ_BEFORE: f64 = 67_108_864.0;
+/// Of what was appended or read, no less is left to count by than so many bytes; before merges read any, as many at the costs of
+/// [`REFERENCE_MEDIUM`].
+const LEAST_MOVED: f64 = 67_108_864.0;
 /// A byte that a level holds is expected to be missed so often, until the level has been watched.
 const EXPECTED_MISSES: f64 = 1.0;
 /// After so many seconds without readers, half of that is expected.
@@ -138,7 +139,7 @@ impl Default for State {
             all_reviewed_ns: None,
             idle: 0.0,
             appended: Transfer::default(),
-            read: Transfer::of(READ_BEFORE, REFERENCE_MEDIUM.ahead_ns, REFERENCE_MEDIUM.ahead_wait_ns),
+            read: Transfer::of(LEAST_MOVED, REFERENCE_MEDIUM.ahead_ns, REFERENCE_MEDIUM.ahead_wait_ns),
             sealed: false,
             totals: Totals::default(),
         }
@@ -505,7 +506,7 @@ impl State {
         let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
         for transfer in [&mut self.appended, &mut self.read] {
             // Of what nothing is left, the costs would not be known, and where little is, a single read that was stopped decides.
-            let kept = medium_kept.max(READ_BEFORE / transfer.bytes).min(1.0);
+            let kept = medium_kept.max(LEAST_MOVED / transfer.bytes).min(1.0);
             let Transfer { bytes, busy_ns, wait_ns } = *transfer;
             *transfer = Transfer { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
         }
