@@ -307,24 +307,24 @@ impl Auto {
         let miss_ns = MISS_NS + medium.fast_ns + medium.slow_share * medium.slow_ns;
         let work = state.operations * OPERATION_NS + missed / block * miss_ns + written * MERGE_NS;
         let (seconds, idle) = (state.seconds, state.idle);
-        let merge = 1e9 / (MERGE_NS + medium.write_ns);
-        let rates: f64 = state.levels.iter().map(|level| level.rate(seconds, merge)).sum();
         let is_early = self.measures && seconds < SETTLE_SECONDS;
         if is_early && !(state.sealed && seen.idle_is_known) {
             return;
         }
         let mut changes = 0;
-        for number in 0..state.levels.len() {
+        // Deeper levels take first what is idle: what they hold stays longest.
+        let mut left = idle;
+        for number in (0..state.levels.len()).rev() {
             let is_asked = std::mem::take(&mut state.levels[number].is_asked);
             let Some((effects, samples)) = state.effects(number) else { continue };
             if is_early && samples < ENOUGH_SAMPLES {
                 continue;
             }
             let level = &mut state.levels[number];
-            let is_due = is_in_turn || is_asked || !level.standing.settled;
-            if !is_due || !level.is_written() {
+            if !level.is_written() {
                 continue;
             }
+            let is_due = is_in_turn || is_asked || !level.standing.settled;
             let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
             let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
             let situation = Situation {
@@ -342,15 +342,17 @@ impl Auto {
                 for_files: seen.for_files.filter(|_| self.measures).map_or(f64::INFINITY, |bytes| bytes as f64),
                 unwatched,
                 seconds,
-                idle: idle * part(level.rate(seconds, merge), rates),
-                idle_anywhere: idle,
+                idle: left,
                 cpus: seen.cpus,
                 medium,
                 allowance: TOLERANCE * work * part(level.will_hold(), holds),
             };
             let patience = if is_asked { 1 } else { PATIENCE };
             let grounds = Grounds { samples, seconds, idle, holds: level.holds as f64 };
-            changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
+            if is_due {
+                changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
+            }
+            left = situation.left(level.standing.chosen);
         }
         state.totals.changes += changes;
     }
@@ -448,15 +450,6 @@ impl Level {
         self.under_way as f64 > (self.written - by_them).max(LEAST_WRITTEN)
     }
 
-    /// Bytes per second that are written to it for now: as many as a merge can (`merge`) in a burst.
-    fn rate(&self, seconds: f64, merge: f64) -> f64 {
-        match self.is_burst() {
-            true => merge,
-            false if seconds > 0.0 => self.written / seconds,
-            false => 0.0,
-        }
-    }
-
     fn is_live(&self) -> bool {
         self.holds > 0 || self.is_written()
     }
@@ -531,7 +524,7 @@ impl State {
 struct Grounds {
     samples: u64,
     seconds: f64,
-    /// Processors, before levels divide them.
+    /// Processors, before deeper levels took theirs.
     idle: f64,
     holds: f64,
 }

@@ -127,10 +127,8 @@ pub struct Situation {
     pub unwatched: f64,
     /// Length of the time, seconds; 0: it is not known, and no processor is free.
     pub seconds: f64,
-    /// Processors that are idle and could work for this level.
+    /// Processors that are idle and that no deeper level wants.
     pub idle: f64,
-    /// Processors that are idle.
-    pub idle_anywhere: f64,
     /// Processors that there are.
     pub cpus: f64,
     /// What the medium costs.
@@ -165,10 +163,32 @@ impl Effect {
 }
 
 impl Situation {
+    /// Processors that writing with a candidate keeps busy. A burst comes as fast as a merge can that packs its blocks itself: over how
+    /// much time something was written before says nothing.
+    fn needed(&self, candidate: Effect) -> f64 {
+        match self.is_burst {
+            true => candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns),
+            false => self.processors(sound(self.written), candidate),
+        }
+    }
+
+    /// Processors that the codec in use has kept busy.
+    fn given_back(&self) -> f64 {
+        let written = sound(self.written);
+        self.processors(written - sound(self.coming).min(written), self.effects[self.current].sound())
+    }
+
+    fn processors(&self, bytes: f64, effect: Effect) -> f64 {
+        if self.seconds > 0.0 { sound(bytes / self.seconds * effect.compress_ns / 1e9) } else { 0.0 }
+    }
+
+    /// Idle processors that are left to others once a candidate is in use.
+    pub(super) fn left(&self, candidate: usize) -> f64 {
+        (sound(self.idle) + self.given_back() - self.needed(self.effects[candidate].sound())).max(0.0)
+    }
+
     /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
     /// otherwise. What the codec in use takes could be given back, so it counts as room.
-    ///
-    /// A burst comes as fast as a merge can that packs its blocks itself: over how much time something was written before says nothing.
     ///
     /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
     /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
@@ -179,21 +199,15 @@ impl Situation {
         if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
             return 1.0;
         }
-        let (written, coming) = (sound(self.written), sound(self.coming).min(sound(self.written)));
-        let processors = |bytes: f64, effect: Effect| bytes / self.seconds * effect.compress_ns / 1e9;
-        let needed = if self.is_burst {
-            candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns)
-        } else {
-            processors(written, candidate)
-        };
+        let needed = self.needed(candidate);
         if needed <= 0.0 {
             return FREE;
         }
-        let given_back = processors(written - coming, self.effects[self.current].sound());
+        let free = idle + self.given_back();
         // Twice the room: the load comes in bursts, and others want some of it, too.
-        let room = (idle + given_back) / (2.0 * needed);
+        let room = free / (2.0 * needed);
         let cpus = sound(self.cpus).max(0.01);
-        let before = (1.0 - (sound(self.idle_anywhere) + given_back) / cpus).max(0.0);
+        let before = (1.0 - free / cpus).max(0.0);
         let after = before + needed / cpus;
         let power = cpus.max(1.0) / 2.0;
         // How often all are busy, summed up from none to so many of them.
@@ -203,7 +217,6 @@ impl Situation {
     }
 
     /// The weight of the time that somebody waits for the medium, a reader or a job: 1 with a processor idle, [`BUSY_WAIT`] with none.
-    /// Idle is the level's part, as in [`Situation::scarcity`]: a level that little is written to counts on less.
     pub(super) fn waiting(&self) -> f64 {
         let idle = if sound(self.seconds) > 0.0 { sound(self.idle).min(1.0) } else { 0.0 };
         BUSY_WAIT + (1.0 - BUSY_WAIT) * idle

@@ -1,5 +1,7 @@
 use super::*;
+use crate::clock::SystemClock;
 use std::fs;
+use std::sync::atomic::AtomicBool;
 
 /// A made-up system in which files can be changed.
 struct Made(tempfile::TempDir);
@@ -108,4 +110,26 @@ fn samples_that_come_too_soon_are_not_taken() {
     let fixed = CpuRoom::fixed(4.0, 2.5);
     fixed.sample(SECOND);
     assert_eq!((fixed.cpus(), fixed.idle()), (4.0, 2.5));
+}
+
+/// Threads that only compute wait for each other, never for the medium.
+#[test]
+fn the_wait_for_a_processor_is_not_one_for_the_medium() {
+    if queued_ns().is_none() {
+        return;
+    }
+    let clock = SystemClock::default();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let others = std::thread::available_parallelism().map_or(1, usize::from) * 2;
+        (0..others).for_each(|_| drop(scope.spawn(|| while !stop.load(Ordering::Relaxed) {})));
+        let (start, before) = (clock.monotonic_ns(), queued_ns().unwrap());
+        let end = thread_ns() + 50_000_000;
+        let ((), busy, wait) = timed(&clock, || while thread_ns() < end {});
+        let (queued, passed) = (queued_ns().unwrap() - before, clock.monotonic_ns() - start);
+        stop.store(true, Ordering::Relaxed);
+        let told = format!("{busy} busy, {wait} of waiting and {queued} in the queue of {passed}");
+        assert!(busy > 49_000_000 && queued > 0, "{told}");
+        assert!(busy + wait + queued <= passed + 1_000_000, "{told}");
+    });
 }

@@ -24,7 +24,6 @@ fn quiet() -> Situation {
         unwatched: 0.0,
         seconds: 60.0,
         idle: 1.5,
-        idle_anywhere: 1.5,
         cpus: 2.0,
         medium: REFERENCE_MEDIUM,
         allowance: 0.0,
@@ -57,7 +56,7 @@ fn without_free_processors_writing_fast_comes_first() {
 /// Clients that wait for the medium leave idle time on the average, but are back before the job is done.
 #[test]
 fn nearly_busy_processors_are_not_free() {
-    let price = |idle, cpus| Situation { idle, idle_anywhere: idle, cpus, written: 1e9, ..quiet() }.price(ZSTD);
+    let price = |idle, cpus| Situation { idle, cpus, written: 1e9, ..quiet() }.price(ZSTD);
     let near = |a: f64, b: f64| assert!((a - b).abs() < 0.03, "{a} is not {b}");
     near(price(0.4, 2.0), 0.62);
     near(price(1.2, 2.0), FREE);
@@ -67,10 +66,24 @@ fn nearly_busy_processors_are_not_free() {
     near(price(0.06, 0.25), 0.75);
 }
 
+/// What the codec in use takes is in the measurement already; what jobs have yet to write is not.
+#[test]
+fn what_a_level_takes_is_not_left_to_others() {
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    let level = Situation { current: NONE, written: 30e9, ..quiet() };
+    near(level.left(NONE), 1.5);
+    near(level.left(LZ4), 1.5 - 0.29);
+    near(Situation { current: LZ4, ..level.clone() }.left(LZ4), 1.5);
+    near(Situation { current: ZSTD, ..level.clone() }.left(LZ4), 1.5 + 0.8 - 0.29);
+    near(Situation { current: LZ4, coming: 15e9, ..level.clone() }.left(LZ4), 1.5 - 0.145);
+    near(Situation { idle: 0.1, ..level.clone() }.left(LZ4), 0.0);
+    near(Situation { seconds: 0.0, ..level }.left(ZSTD), 1.5);
+}
+
 /// It takes the time that it takes, however long it was quiet before.
 #[test]
 fn a_burst_is_priced_by_the_speed_of_a_merge() {
-    let half = Situation { written: 1e9, idle: 0.5, idle_anywhere: 0.5, cpus: 0.5, current: NONE, ..quiet() };
+    let half = Situation { written: 1e9, idle: 0.5, cpus: 0.5, current: NONE, ..quiet() };
     let price = |is_burst, seconds| Situation { is_burst, seconds, ..half.clone() }.price(ZSTD);
     assert_eq!(price(false, 1e4), FREE);
     assert_eq!(price(true, 1e4), price(true, 10.0));
@@ -177,7 +190,7 @@ fn more_room_never_asks_for_weaker_compression() {
             let mut last = f64::INFINITY;
             for step in 0..40 {
                 let idle = f64::from(step) * 0.05;
-                let situation = Situation { missed, missed_anywhere: missed, idle, idle_anywhere: idle, current, ..quiet() };
+                let situation = Situation { missed, missed_anywhere: missed, idle, current, ..quiet() };
                 let ratio = situation.effects[best(&situation)].ratio;
                 assert!(ratio <= last, "{missed} misses, {idle} idle");
                 last = ratio;
@@ -219,7 +232,6 @@ fn whatever_is_measured_there_is_a_verdict() {
                 unwatched: a,
                 seconds: a,
                 idle: b,
-                idle_anywhere: a,
                 cpus: b,
                 medium: Medium { write_ns: a, write_wait_ns: b, ahead_ns: a, ahead_wait_ns: b, fast_ns: b, slow_ns: a, slow_share: b },
                 allowance: a,
