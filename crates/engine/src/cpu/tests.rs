@@ -122,7 +122,12 @@ fn the_wait_for_a_processor_is_not_one_for_the_medium() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let others = std::thread::available_parallelism().map_or(1, usize::from) * 2;
-        (0..others).for_each(|_| drop(scope.spawn(|| while !stop.load(Ordering::Relaxed) {})));
+        let spin = || {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop()
+            }
+        };
+        (0..others).for_each(|_| drop(scope.spawn(spin)));
         let (start, before) = (clock.monotonic_ns(), queued_ns().unwrap());
         let end = thread_ns() + 50_000_000;
         let ((), busy, wait) = timed(&clock, || while thread_ns() < end {});

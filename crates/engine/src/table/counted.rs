@@ -25,7 +25,7 @@ const SELDOM: f64 = 1.0 / 64.0;
 /// The last so many reads that waited are remembered.
 const SLOW_READS: usize = 63;
 /// Before any did, so many are taken to have waited so long: of a handful of reads, the lower quartile may be any.
-const SLOW_BEFORE: usize = 5;
+const SLOW_BEFORE: usize = 16;
 /// Nanoseconds that a read is taken to wait for the medium before that is known.
 pub const SLOW_GUESS_NS: u64 = 50_000;
 
