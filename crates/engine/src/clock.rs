@@ -1,5 +1,7 @@
 //! Time comes in from outside, so that tests can move it.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,6 +14,15 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn monotonic_ns(&self) -> u64;
     /// Seconds since 1970; may jump either way.
     fn unix_seconds(&self) -> u64;
+    /// Nanoseconds in which this thread could have worked and others had the processors, or a quota was used up; 0 where that is not known.
+    fn queued_ns(&self) -> u64 {
+        0
+    }
+}
+
+thread_local! {
+    /// What the kernel counts of this thread's turns; `None` where it does not.
+    static TURNS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
 }
 
 /// The system's clocks.
@@ -35,6 +46,15 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the system's time comes in")]
     fn unix_seconds(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    }
+
+    /// Takes a microsecond.
+    fn queued_ns(&self) -> u64 {
+        let mut text = [0; 64];
+        let length = TURNS.try_with(|file| file.as_ref()?.read_at(&mut text, 0).ok()).ok().flatten();
+        let text = length.and_then(|length| std::str::from_utf8(text.get(..length)?).ok());
+        // Time on a processor, time in the queue for one, number of turns.
+        text.and_then(|text| text.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
     }
 }
 
@@ -65,6 +85,10 @@ impl Clock for TrackedClock {
 
     fn unix_seconds(&self) -> u64 {
         self.start_unix.saturating_add(self.monotonic_ns().saturating_sub(self.start_ns) / NS_PER_SECOND)
+    }
+
+    fn queued_ns(&self) -> u64 {
+        self.clock.queued_ns()
     }
 }
 

@@ -8,8 +8,6 @@ use crate::clock::Clock;
 use crate::limits::{CpuQuota, CpuTicks, ProcessLimits};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,30 +22,17 @@ pub fn thread_ns() -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-thread_local! {
-    /// What the kernel counts of this thread's turns, in `/proc`; `None` where it does not.
-    static TURNS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
-}
-
-/// Nanoseconds in which this thread could have worked and others had the processors, or a quota was used up.
-fn queued_ns() -> Option<u64> {
-    let mut text = [0; 64];
-    let length = TURNS.try_with(|file| file.as_ref()?.read_at(&mut text, 0).ok()).ok()??;
-    // Time on a processor, time in the queue for one, number of turns.
-    std::str::from_utf8(text.get(..length)?).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
 /// What `work` gives, the nanoseconds of this thread's processor that it took, and those in which it waited for the medium. The wait for a
 /// processor is neither: where it is long the work could have been done later as well, by whoever has the processors meanwhile. It takes
 /// two microseconds more than the work.
 pub fn timed<T>(clock: &dyn Clock, work: impl FnOnce() -> T) -> (T, u64, u64) {
-    let queued = queued_ns();
+    let queued = clock.queued_ns();
     let (start, busy) = (clock.monotonic_ns(), thread_ns());
     let result = work();
     // A clock that tests move may stand still meanwhile.
     let passed = clock.monotonic_ns().saturating_sub(start);
     let busy = thread_ns().saturating_sub(busy).min(passed);
-    let queued = queued.and_then(|before| queued_ns()?.checked_sub(before)).unwrap_or(0);
+    let queued = clock.queued_ns().saturating_sub(queued);
     (result, busy, (passed - busy).saturating_sub(queued))
 }
 

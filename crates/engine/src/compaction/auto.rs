@@ -30,6 +30,9 @@ const SETTLE_SECONDS: f64 = 2.0;
 const HALF_LIFE_SECONDS: f64 = 200.0;
 /// What the medium costs changes with what others do to it: the costs of what was moved so many seconds ago count half.
 const MEDIUM_HALF_LIFE_SECONDS: f64 = 20.0;
+/// After so many seconds, half of what a new codec takes of processors shows in how many are idle: that is smoothed over about a second,
+/// and tables that were begun before keep their codec.
+const NOTICED_SECONDS: f64 = 2.0;
 /// Of what was appended or read, no less is left to count by than so many bytes; before merges read any, as many at the costs of
 /// [`REFERENCE_MEDIUM`].
 const LEAST_MOVED: f64 = 67_108_864.0;
@@ -119,6 +122,8 @@ struct State {
     /// When all levels were reviewed, not only those that a job asked for.
     all_reviewed_ns: Option<u64>,
     idle: f64,
+    /// Processors that changes of codecs have taken lately: they look idle still.
+    taken: f64,
     /// What was appended to tables.
     appended: Transfer,
     /// What merges read.
@@ -138,6 +143,7 @@ impl Default for State {
             reviewed_ns: None,
             all_reviewed_ns: None,
             idle: 0.0,
+            taken: 0.0,
             appended: Transfer::default(),
             read: Transfer::of(LEAST_MOVED, REFERENCE_MEDIUM.ahead_ns, REFERENCE_MEDIUM.ahead_wait_ns),
             sealed: false,
@@ -313,7 +319,7 @@ impl Auto {
         }
         let mut changes = 0;
         // Deeper levels take first what is idle: what they hold stays longest.
-        let mut left = idle;
+        let mut taken = state.taken;
         for number in (0..state.levels.len()).rev() {
             let is_asked = std::mem::take(&mut state.levels[number].is_asked);
             let Some((effects, samples)) = state.effects(number) else { continue };
@@ -342,7 +348,7 @@ impl Auto {
                 for_files: seen.for_files.filter(|_| self.measures).map_or(f64::INFINITY, |bytes| bytes as f64),
                 unwatched,
                 seconds,
-                idle: left,
+                idle: (idle - taken).max(0.0),
                 cpus: seen.cpus,
                 medium,
                 allowance: TOLERANCE * work * part(level.will_hold(), holds),
@@ -352,8 +358,11 @@ impl Auto {
             if is_due {
                 changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
             }
-            left = situation.left(level.standing.chosen);
+            if level.standing.chosen != situation.current {
+                taken += situation.takes(level.standing.chosen);
+            }
         }
+        state.taken = taken;
         state.totals.changes += changes;
     }
 
@@ -493,6 +502,7 @@ impl State {
         let kept = 0.5f64.powf(seconds / HALF_LIFE_SECONDS);
         self.reviewed_ns = Some(seen.now_ns);
         self.idle = if measures { seen.idle } else { 0.0 };
+        self.taken *= 0.5f64.powf(seconds / NOTICED_SECONDS);
         self.seconds = self.seconds * kept + seconds;
         self.operations = self.operations * kept + seen.operations.saturating_sub(self.operations_seen) as f64;
         self.operations_seen = seen.operations;
@@ -524,7 +534,7 @@ impl State {
 struct Grounds {
     samples: u64,
     seconds: f64,
-    /// Processors, before deeper levels took theirs.
+    /// Processors, those included that changes of codecs took lately.
     idle: f64,
     holds: f64,
 }

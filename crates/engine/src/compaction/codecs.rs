@@ -127,7 +127,7 @@ pub struct Situation {
     pub unwatched: f64,
     /// Length of the time, seconds; 0: it is not known, and no processor is free.
     pub seconds: f64,
-    /// Processors that are idle and that no deeper level wants.
+    /// Processors that are idle and that no other change of codec was just given.
     pub idle: f64,
     /// Processors that there are.
     pub cpus: f64,
@@ -182,9 +182,9 @@ impl Situation {
         if self.seconds > 0.0 { sound(bytes / self.seconds * effect.compress_ns / 1e9) } else { 0.0 }
     }
 
-    /// Idle processors that are left to others once a candidate is in use.
-    pub(super) fn left(&self, candidate: usize) -> f64 {
-        (sound(self.idle) + self.given_back() - self.needed(self.effects[candidate].sound())).max(0.0)
+    /// Idle processors that a candidate takes if it follows the one in use: of what the measurement does not know yet.
+    pub(super) fn takes(&self, candidate: usize) -> f64 {
+        (self.needed(self.effects[candidate].sound()) - self.given_back()).max(0.0)
     }
 
     /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle

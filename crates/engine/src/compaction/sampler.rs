@@ -25,7 +25,7 @@ pub struct Trial {
 }
 
 /// What `work` gives, and the nanoseconds of this thread's processor that it takes: others who want the processor, too, are no cost of a
-/// codec. Where the kernel counts those in ticks, all that passed.
+/// codec. Where the kernel counts those in ticks, all that passed but the wait for a processor.
 fn cost<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64) {
     let (result, busy, wait) = timed(auto, work);
     (result, if busy > 0 { busy } else { wait })

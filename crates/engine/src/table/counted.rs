@@ -24,7 +24,7 @@ const OFTEN: f64 = 1.0 / 16.0;
 const SELDOM: f64 = 1.0 / 64.0;
 /// The last so many reads that waited are remembered.
 const SLOW_READS: usize = 63;
-/// Before any did, so many are taken to have waited so long: of a handful of reads, the lower quartile may be any.
+/// Before any did, so many are taken to have waited so long: of a handful of reads, the median may be any.
 const SLOW_BEFORE: usize = 16;
 /// Nanoseconds that a read is taken to wait for the medium before that is known.
 pub const SLOW_GUESS_NS: u64 = 50_000;
@@ -107,10 +107,13 @@ impl Counted {
     }
 
     fn read_timed(&self, times: &ReadTimes, clock: &dyn Clock, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        // To ask takes as long as a read that does not wait.
+        let queued = times.wait_often.load(Ordering::Relaxed).then(|| clock.queued_ns());
         let start = clock.monotonic_ns();
         let result = self.below.read_at(offset, buffer);
         let ns = clock.monotonic_ns().saturating_sub(start);
-        times.note(ns);
+        let queued = queued.map_or(0, |before| clock.queued_ns().saturating_sub(before));
+        times.note(ns.saturating_sub(queued));
         self.latencies.get().into_iter().for_each(|latencies| latencies.record(ns));
         result
     }
@@ -172,8 +175,8 @@ impl Default for Noted {
 pub struct ReadSummary {
     /// Nanoseconds of a read that the page cache answered, their mean; `None` if there was none.
     pub fast_ns: Option<f64>,
-    /// Nanoseconds of one that waited for the medium, their lower quartile: many then waited for a processor, too, where these are scarce,
-    /// as any other work would have, and took up to a thousand times as long.
+    /// Nanoseconds of one that waited for the medium, their median: some were stopped by a quota of processor time in their midst, which
+    /// any other work would have been, and took a thousand times as long.
     pub slow_ns: f64,
     /// The part of reads that waited.
     pub slow_share: f64,
@@ -190,7 +193,7 @@ impl ReadTimes {
         let noted = self.noted.lock();
         let mut slow = noted.slow.clone();
         slow.sort_unstable();
-        let slow_ns = slow.get(slow.len() / 4).map_or(SLOW_GUESS_NS, |ns| *ns) as f64;
+        let slow_ns = slow.get(slow.len() / 2).map_or(SLOW_GUESS_NS, |ns| *ns) as f64;
         ReadSummary { fast_ns: noted.fast_ns, slow_ns, slow_share: noted.slow_share }
     }
 
@@ -241,8 +244,8 @@ mod tests {
         let summary = times.summary();
         assert_eq!((summary.fast_ns, summary.slow_ns), (Some(700.0), 60_000.0));
         assert!((summary.slow_share - 0.5).abs() < 0.01, "{summary:?}");
-        // Half of them then waited for a processor.
-        (0..200).for_each(|n| times.note(if n % 2 == 0 { 40_000_000 } else { 90_000 + n }));
+        // A quarter of them were stopped in their midst.
+        (0..200).for_each(|n| times.note(if n % 4 == 0 { 40_000_000 } else { 90_000 + n }));
         assert!((90_000.0..91_000.0).contains(&times.summary().slow_ns), "{:?}", times.summary());
     }
 }
