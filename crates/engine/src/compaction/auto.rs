@@ -327,10 +327,10 @@ impl Auto {
                 continue;
             }
             let level = &mut state.levels[number];
-            if !level.is_written() {
+            let is_due = is_in_turn || is_asked || !level.standing.settled;
+            if !is_due || !level.is_written() {
                 continue;
             }
-            let is_due = is_in_turn || is_asked || !level.standing.settled;
             let unwatched = WATCHED_SECONDS / (WATCHED_SECONDS + level.watched_seconds);
             let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
             let situation = Situation {
@@ -355,9 +355,7 @@ impl Auto {
             };
             let patience = if is_asked { 1 } else { PATIENCE };
             let grounds = Grounds { samples, seconds, idle, holds: level.holds as f64 };
-            if is_due {
-                changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
-            }
+            changes += u64::from(level.hear(&situation, patience, seen.unix_seconds, &grounds));
             if level.standing.chosen != situation.current {
                 taken += situation.takes(level.standing.chosen);
             }
