@@ -48,7 +48,7 @@ enum Command {
     Advise(advise::AdviseFlags),
     /// Run a study: many settings, repeats in random order, verdicts.
     Study(study::StudyFlags),
-    /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab.md).
+    /// Do one run of the laboratory: its spec as JSON on stdin, its record on stdout (docs/lab/lab.md).
     Run,
     /// Make, draw, verify, copy and restore volumes on zoned drives.
     Zones(zones::ZonesFlags),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Where to serve what. Ends cleanly at Ctrl-C, SIGTERM or SHUTDOWN.
 ///
-/// `sinter serve [FILE] [--name value ...]`: names and files are those of Redis, as far as they mean something here (docs/serve.md);
+/// `sinter serve [FILE] [--name value ...]`: names and files are those of Redis, as far as they mean something here (docs/server/serve.md);
 /// `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`, for instance.
 #[derive(Debug, Args)]
 #[command(after_help = names())]

@@ -27,7 +27,7 @@ fn record(output: &Output) -> RunRecord {
 
 /// The example of the documentation.
 fn example() -> Value {
-    let text = include_str!("../../../docs/lab.md");
+    let text = include_str!("../../../docs/lab/lab.md");
     let (_, behind) = text.split_once("```json\n").unwrap();
     serde_json::from_str(behind.split_once("```").unwrap().0).unwrap()
 }

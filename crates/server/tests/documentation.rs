@@ -1,4 +1,4 @@
-//! docs/serve.md lists every name of the configuration. The lists come from the server's own tables: `REWRITE=1` writes them anew.
+//! docs/server/serve.md lists every name of the configuration. The lists come from the server's own tables: `REWRITE=1` writes them anew.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,7 +42,7 @@ fn tables() -> String {
 
 #[test]
 fn the_list_of_names_is_the_servers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server/serve.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let (start, end) = ("<!-- names -->\n", "<!-- end of names -->\n");
     let (before, rest) = text.split_once(start).unwrap();
@@ -51,7 +51,7 @@ fn the_list_of_names_is_the_servers() {
     if std::env::var_os("REWRITE").is_some() {
         std::fs::write(&path, expected).unwrap();
     } else {
-        assert!(text == expected, "docs/serve.md is behind the server; REWRITE=1 cargo test -p sinter-server --test documentation");
+        assert!(text == expected, "docs/server/serve.md is behind the server; REWRITE=1 cargo test -p sinter-server --test documentation");
     }
 }
 

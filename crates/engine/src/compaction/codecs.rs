@@ -1,5 +1,5 @@
 //! Which codec a level gets: a pure function of what was measured, and the memory that keeps it from swinging to and fro. The model and
-//! its limits are written down in docs/compression.md.
+//! its limits are written down in docs/engine/compression.md.
 
 use crate::codec::{Codec, Compression};
 use crate::table::SLOW_GUESS_NS;

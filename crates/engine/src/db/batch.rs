@@ -289,7 +289,7 @@ mod tests {
         let mut record = Vec::new();
         put_record_head(&mut record, 200, batch.len() as u64);
         record.extend_from_slice(batch.encoded());
-        // As docs/format.md has it: 200 and 5, a value, a delete, an operand of family 300, a range, a value with a time.
+        // As docs/engine/format.md has it: 200 and 5, a value, a delete, an operand of family 300, a range, a value with a time.
         assert_eq!(record, b"\xc8\x01\x05\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b\x05\x01k\x03\xac\x02v");
         // A timed value whose time goes beyond its end.
         assert_eq!(log_operations(b"\x01\x01\x05\x01k\x01\xac"), None);

@@ -2,7 +2,7 @@
 //! "auto"`). Pure: nothing here knows tables, threads or clocks.
 //!
 //! `ages` is a histogram by age, `heat` counts what is touched at which age, `sample` knows how many bytes are alive and how old, `choose`
-//! is the rule and `auto` keeps what the choice rests on. docs/tiering.md explains it to users.
+//! is the rule and `auto` keeps what the choice rests on. docs/engine/tiering.md explains it to users.
 
 pub mod ages;
 pub mod auto;

@@ -150,7 +150,7 @@ impl RangeTombstones {
         set
     }
 
-    /// Appends the format (docs/format.md): count, then start, end, seqs of each fragment.
+    /// Appends the format (docs/engine/format.md): count, then start, end, seqs of each fragment.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.fragments.len() as u64);
         for f in &self.fragments {

@@ -10,7 +10,7 @@ const FIRST: Compression = Compression { codec: Codec::Lz4, level: None, diction
 pub enum Codecs {
     /// By hand: counted from level 0, whatever the shape of the tree; the last entry repeats for deeper levels.
     Fixed(Vec<Compression>),
-    /// The engine chooses for each level from what it measures, and goes on choosing (docs/compression.md).
+    /// The engine chooses for each level from what it measures, and goes on choosing (docs/engine/compression.md).
     Auto,
 }
 

@@ -8,7 +8,7 @@
 //! compression around every block), `footer` and `properties`; then `builder` writes a table (`window` and `pack`: with
 //! compression in other threads), `reader` opens one and answers gets, `cursor`
 //! walks it through the cache, `scan` walks it past the cache for compactions, `verify` checks every byte, `copy` writes it again as it
-//! is. `search` has the machine-specific code. The byte-by-byte format is in docs/format.md.
+//! is. `search` has the machine-specific code. The byte-by-byte format is in docs/engine/format.md.
 
 pub mod block;
 mod block_builder;

@@ -69,7 +69,7 @@ pub struct EngineSpec {
     pub server: Option<ServerSpec>,
 }
 
-/// A new emulated drive of zones, and how the store on it is run. Policies by their names (docs/zones.md). A small drive is kept in
+/// A new emulated drive of zones, and how the store on it is run. Policies by their names (docs/engine/zones.md). A small drive is kept in
 /// memory, a larger one in a sparse file of the run's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -187,7 +187,7 @@ pub struct Workload {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: ValueSize,
-    /// Values compress to about this part of their size; those below 200 bytes or so less well (docs/lab.md).
+    /// Values compress to about this part of their size; those below 200 bytes or so less well (docs/lab/lab.md).
     pub compression_ratio: f64,
     /// In order.
     pub phases: Vec<Phase>,
@@ -259,7 +259,7 @@ pub enum PhaseKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         writer: Option<Writer>,
     },
-    /// Replays a text trace (docs/traces.md) with one thread.
+    /// Replays a text trace (docs/lab/traces.md) with one thread.
     Replay {
         /// The file.
         trace: PathBuf,

@@ -1,4 +1,4 @@
-//! Traces as text, one operation per line, read one at a time into the same buffers. docs/traces.md describes both forms: ours, and the
+//! Traces as text, one operation per line, read one at a time into the same buffers. docs/lab/traces.md describes both forms: ours, and the
 //! one that RocksDB's trace_analyzer writes with `-convert_to_human_readable_trace`.
 
 use std::fmt;

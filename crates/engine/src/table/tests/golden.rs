@@ -1,4 +1,4 @@
-//! The bytes of a small table are those that docs/format.md describes.
+//! The bytes of a small table are those that docs/engine/format.md describes.
 
 use super::support::{DB, Memory, options};
 use crate::key::{Kind, trailer};

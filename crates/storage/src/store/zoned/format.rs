@@ -1,5 +1,5 @@
 //! The bytes on the drive: checksums, edits of the metadata log, and the heads of its frames and of the frames of log files.
-//! `docs/format.md` has them one by one.
+//! `docs/engine/format.md` has them one by one.
 
 use crate::store::{FileId, FileKind};
 use xxhash_rust::xxh3::xxh3_64;

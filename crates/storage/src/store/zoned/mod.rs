@@ -1,4 +1,4 @@
-//! A store on a zoned drive: files and metadata together, with no other file system. `docs/zones.md` has the idea, `docs/format.md` the
+//! A store on a zoned drive: files and metadata together, with no other file system. `docs/engine/zones.md` has the idea, `docs/engine/format.md` the
 //! bytes.
 //!
 //! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),

@@ -379,7 +379,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// The bytes of docs/format.md: drives outlive the program that made them.
+    /// The bytes of docs/engine/format.md: drives outlive the program that made them.
     #[test]
     fn states_have_these_bytes() {
         let geometry = Geometry { block: 4096, zones: 7, zone_size: 0x1_0000, max_open: Some(3), max_active: None, conventional: 2 };

@@ -1,4 +1,4 @@
-//! The layout that `docs/format.md` describes, and that no byte of it can change unnoticed.
+//! The layout that `docs/engine/format.md` describes, and that no byte of it can change unnoticed.
 
 use super::*;
 
