@@ -30,8 +30,7 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
     Fixed { names, values, why }
 }
 
-const MEMORY: &str =
-    "no key is evicted: all data are on the medium, and `maxmemory` limits caches only";
+const MEMORY: &str = "no key is evicted: all data are on the medium, and `maxmemory` limits caches only";
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "changes are durable without it; the server saves all data in one file only on request";
@@ -64,11 +63,7 @@ pub const FIXED: &[Fixed] = &[
     fixed("protected-mode", "yes", "without a password the server serves loopback addresses only"),
     fixed("proto-max-bulk-len", "536870912|512mb", "a string may have 512 MiB"),
     fixed("rdbchecksum", "yes", "saved files end in a checksum"),
-    fixed(
-        "shutdown-on-sigint shutdown-on-sigterm",
-        "default",
-        "the server stops cleanly within milliseconds",
-    ),
+    fixed("shutdown-on-sigint shutdown-on-sigterm", "default", "the server stops cleanly within milliseconds"),
     fixed("supervised", "no", "the server does not notify a supervisor"),
     fixed("tcp-backlog", "1024|511|128", "the backlog is 1024, or the system's `somaxconn` if that is less"),
     fixed("tcp-keepalive", "0", "`timeout` closes connections to machines that are gone"),
@@ -87,10 +82,7 @@ pub const ABSENT: &[(&str, &str)] = &[
     ),
     ("bgsave_cpulist", SNAPSHOT),
     ("bind-source-addr", "the server opens no connections"),
-    (
-        "aof_rewrite_cpulist bio_cpulist server_cpulist",
-        "taskset, systemd or the container decides which processors the process uses",
-    ),
+    ("aof_rewrite_cpulist bio_cpulist server_cpulist", "taskset, systemd or the container decides which processors the process uses"),
     ("client-query-buffer-limit", "a request may have 1 GiB, before authentication 64 KiB"),
     (
         "cluster-announce-bus-port cluster-announce-hostname cluster-announce-ip cluster-announce-port cluster-announce-tls-port \

@@ -108,12 +108,7 @@ const INT_MIN: i64 = i32::MIN as i64;
 
 /// Names without effect.
 pub const FREE: &[Free] = &[
-    free(
-        "active-expire-effort",
-        "1",
-        Values::Integer(1, 10),
-        "an index of deadlines finds expired keys without a search",
-    ),
+    free("active-expire-effort", "1", Values::Integer(1, 10), "an index of deadlines finds expired keys without a search"),
     whether("activerehashing", "yes", "there are no hash tables to rehash"),
     whether("aof-disable-auto-gc", "no", "replaced files of the log are always removed"),
     whether("aof-load-truncated", "yes", LOGGED),
