@@ -262,7 +262,7 @@ mod tests {
             (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
             (
                 &["--daemonize", "yes"],
-                "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",
+                "--daemonize: daemonize yes: only no is possible: the service manager (systemd, a container) controls the process",
             ),
             (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
             (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),
