@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// What to serve and where. Ctrl-C, SIGTERM and SHUTDOWN end the server cleanly.
 ///
-/// `sinter serve [FILE] [--name value ...]`: a configuration file in Redis's form, and Redis's names (docs/server/configuration.md), such as
-/// `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`.
+/// `sinter serve [FILE] [--name value ...]` takes a configuration file in Redis's form and Redis's names (docs/server/configuration.md),
+/// such as `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`.
 #[derive(Debug, Args)]
 #[command(after_help = names())]
 pub struct ServeFlags {
