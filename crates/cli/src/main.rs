@@ -4,6 +4,8 @@
 mod advise;
 mod bench;
 mod check;
+#[cfg(test)]
+mod documentation;
 mod ended;
 mod flags;
 mod inspect;

@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Where to serve what. Ends cleanly at Ctrl-C, SIGTERM or SHUTDOWN.
+/// What to serve and where. Ctrl-C, SIGTERM and SHUTDOWN end the server cleanly.
 ///
-/// `sinter serve [FILE] [--name value ...]`: names and files are those of Redis, as far as they mean something here (docs/server/serve.md);
-/// `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`, for instance.
+/// `sinter serve [FILE] [--name value ...]` takes a configuration file in Redis's form and Redis's names (docs/server/configuration.md),
+/// such as `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`.
 #[derive(Debug, Args)]
 #[command(after_help = names())]
 pub struct ServeFlags {
-    /// A configuration file, and names with their values, which count more than the file.
+    /// A configuration file, and names with values, which override the file.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --NAME VALUE")]
     words: Vec<String>,
 }
@@ -39,7 +39,7 @@ fn names() -> String {
         let value = if value.is_empty() { "\"\"".into() } else { value };
         format!("\n  --{} {value}\n          {}", parameter.name, parameter.about)
     };
-    ["Names, with the values that they have unless others are given:".to_owned()].into_iter().chain(PARAMETERS.iter().map(each)).collect()
+    ["Names and their defaults:".to_owned()].into_iter().chain(PARAMETERS.iter().map(each)).collect()
 }
 
 pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
@@ -262,7 +262,7 @@ mod tests {
             (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
             (
                 &["--daemonize", "yes"],
-                "--daemonize: daemonize yes: only no is possible: the process is left to what starts it, such as systemd",
+                "--daemonize: daemonize yes: only no is possible: the service manager (systemd, a container) controls the process",
             ),
             (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
             (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),

@@ -25,7 +25,7 @@ pub struct ImportFlags {
     /// Remove all keys that are there first. Without it, there must be none.
     #[arg(long)]
     replace: bool,
-    /// Memory for memtables, block cache and hot keys together, such as 512MB; 4MiB at least.
+    /// Memory for memtables, block cache and hot keys together, such as 512MB; 2MiB at least.
     #[arg(long, value_parser = serve::memory)]
     memory: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! docs/server/serve.md lists every name of the configuration. The lists come from the server's own tables: `REWRITE=1` writes them anew.
+//! docs/server/configuration.md lists every name of the configuration. The server's own tables generate the lists; `REWRITE=1` writes them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,23 +17,23 @@ fn value(text: &str) -> String {
 
 fn tables() -> String {
     let defaults = Configuration::default();
-    let mut text = String::from("| name | default | `CONFIG SET` | what it does |\n|---|---|---|---|\n");
+    let mut text = String::from("## Implemented\n\n| name | default | `CONFIG SET` | what it does |\n|---|---|---|---|\n");
     for parameter in PARAMETERS {
         let changes = if parameter.changes { "yes" } else { "no" };
         let names = code(&parameter.names().collect::<Vec<_>>().join(" "));
         writeln!(text, "| {names} | {} | {changes} | {} |", value(&parameter.value(&defaults)), parameter.about).unwrap();
     }
-    text.push_str("\nAccepted with what the server does anyway:\n\n| names | values | why there are no others |\n|---|---|---|\n");
+    text.push_str("\n## Accepted at fixed values\n\n| names | values | why there are no others |\n|---|---|---|\n");
     for fixed in FIXED {
         let values = fixed.values.split('|').map(value).collect::<Vec<_>>().join(" or ");
         writeln!(text, "| {} | {values} | {} |", code(fixed.names), fixed.why).unwrap();
     }
-    text.push_str("\nAccepted without effect and remembered for `CONFIG GET`:\n\n");
-    text.push_str("| names | default | values | why they have none |\n|---|---|---|---|\n");
+    text.push_str("\n## Stored without effect\n\n`CONFIG GET` returns them.\n\n");
+    text.push_str("| names | default | values | why they have no effect |\n|---|---|---|---|\n");
     for free in FREE {
         writeln!(text, "| {} | {} | {} | {} |", code(free.names), value(free.default), free.accepts(), free.why).unwrap();
     }
-    text.push_str("\nRefused:\n\n| names | why |\n|---|---|\n");
+    text.push_str("\n## Rejected\n\n| names | why |\n|---|---|\n");
     for (names, why) in ABSENT {
         writeln!(text, "| {} | {why} |", code(names)).unwrap();
     }
@@ -42,7 +42,7 @@ fn tables() -> String {
 
 #[test]
 fn the_list_of_names_is_the_servers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server/serve.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server/configuration.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let (start, end) = ("<!-- names -->\n", "<!-- end of names -->\n");
     let (before, rest) = text.split_once(start).unwrap();
@@ -51,7 +51,7 @@ fn the_list_of_names_is_the_servers() {
     if std::env::var_os("REWRITE").is_some() {
         std::fs::write(&path, expected).unwrap();
     } else {
-        assert!(text == expected, "docs/server/serve.md is behind the server; REWRITE=1 cargo test -p sinter-server --test documentation");
+        assert!(text == expected, "configuration.md differs from the server; REWRITE=1 cargo test -p sinter-server --test documentation");
     }
 }
 
@@ -59,9 +59,9 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
-/// The files that start the server elsewhere name only what there is.
+/// The files in `dist` name only directives that exist.
 #[test]
-fn what_starts_the_server_names_what_there_is() {
+fn files_that_start_the_server_are_valid() {
     let unit = read("dist/sinterdb.service");
     let lines: Vec<&str> = unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     for section in ["[Unit]", "[Service]", "[Install]"] {
@@ -82,7 +82,7 @@ fn what_starts_the_server_names_what_there_is() {
     }
 }
 
-/// What systemd itself has to say, where it is there.
+/// `systemd-analyze` accepts the unit, where it is installed.
 #[test]
 fn systemd_finds_nothing_wrong() {
     let folder = tempfile::tempdir().unwrap();

@@ -254,8 +254,8 @@ fn there_are_no_functions() {
         ("CONFIG SET activedefrag no", "+OK|"),
         (
             "CONFIG SET activedefrag yes",
-            "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - only no is possible: memory is in few large pieces and \
-             does not fragment|",
+            "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - only no is possible: memory is allocated in few large \
+             pieces and does not fragment|",
         ),
     ]);
 }

@@ -93,29 +93,24 @@ const fn memory(names: &'static str, default: &'static str, low: u64, why: &'sta
     free(names, default, Values::Memory(low, i64::MAX as u64), why)
 }
 
-const LOGGED: &str = "the log that `appendonly` keeps is written and read in one way";
-const LISTS: &str = "elements of lists are kept one by one, and `OBJECT ENCODING` says `quicklist` of all of them";
-const SETS: &str = "`OBJECT ENCODING` calls a set that is not one of a few integers `hashtable`";
-const LAZY: &str = "removing a key costs the same whatever it holds, so there is nothing to choose";
-const EVICTION: &str = "no key is ever removed to save memory";
+const LOGGED: &str = "there is one way to write and read the log that `appendonly` keeps";
+const LISTS: &str = "list elements are stored one by one, and `OBJECT ENCODING` reports `quicklist` for every list";
+const SETS: &str = "`OBJECT ENCODING` reports `hashtable` for every set but small sets of integers";
+const LAZY: &str = "removing a key costs the same whatever it holds";
+const EVICTION: &str = "no key is evicted";
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
-const SNAPSHOT: &str = "data are durable as they are written; all of them are saved in one file only when a client asks for it";
-const SCRIPTS: &str = "there are no scripts, functions and modules";
-const CLOCK: &str = "what is due by the clock is looked up, not searched for; ten looks a second are enough";
-const CRASHES: &str = "the server does not catch its own crashes; there is no report to be left out";
+const SNAPSHOT: &str = "changes are durable without it; the server saves all data in one file only on request";
+const SCRIPTS: &str = "there are no scripts, functions or modules";
+const CLOCK: &str = "timed work is looked up ten times a second, not searched for";
+const CRASHES: &str = "the server writes no crash reports";
 const INT_MIN: i64 = i32::MIN as i64;
 
 /// Names without effect.
 pub const FREE: &[Free] = &[
-    free(
-        "active-expire-effort",
-        "1",
-        Values::Integer(1, 10),
-        "every deadline is in an index, so keys are removed when they are due, without a search",
-    ),
-    whether("activerehashing", "yes", "there are no hash tables that grow under the data; nothing is ever rehashed at once"),
-    whether("aof-disable-auto-gc", "no", "files that a manifest has replaced are removed"),
+    free("active-expire-effort", "1", Values::Integer(1, 10), "an index of deadlines finds expired keys without a search"),
+    whether("activerehashing", "yes", "there are no hash tables to rehash"),
+    whether("aof-disable-auto-gc", "no", "replaced files of the log are always removed"),
     whether("aof-load-truncated", "yes", LOGGED),
     whether("aof-rewrite-incremental-fsync", "yes", LOGGED),
     whether("aof-use-rdb-preamble", "yes", LOGGED),
@@ -133,7 +128,7 @@ pub const FREE: &[Free] = &[
     whether("crash-memcheck-enabled", "no", CRASHES),
     whether("dynamic-hz", "yes", CLOCK),
     count("hz", "10", 0, CLOCK),
-    free("ignore-warnings", "", Values::Text, "the server gives no warnings that would have to be left out"),
+    free("ignore-warnings", "", Values::Text, "the server prints no such warnings"),
     whether("jemalloc-bg-thread", "no", "the allocator is the system's"),
     free("key-load-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
     whether("lazyfree-lazy-eviction", "no", LAZY),
@@ -154,8 +149,8 @@ pub const FREE: &[Free] = &[
     free("propagation-error-behavior", "ignore", Values::Word("ignore panic panic-on-replicas"), ALONE),
     whether("rdb-del-sync-files", "no", ALONE),
     free("rdb-key-save-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
-    whether("rdb-save-incremental-fsync", "no", "a file that is saved is synced when it is whole"),
-    whether("rdbcompression", "no", "a file that is saved is not compressed; one that is read may be"),
+    whether("rdb-save-incremental-fsync", "no", "saved files are synced once they are complete"),
+    whether("rdbcompression", "no", "saved files are not compressed; imported ones may be"),
     memory("repl-backlog-size", "1048576", 1, ALONE),
     free("repl-backlog-ttl", "3600", Values::Integer(0, i64::MAX), ALONE),
     whether("repl-disable-tcp-nodelay", "no", ALONE),
@@ -172,12 +167,12 @@ pub const FREE: &[Free] = &[
     count("replica-priority slave-priority", "100", 0, ALONE),
     whether("replica-read-only slave-read-only", "yes", ALONE),
     whether("replica-serve-stale-data slave-serve-stale-data", "yes", ALONE),
-    free("sanitize-dump-payload", "yes", Values::Word("no yes clients"), "whatever comes from outside is always checked"),
+    free("sanitize-dump-payload", "yes", Values::Word("no yes clients"), "`RESTORE` always checks its input"),
     free("save", "", Values::Saves, SNAPSHOT),
     free("set-max-listpack-entries", "128", Values::Integer(0, i64::MAX), SETS),
     memory("set-max-listpack-value", "64", 0, SETS),
     count("shutdown-timeout", "10", 0, ALONE),
-    whether("stop-writes-on-bgsave-error", "yes", "as in Redis, this is about saves by the clock, of which there are none"),
-    memory("stream-node-max-bytes", "4096", 0, "entries of streams are kept one by one"),
-    free("tracking-table-max-keys", "1000000", Values::Integer(0, i64::MAX), "clients are not told about keys that they have cached"),
+    whether("stop-writes-on-bgsave-error", "yes", "it concerns periodic saves, of which there are none"),
+    memory("stream-node-max-bytes", "4096", 0, "stream entries are stored one by one"),
+    free("tracking-table-max-keys", "1000000", Values::Integer(0, i64::MAX), "there is no client-side caching"),
 ];

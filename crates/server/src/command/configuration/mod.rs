@@ -504,8 +504,7 @@ mod tests {
         assert_eq!((configuration.change("maxmemory", "0"), configuration.memory), (Ok(()), 0));
         assert_eq!(configuration.change("maxmemory-policy", "NoEviction"), Ok(()));
         for policy in ["allkeys-lru", "volatile-ttl"] {
-            let why = "only noeviction is possible: no key is ever removed to save memory: all are on the medium, and `maxmemory` says how \
-                       much of them is kept in memory";
+            let why = "only noeviction is possible: no key is evicted: all data are on the medium, and `maxmemory` limits caches only";
             assert_eq!(configuration.change("maxmemory-policy", policy), Err(Refusal::Wrong(why.into())));
         }
     }

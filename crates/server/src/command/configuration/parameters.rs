@@ -101,7 +101,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "aclfile",
         false,
-        "file of users, a line for each; without it they are `user` lines of the configuration",
+        "file of users, one line each; empty: users are `user` lines of the configuration",
         |c| c.acl_file.clone(),
         |c, value| {
             c.acl_file = value.into();
@@ -111,14 +111,14 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "acllog-max-len",
         true,
-        "refusals that `ACL LOG` remembers",
+        "rejections that `ACL LOG` keeps",
         |c| c.acllog_max_len.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.acllog_max_len = number),
     ),
     parameter(
         "appenddirname",
         false,
-        "directory, in that of the data, of the log that `appendonly` keeps",
+        "directory of the log that `appendonly` keeps, inside that of the data",
         |c| c.append_directory.clone(),
         |c, value| {
             c.append_directory = log_name(value)?;
@@ -128,7 +128,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "appendfilename",
         false,
-        "what the names of its files begin with",
+        "how the names of that log's files begin",
         |c| c.append_name.clone(),
         |c, value| {
             c.append_name = log_name(value)?;
@@ -138,7 +138,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "appendfsync",
         true,
-        "when a write survives the machine: `always` (before its reply), `everysec`, `no` (when the system finds the time)",
+        "when a write is synced to the medium: `always` (before its reply), `everysec` (within a second), `no` (when the system decides)",
         |c| c.fsync.name().into(),
         |c, value| {
             c.fsync = Fsync::parse(value).ok_or("argument(s) must be one of the following: everysec, always, no")?;
@@ -148,28 +148,28 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "appendonly",
         true,
-        "whether a log in Redis's format is kept beside the server's own, which is always there",
+        "whether to keep a log in Redis's format beside the server's own log",
         |c| name_of(c.append_only),
         |c, value| yes_or_no(value).map(|yes| c.append_only = yes),
     ),
     parameter(
         "auto-aof-rewrite-min-size",
         true,
-        "bytes up to which that log is not shortened unasked",
+        "bytes up to which that log is rewritten on request only",
         |c| c.rewrite_min_size.to_string(),
         |c, value| bytes(value).map(|bytes| c.rewrite_min_size = bytes),
     ),
     parameter(
         "auto-aof-rewrite-percentage",
         true,
-        "percent by which it has grown when it is shortened; 0: only when a client asks for it",
+        "growth in percent at which that log is rewritten; 0: on request only",
         |c| c.rewrite_percentage.to_string(),
         |c, value| number(value, 0, i32::MAX.into()).map(|number| c.rewrite_percentage = number),
     ),
     parameter(
         "bind",
         false,
-        "IP addresses to listen on, several with blanks between them; one behind `-` may be missing on the machine",
+        "IP addresses to listen on, separated by blanks; an address behind `-` may be missing on the machine",
         |c| c.bind.clone(),
         |c, value| {
             addresses(value)?;
@@ -180,7 +180,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "dbfilename",
         false,
-        "name of the file, in the directory of the data, that `SAVE` and `BGSAVE` write",
+        "file that `SAVE` and `BGSAVE` write, in the directory of the data",
         |c| c.dump_name.clone(),
         |c, value| {
             c.dump_name = dump_name(value)?;
@@ -190,7 +190,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "dir",
         false,
-        "directory of the data, created if it is missing, or `zoned:DRIVE` for a volume on a zoned drive",
+        "directory of the data, created if missing, or `zoned:DRIVE` for a volume on a zoned drive",
         |c| c.directory.clone(),
         |c, value| {
             c.directory = value.into();
@@ -201,7 +201,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "enable-debug-command",
         false,
-        "who may use `DEBUG`, which can do harm: `no` (nobody), `local` (clients on this machine), `yes` (all clients)",
+        "who may use `DEBUG`, which can do harm: `no` (nobody), `local` (clients on this machine), `yes` (every client)",
         |c| c.debug_command.name().into(),
         |c, value| {
             c.debug_command = Allowed::parse(value).ok_or("argument(s) must be one of the following: no, yes, local")?;
@@ -211,7 +211,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "hash-max-listpack-entries",
         true,
-        "fields up to which `OBJECT ENCODING` calls a hash packed",
+        "fields up to which `OBJECT ENCODING` reports `listpack` for a hash",
         |c| c.thresholds.hash.elements.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.hash.elements = number),
     )
@@ -219,7 +219,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "hash-max-listpack-value",
         true,
-        "bytes of its longest field or value up to which it does",
+        "bytes of the longest field or value up to which it reports that",
         |c| c.thresholds.hash.bytes.to_string(),
         |c, value| bytes(value).map(|bytes| c.thresholds.hash.bytes = bytes),
     )
@@ -227,28 +227,28 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "hll-sparse-max-bytes",
         true,
-        "bytes up to which a HyperLogLog is sparse",
+        "bytes up to which a HyperLogLog stays sparse",
         |c| c.thresholds.sparse_hyperloglog.to_string(),
         |c, value| bytes(value).map(|bytes| c.thresholds.sparse_hyperloglog = bytes),
     ),
     parameter(
         "latency-monitor-threshold",
         true,
-        "milliseconds from which on `LATENCY` notes a moment; 0: none",
+        "milliseconds from which `LATENCY` records an event; 0: none",
         |c| c.latency_threshold.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.latency_threshold = number),
     ),
     parameter(
         "latency-tracking",
         true,
-        "whether times of commands are kept for `LATENCY HISTOGRAM` and `INFO latencystats`",
+        "whether command times are kept for `LATENCY HISTOGRAM` and `INFO latencystats`",
         |c| name_of(c.latency_tracking),
         |c, value| yes_or_no(value).map(|yes| c.latency_tracking = yes),
     ),
     parameter(
         "latency-tracking-info-percentiles",
         true,
-        "percentiles of commands' times that `INFO latencystats` has; empty: none. The metrics and `LATENCY HISTOGRAM` have all",
+        "percentiles of command times in `INFO latencystats`; empty: none",
         |c| c.latency_percentiles.iter().map(|one| percentile_text(*one)).collect::<Vec<_>>().join(" "),
         |c, value| {
             c.latency_percentiles = value.split_ascii_whitespace().map(percentile).collect::<Result<_, _>>()?;
@@ -258,7 +258,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "logfile",
         false,
-        "file of the log; empty: standard error",
+        "file of the server's event log; empty: standard error",
         |c| c.log_file.clone(),
         |c, value| {
             c.log_file = value.into();
@@ -268,7 +268,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "loglevel",
         true,
-        "events that are logged: `debug`, `verbose` (clients that come and go), `notice`, `warning`",
+        "lowest level that is logged: `debug`, `verbose` (clients that come and go), `notice`, `warning`",
         |c| c.log_level.name().into(),
         |c, value| {
             c.log_level = Level::parse(value).ok_or("argument(s) must be one of the following: debug, verbose, notice, warning")?;
@@ -278,15 +278,15 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "maxclients",
         true,
-        "most clients at the same time",
+        "clients at the same time, at most",
         |c| c.clients_max.to_string(),
         |c, value| number(value, 1, u32::MAX.into()).map(|number| c.clients_max = number),
     ),
     parameter(
         "maxmemory",
         true,
-        "memory for memtables, block cache and hot keys together, such as `512mb`, 2 MiB at least; 0: each has its default. Data may be \
-         larger",
+        "memory for memtables, block cache and hot keys together, such as `512mb`, from 2 MiB; 0: each has its default. It does not limit \
+         the data",
         |c| c.memory.to_string(),
         |c, value| budget(value).map(|bytes| c.memory = bytes),
     )
@@ -294,7 +294,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "maxmemory-clients",
         true,
-        "bytes that all clients' requests and replies may take; beyond that those who take most are closed. 0: no limit",
+        "bytes that all client buffers may take together; beyond that the largest clients are closed. 0: no limit",
         |c| c.clients_memory.to_string(),
         |c, value| {
             c.clients_memory = usize::try_from(bytes(value)?).map_err(|_| "argument must be a memory value")?;
@@ -304,7 +304,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "metrics-bind",
         false,
-        "IP address of the metrics",
+        "IP address of the metrics port",
         |c| c.metrics_bind.clone(),
         |c, value| {
             value.parse::<IpAddr>().map_err(|_| format!("'{value}' is no IP address"))?;
@@ -315,14 +315,14 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "metrics-port",
         false,
-        "port of the metrics and the health check over HTTP; 0: there are none",
+        "port of the metrics and the health check over HTTP; 0: none",
         |c| c.metrics_port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.metrics_port = number),
     ),
     parameter(
         "notify-keyspace-events",
         true,
-        "of which changes of keys there are messages, in Redis's letters (`KEA`, say); empty: of none",
+        "key events that are published, in Redis's letters (such as `KEA`); empty: none",
         |c| c.events.text(),
         |c, value| {
             c.events = Events::parse(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
@@ -332,7 +332,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "pidfile",
         false,
-        "file that holds the number of the process while it runs; empty: none",
+        "file that holds the process id while the server runs; empty: none",
         |c| c.pid_file.clone(),
         |c, value| {
             c.pid_file = value.into();
@@ -342,14 +342,14 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "port",
         false,
-        "port to listen on; 0: none if there is a `tls-port`, else a free one, which is printed",
+        "port to listen on; 0: none if `tls-port` is set, else a free port, which is printed",
         |c| c.port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.port = number),
     ),
     parameter(
         "requirepass",
         true,
-        "password of the user `default`; empty: none is needed",
+        "password of the user `default`; empty: none",
         |c| c.password.clone(),
         |c, value| {
             c.password = value.into();
@@ -359,42 +359,42 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "set-max-intset-entries",
         true,
-        "members up to which `OBJECT ENCODING` calls a set of integers packed",
+        "members up to which `OBJECT ENCODING` reports `intset` for a set of integers",
         |c| c.thresholds.integers.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.integers = number),
     ),
     parameter(
         "slowlog-log-slower-than",
         true,
-        "microseconds from which on `SLOWLOG` notes a command; -1: none",
+        "microseconds from which `SLOWLOG` records a command; -1: none",
         |c| c.slowlog_slower_than.to_string(),
         |c, value| number(value, -1, i64::MAX).map(|number| c.slowlog_slower_than = number),
     ),
     parameter(
         "slowlog-max-len",
         true,
-        "commands that `SLOWLOG` remembers",
+        "commands that `SLOWLOG` keeps",
         |c| c.slowlog_max_len.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.slowlog_max_len = number),
     ),
     parameter(
         "stream-node-max-entries",
         true,
-        "entries of a stream that a trim with `~` removes together; 0: only all",
+        "entries of a stream that a trim with `~` removes at a time; 0: only all of them",
         |c| c.stream_block.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.stream_block = number),
     ),
     parameter(
         "timeout",
         true,
-        "seconds after which a client that says nothing is closed; 0: never",
+        "seconds after which an idle client is closed; 0: never",
         |c| c.timeout.to_string(),
         |c, value| number(value, 0, i32::MAX.into()).map(|number| c.timeout = number),
     ),
     parameter(
         "tls-auth-clients",
         true,
-        "whether clients with TLS have to show a certificate: `yes`, `optional` (what they show has to be good), `no` (they are not asked)",
+        "whether TLS clients must show a certificate: `yes`, `optional` (one that is shown must be valid), `no` (not requested)",
         |c| c.tls.clients.name().into(),
         |c, value| {
             c.tls.clients = tls::Clients::parse(value).ok_or("argument(s) must be one of the following: no, yes, optional")?;
@@ -404,7 +404,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "tls-ca-cert-dir",
         true,
-        "directory of files as in `tls-ca-cert-file`, whatever their names, beside it or without it; empty: none",
+        "directory of more files like `tls-ca-cert-file`, whatever their names; empty: none",
         |c| c.tls.authorities_directory.clone(),
         |c, value| {
             c.tls.authorities_directory = value.into();
@@ -414,7 +414,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "tls-ca-cert-file",
         true,
-        "PEM file of the certificates that sign clients' ones, unless `tls-auth-clients` is `no`; empty: none",
+        "PEM file of the authorities that sign client certificates; empty: none",
         |c| c.tls.authorities.clone(),
         |c, value| {
             c.tls.authorities = value.into();
@@ -424,7 +424,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "tls-cert-file",
         true,
-        "PEM file of the server's certificate, and of those between it and the one that clients know. Set again: read again",
+        "PEM file of the server's certificate chain. `CONFIG SET` reads it again, also under the same name",
         |c| c.tls.certificate.clone(),
         |c, value| {
             c.tls.certificate = value.into();
@@ -434,7 +434,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "tls-key-file",
         true,
-        "PEM file of its key",
+        "PEM file of the certificate's key",
         |c| c.tls.key.clone(),
         |c, value| {
             c.tls.key = value.into();
@@ -444,14 +444,14 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "tls-port",
         false,
-        "port for clients with TLS, at the same addresses; 0: none",
+        "port for TLS clients, on the same addresses; 0: none",
         |c| c.tls_port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.tls_port = number),
     ),
     parameter(
         "tls-protocols",
         true,
-        "versions that are spoken, of `TLSv1.2` and `TLSv1.3`; empty: both",
+        "allowed versions, of `TLSv1.2` and `TLSv1.3`; empty: both",
         |c| c.tls.protocols.clone(),
         |c, value| {
             tls::versions(value)?;
@@ -462,7 +462,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "zset-max-listpack-entries",
         true,
-        "members up to which `OBJECT ENCODING` calls a sorted set packed",
+        "members up to which `OBJECT ENCODING` reports `listpack` for a sorted set",
         |c| c.thresholds.sorted_set.elements.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.sorted_set.elements = number),
     )
@@ -470,7 +470,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "zset-max-listpack-value",
         true,
-        "bytes of its longest member up to which it does",
+        "bytes of the longest member up to which it reports that",
         |c| c.thresholds.sorted_set.bytes.to_string(),
         |c, value| bytes(value).map(|bytes| c.thresholds.sorted_set.bytes = bytes),
     )
