@@ -110,7 +110,7 @@ fn pages_named_in_code_exist() {
 
 #[test]
 fn each_rule_can_fail() {
-    let page = root().join("docs/page.md");
+    let page = root().join("docs").join("page.md");
     let bad = |text: &str| complaints(&page, text).len();
     assert_eq!(bad("# One two\n## `a_b`, c: d\n[x](#one-two) [y](#a_b-c-d) [z](../README.md)\n```\n[q](none.md)\n```\n"), 0);
     assert_eq!(bad("# Twice\n# Twice\n[x](#twice) [y](#twice-1)\n"), 0);
