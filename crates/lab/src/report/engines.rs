@@ -6,12 +6,13 @@ use super::measures::{Measure, OfPart, PEAK_MEMORY, SPACE_AMPLIFICATION};
 use super::tables::framed;
 use super::text::{escape, number};
 use crate::run::RunRecord;
-use crate::statistics::{CONFIDENCE, Fold, Interval, median, ratio};
+use crate::statistics::{CONFIDENCE, Fold, Interval, Ratio, median, ratio};
 use crate::study::metric::Metric;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-/// A difference of means below this is not told, however sure it is.
-const LEAST_DIFFERENCE: f64 = 1.02;
+/// A difference below this factor is not told, however sure it is.
+pub const LEAST_DIFFERENCE: f64 = 1.02;
 
 /// A column, and whether more is better.
 const COLUMNS: &[(Measure<OfPart>, bool)] = &[
@@ -51,17 +52,42 @@ const COLUMNS: &[(Measure<OfPart>, bool)] = &[
 ];
 
 /// The figures of all repeats of a workload: by column and engine.
-struct Row {
-    workload: String,
+pub struct Row {
+    /// Name of the workload.
+    pub workload: String,
     figures: Vec<Vec<Vec<f64>>>,
+}
+
+/// A figure in which the first engine is worse than another.
+pub struct Difference {
+    workload: String,
+    measure: &'static str,
+    more: bool,
+    engine: String,
+    ratio: f64,
+    interval: Option<Interval>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { workload, measure, more, engine, ratio, interval } = self;
+        let worse = if *more { "less than" } else { "more than" };
+        write!(f, "{workload}, {measure}: {worse} {engine} by a factor of {} ", number(*ratio))?;
+        match interval {
+            Some(Interval { low, high, .. }) => write!(f, "({} to {})", number(*low), number(*high)),
+            None => f.write_str("(one run)"),
+        }
+    }
 }
 
 /// A study's table.
 pub struct Engines<'a> {
     /// In the order that the study names them.
-    names: &'a [String],
-    records: Vec<&'a RunRecord>,
-    rows: Vec<Row>,
+    pub names: &'a [String],
+    /// Records of all runs that did not fail.
+    pub records: Vec<&'a RunRecord>,
+    /// A row per workload.
+    pub rows: Vec<Row>,
 }
 
 impl<'a> Engines<'a> {
@@ -76,16 +102,21 @@ impl<'a> Engines<'a> {
 
     /// As Markdown, with what is to be known to read it.
     pub fn markdown(&self) -> String {
-        let head: String = COLUMNS.iter().map(|(measure, _)| format!(" {} |", measure.name)).collect();
-        let mut text = format!("{}\n\n| workload |{head}\n|---|{}\n", self.introduction(), "---|".repeat(COLUMNS.len()));
-        for row in &self.rows {
-            text += &format!("| {} |{}\n", row.workload, (0..COLUMNS.len()).map(|c| format!(" {} |", row.medians(c))).collect::<String>());
-        }
+        let text = format!("{}\n\n{}{}", self.introduction(), head(), self.markdown_rows());
         let list = |title: &str, lines: &[String]| match lines {
             [] => String::new(),
             lines => format!("\n{title}\n\n{}", lines.iter().map(|line| format!("* {line}\n")).collect::<String>()),
         };
         text + &list(&self.title_of_behind(), &self.behind()) + &list("Settings without a counterpart:", &self.ignored())
+    }
+
+    /// Rows of [`head`].
+    pub fn markdown_rows(&self) -> String {
+        let row = |row: &Row| {
+            let cells: String = (0..COLUMNS.len()).map(|c| format!(" {} |", row.medians(c))).collect();
+            format!("| {} |{cells}\n", row.workload)
+        };
+        self.rows.iter().map(row).collect()
     }
 
     /// As a section of a page.
@@ -117,27 +148,33 @@ impl<'a> Engines<'a> {
 
     fn title_of_behind(&self) -> String {
         let first = self.names.first().map_or("", String::as_str);
-        format!("Where {first} is behind by more than 2 %, with intervals of 95 % each that leave equality out:")
+        format!("Where {first} is behind by more than 2 %, with intervals of 95 % each that leave equality out, or in a single run:")
     }
 
-    /// Where the first engine is worse than another.
+    /// Where the first engine is worse than another, a line each.
     fn behind(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        self.differences().iter().map(Difference::to_string).collect()
+    }
+
+    /// Where the first engine is worse than another by more than [`LEAST_DIFFERENCE`]: surely so where there are repeats, by the figure
+    /// alone where there is one run.
+    pub fn differences(&self) -> Vec<Difference> {
+        let mut found = Vec::new();
         for row in &self.rows {
             for (column, (measure, more)) in COLUMNS.iter().enumerate() {
                 for (other, name) in self.names.iter().enumerate().skip(1) {
                     let [mine, theirs] = [0, other].map(|engine| row.figures[column][engine].as_slice());
                     let (above, below) = if *more { (theirs, mine) } else { (mine, theirs) };
-                    let Some(found) = ratio(Fold::Product, &[above], &[below], false, CONFIDENCE) else { continue };
-                    let Some(Interval { low, high, .. }) = found.interval.filter(|i| i.low > 1.0 && found.ratio > LEAST_DIFFERENCE) else {
-                        continue;
-                    };
-                    let (worse, [ratio, low, high]) = (if *more { "less than" } else { "more than" }, [found.ratio, low, high].map(number));
-                    lines.push(format!("{}, {}: {worse} {name} by a factor of {ratio} ({low} to {high})", row.workload, measure.name));
+                    let Some(Ratio { ratio, interval }) = ratio(Fold::Product, &[above], &[below], false, CONFIDENCE) else { continue };
+                    let is_certain = interval.map_or(mine.len() == 1 && theirs.len() == 1, |interval| interval.low > 1.0);
+                    if is_certain && ratio > LEAST_DIFFERENCE {
+                        let (workload, measure, engine) = (row.workload.clone(), measure.name, name.clone());
+                        found.push(Difference { workload, measure, more: *more, engine, ratio, interval });
+                    }
                 }
             }
         }
-        lines
+        found
     }
 
     fn ignored(&self) -> Vec<String> {
@@ -148,6 +185,17 @@ impl<'a> Engines<'a> {
         let lines = by_engine.iter().flat_map(|(engine, settings)| settings.iter().map(move |setting| format!("{engine}: `{setting}`")));
         lines.collect()
     }
+}
+
+/// Names of the columns, and whether more is better.
+pub fn columns() -> impl Iterator<Item = (&'static str, bool)> {
+    COLUMNS.iter().map(|(measure, more)| (measure.name, *more))
+}
+
+/// First two lines of the table in Markdown.
+pub fn head() -> String {
+    let names: String = COLUMNS.iter().map(|(measure, _)| format!(" {} |", measure.name)).collect();
+    format!("| workload |{names}\n|---|{}\n", "---|".repeat(COLUMNS.len()))
 }
 
 /// A row for everything that is measured of a workload.
@@ -161,6 +209,13 @@ fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
 }
 
 impl Row {
+    /// Median of an engine in the column of that name, and how many runs it is of.
+    pub fn median(&self, measure: &str, engine: usize) -> Option<(f64, usize)> {
+        let column = COLUMNS.iter().position(|(column, _)| column.name == measure)?;
+        let values = self.figures[column].get(engine)?;
+        Some((median(values)?, values.len()))
+    }
+
     /// The medians of a column: `1,000 / 900 / -`; a `-` alone where no engine has one.
     fn medians(&self, column: usize) -> String {
         let medians: Vec<Option<f64>> = self.figures[column].iter().map(|values| median(values)).collect();
@@ -172,7 +227,7 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::result::{Machine, Memory, Space, Written};
     use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunSpec, Source};
@@ -181,7 +236,7 @@ mod tests {
     use crate::study::plan::{Permits, Request, Scale, Study};
     use crate::study::servers::Servers;
 
-    fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
+    pub fn study(name: &str, engines: &[&str], repeats: u32) -> Study {
         let engines = engines.iter().map(|engine| engine.to_string()).collect();
         let (limits, permits, servers) = (Limits::default(), Permits::all(), Servers::all());
         let request = Request { engines, repeats: Some(repeats), seed: 1, directory: "scratch".into(), limits, permits, servers };
@@ -221,7 +276,7 @@ mod tests {
     }
 
     /// The folder of a study whose runs on an engine took so long in each repeat.
-    fn folder_of(study: &Study, seconds: impl Fn(&str, u32) -> Option<f64>) -> (tempfile::TempDir, Folder) {
+    pub fn folder_of(study: &Study, seconds: impl Fn(&str, u32) -> Option<f64>) -> (tempfile::TempDir, Folder) {
         let directory = tempfile::tempdir().unwrap();
         let results = folder::Folder::create(directory.path(), study).unwrap();
         for run in study.runs() {
@@ -273,7 +328,8 @@ mod tests {
         assert_eq!(behind.len(), 13, "{behind:?}");
         assert!(behind[0].starts_with("fillseq, operations/s: less than rocksdb by a factor of 2.00 ("), "{}", behind[0]);
         let (_directory, once) = folder_of(&self::study("side-by-side", &["sinter", "rocksdb"], 1), seconds);
-        assert_eq!(Engines::of(&once).unwrap().behind(), [""; 0], "one repeat has no interval");
+        let behind = Engines::of(&once).unwrap().behind();
+        assert_eq!(behind[0], "fillseq, operations/s: less than rocksdb by a factor of 2.00 (one run)", "no interval, and said so");
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
 //! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
 //! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
-//! HTML, `engines` sets engines side by side, `servers` does so with servers, `csv` is the export.
+//! HTML, `engines` sets engines side by side, `servers` does so with servers, `csv` is the export; `documents` puts figures into Markdown
+//! files and `picture` draws the chart for them.
 
 mod cells;
 mod charts;
 mod csv;
+mod documents;
 mod engines;
 mod load;
 mod measures;
 mod page;
+mod picture;
 mod servers;
 mod tables;
 mod text;
@@ -69,6 +72,17 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
     let mut read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
     load::tell_apart(&mut read);
     render(&read, page, &page.with_extension("csv"))
+}
+
+/// Text of a document with its measured blocks made anew, and the chart (SVG) of the same figures, from folders in which engines are all
+/// that differs. A block stands between `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
+///
+/// # Errors
+/// Folders without such a table, or of different engines, commits, machines or days; a block that is not known or has no end.
+pub fn measured(folders: &[PathBuf], document: &str) -> Result<(String, String), Failure> {
+    let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    let measured = documents::Measured::of(&read)?;
+    Ok((measured.fill(document)?, picture::speed(&measured)))
 }
 
 fn render(folders: &[Folder], page: &Path, csv: &Path) -> Result<PathBuf, Failure> {

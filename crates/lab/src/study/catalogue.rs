@@ -1,8 +1,8 @@
 //! The studies there are.
 
 use super::plan::{Request, Scale, Study};
-use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, memory_and_limits, own, redis_speed, side_by_side};
-use super::{time_aware_tiering, zone_allocation};
+use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, large_load, memory_and_limits, own, redis_speed};
+use super::{side_by_side, time_aware_tiering, zone_allocation};
 use crate::run::{REDIS, SERVERS, Workload, named};
 
 /// A study that comes with the laboratory.
@@ -45,6 +45,11 @@ pub const STUDIES: &[Entry] = &[
         name: side_by_side::NAME,
         asks: "how fast are engines on db_bench's workloads and YCSB, at which write amplification, space and memory?",
         make: side_by_side::study,
+    },
+    Entry {
+        name: large_load::NAME,
+        asks: "how fast do engines take random puts of 25 GB, at which write amplification and space?",
+        make: large_load::study,
     },
     Entry {
         name: aof_rewrite::NAME,

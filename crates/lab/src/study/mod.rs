@@ -9,6 +9,7 @@ mod compaction_wal_waf;
 pub mod conduct;
 pub mod folder;
 pub mod judge;
+mod large_load;
 mod memory_and_limits;
 pub mod metric;
 mod only;

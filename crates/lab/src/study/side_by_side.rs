@@ -11,7 +11,7 @@ pub const NAME: &str = "side-by-side";
 /// Block cache, memtables: at every scale a part of the data, as caches are.
 const CACHE: u64 = 4;
 /// db_bench's sizes of keys and values.
-const ENTRY: (usize, usize) = (16, 100);
+pub(super) const ENTRY: (usize, usize) = (16, 100);
 /// Threads of YCSB's clients.
 const CLIENTS: usize = 2;
 /// Puts per second beside the readers, about 2 MB/s.
@@ -148,12 +148,12 @@ fn load(name: &str, order: Order, threads: usize) -> Phase {
     Phase { name: name.to_string(), kind: PhaseKind::Load { order, threads } }
 }
 
-fn owed(name: &str) -> Phase {
+pub(super) fn owed(name: &str) -> Phase {
     settle(&format!("{name} {DEBTS}"))
 }
 
 /// One thread does one thing at random keys, so many times or for so many seconds.
-fn requests(name: &str, operation: &str, operations: Option<u64>, seconds: Option<f64>, writer: Option<Writer>) -> Phase {
+pub(super) fn requests(name: &str, operation: &str, operations: Option<u64>, seconds: Option<f64>, writer: Option<Writer>) -> Phase {
     let all = Mix {
         name: "all".to_string(),
         weight: 1.0,
@@ -174,7 +174,7 @@ fn ycsb(name: &'static str, sizes: &Sizes, operations: u64) -> impl Iterator<Ite
 }
 
 /// A phase and its debts, if it has some.
-fn measure(workload: &Workload, name: &str) -> (String, Vec<String>) {
+pub(super) fn measure(workload: &Workload, name: &str) -> (String, Vec<String>) {
     let names = [name.to_string(), format!("{name} {DEBTS}")];
     let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
     (name.to_string(), names.into_iter().filter(there).collect())

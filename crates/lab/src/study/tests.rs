@@ -187,6 +187,17 @@ fn engines_stand_side_by_side() {
     assert!(side_by_side.cells.iter().all(|cell| cell.settings.wal && !cell.settings.sync));
 }
 
+/// The large load has a row of its own, with 25 GB at full scale.
+#[test]
+fn a_large_load_is_a_row() {
+    let study = catalogue::study("large-load", Scale::Paper, &request(&["sinter", "rocksdb"], 1)).unwrap();
+    assert!(study.compares_engines());
+    let [cell] = &study.cells[..] else { panic!("one cell: {:?}", study.cells) };
+    assert_eq!(cell.measures["large load"], ["large load", "large load debts"]);
+    assert_eq!(cell.workload.keys * 116, 22_388_000_000);
+    assert_eq!(cell.settings.families[0].settings["compression"], "kNoCompression");
+}
+
 /// The sizes that the original study names.
 #[test]
 fn paper_has_the_sizes_of_the_original() {

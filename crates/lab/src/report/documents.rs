@@ -1,0 +1,240 @@
+//! Measured figures in Markdown documents. A block between two markers is made from result folders in which engines are all that differs,
+//! so that each figure stands in one place, its records, and every document shows the same.
+//!
+//! | block | what it holds |
+//! |---|---|
+//! | `origin` | date, commit, machine, versions, repeats |
+//! | `brief` | the first two engines: speed, ratio, write and space amplification, memory |
+//! | `full` | all engines and columns, as `engines.md` has them |
+//! | `behind` | figures in which the first engine is worse than another, a line each |
+//! | `behind, brief` | medians in which the first engine is worse than the second by more than 2 %, in one line for each column |
+
+use super::Failure;
+use super::engines::{self, Difference, Engines, LEAST_DIFFERENCE, Row};
+use super::load::Folder;
+use super::text::{date, number};
+use crate::run::RunRecord;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+const START: &str = "<!-- measured: ";
+const START_END: &str = " -->";
+const END: &str = "<!-- end of measured -->";
+
+/// Longest time between the first and the last run of one table, seconds: rows of different days are not mixed.
+const LONGEST: u64 = 24 * 3600;
+
+/// Folders whose figures may stand in one table.
+pub struct Measured<'a> {
+    tables: Vec<Engines<'a>>,
+}
+
+impl<'a> Measured<'a> {
+    /// # Errors
+    /// Folders without a table of engines; folders of different engines, commits or machines, or more than a day apart.
+    pub fn of(folders: &'a [Folder]) -> Result<Self, Failure> {
+        let wrong = |folder: &Folder, what: &str| Failure::Input(format!("{}: {what}", folder.path.display()));
+        let table = |folder: &'a Folder| Engines::of(folder).ok_or_else(|| wrong(folder, "no study of engines side by side"));
+        let tables = folders.iter().map(table).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = tables.first() else { return Err(Failure::Input("no result folders".into())) };
+        for (table, folder) in tables.iter().zip(folders) {
+            // The chart and the brief table are of the first two.
+            if table.names.len() < 2 || table.names.iter().take(2).ne(first.names.iter().take(2)) {
+                return Err(wrong(folder, "its first two engines are not those of the first folder"));
+            }
+        }
+        let measured = Measured { tables };
+        let several = |what: &str| Failure::Input(format!("the runs are of different {what}: measure them together"));
+        if measured.all(|record| record.commit.clone().unwrap_or_default()).len() > 1 {
+            return Err(several("commits"));
+        }
+        if measured.all(|record| record.machine.to_string()).len() > 1 {
+            return Err(several("machines"));
+        }
+        let times = measured.all(|record| record.started_unix);
+        match (times.first(), times.last()) {
+            (Some(first), Some(last)) if last - first <= LONGEST => Ok(measured),
+            _ => Err(several("days")),
+        }
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.tables.iter().flat_map(|table| &table.rows)
+    }
+
+    /// A name with its version: `rocksdb 11.8.1`.
+    pub fn engine(&self, place: usize) -> String {
+        let name = self.tables.first().and_then(|table| table.names.get(place)).map_or("", String::as_str);
+        let of_engine = self.records().filter(|record| record.spec.engine.name == name);
+        let versions: BTreeSet<String> = of_engine.map(|record| record.engine_version.clone()).collect();
+        versions.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The document with every block made anew.
+    ///
+    /// # Errors
+    /// A block whose name is not known, or that does not end.
+    pub fn fill(&self, document: &str) -> Result<String, Failure> {
+        let mut out = String::with_capacity(document.len());
+        let mut lines = document.split_inclusive('\n');
+        while let Some(line) = lines.next() {
+            out.push_str(line);
+            let Some(name) = line.trim_end().strip_prefix(START).and_then(|rest| rest.strip_suffix(START_END)) else { continue };
+            out.push_str(&self.block(name)?);
+            match lines.find(|line| line.trim_end() == END) {
+                Some(end) => out.push_str(end),
+                None => return Err(Failure::Input(format!("the block {name:?} has no line {END:?} behind it"))),
+            }
+        }
+        Ok(out)
+    }
+
+    fn block(&self, name: &str) -> Result<String, Failure> {
+        Ok(match name {
+            "origin" => self.origin(),
+            "brief" => self.brief(),
+            "full" => engines::head() + &self.tables.iter().map(Engines::markdown_rows).collect::<String>(),
+            "behind" => self.differences().map(|difference| format!("* {difference}\n")).collect(),
+            "behind, brief" => self.behind_in_brief(),
+            other => {
+                let known = "origin, brief, full, behind and \"behind, brief\"";
+                return Err(Failure::Input(format!("there is no block {other:?}; there are {known}")));
+            }
+        })
+    }
+
+    fn origin(&self) -> String {
+        let first = self.all(|record| record.started_unix).first().map_or(String::new(), |time| date(*time));
+        let commit = self.all(|record| record.commit.clone().unwrap_or_else(|| "unknown".into()));
+        let commit: Vec<String> = commit.iter().map(|commit| commit.chars().take(8).collect()).collect();
+        let machine = self.all(|record| record.machine.to_string());
+        let versions = self.all(|record| record.engine_version.clone());
+        let join = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(", ");
+        let repeats = self.tables.iter().map(|table| {
+            let rows: Vec<&str> = table.rows.iter().map(|row| row.workload.as_str()).collect();
+            let runs = table.rows.iter().filter_map(|row| row.median("operations/s", 0)).map(|(_, runs)| runs).max().unwrap_or(0);
+            match rows.as_slice() {
+                [only] => format!("{runs} of {only}"),
+                _ => format!("medians of {runs} interleaved runs"),
+            }
+        });
+        let repeats = repeats.collect::<Vec<_>>().join(", ");
+        format!("{first}, commit {}, {}; {}; {repeats}.\n", commit.join(", "), join(machine), join(versions))
+    }
+
+    fn brief(&self) -> String {
+        let heads = ["workload", "SinterDB ops/s", "RocksDB ops/s", "ratio", "bytes written", "space", "memory, MiB"];
+        let mut text = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
+        for row in self.rows() {
+            let figure = |measure: &str, engine: usize| row.median(measure, engine).map(|(median, _)| median);
+            let shown = |value: Option<f64>| value.map_or("-".to_string(), number);
+            let pair = |measure: &str| match [figure(measure, 0), figure(measure, 1)] {
+                [None, None] => "-".to_string(),
+                [ours, theirs] => format!("{}/{}", shown(ours), shown(theirs)),
+            };
+            let [ours, theirs] = [0, 1].map(|engine| figure("operations/s", engine));
+            let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                row.workload,
+                shown(ours),
+                shown(theirs),
+                shown(ratio),
+                pair("write amplification"),
+                pair("space amplification"),
+                pair("peak memory, MiB"),
+            );
+        }
+        text
+    }
+
+    /// By the medians alone, so that no row is left out because few repeats leave its interval wide.
+    fn behind_in_brief(&self) -> String {
+        let line = |(measure, more): (&str, bool)| {
+            let worse = self.rows().filter_map(|row| {
+                let [ours, theirs] = [0, 1].map(|engine| row.median(measure, engine).map(|(median, _)| median));
+                let (ours, theirs) = (ours?, theirs?);
+                let ratio = if more { theirs / ours } else { ours / theirs };
+                (ratio > LEAST_DIFFERENCE).then(|| format!("{} {}", row.workload, number(ratio)))
+            });
+            let worse: Vec<String> = worse.collect();
+            (!worse.is_empty()).then(|| format!("* {measure}: {}\n", worse.join(", ")))
+        };
+        let lines: String = engines::columns().filter_map(line).collect();
+        if lines.is_empty() { "* nothing beyond 2 %\n".to_string() } else { lines }
+    }
+
+    fn differences(&self) -> impl Iterator<Item = Difference> {
+        self.tables.iter().flat_map(Engines::differences)
+    }
+
+    fn records(&self) -> impl Iterator<Item = &RunRecord> {
+        self.tables.iter().flat_map(|table| table.records.iter().copied())
+    }
+
+    fn all<T: Ord>(&self, of: impl Fn(&RunRecord) -> T) -> BTreeSet<T> {
+        self.records().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::engines::tests::{folder_of, study};
+
+    /// Both engines took a second for what was asked; rocksdb is faster in one repeat of the reads.
+    fn measured<T>(names: &[&str], check: impl Fn(Result<Measured<'_>, Failure>) -> T) -> T {
+        let (_directory, folder) =
+            folder_of(&study("side-by-side", names, 2), |engine, _| Some(if engine == "sinter" { 1.0 } else { 2.0 }));
+        check(Measured::of(std::slice::from_ref(&folder)))
+    }
+
+    const DOCUMENT: &str = "# Speed\n<!-- measured: brief -->\nold\n| rows |\n<!-- end of measured -->\nbehind\n";
+
+    #[test]
+    fn blocks_are_made_anew_and_the_rest_stays() {
+        measured(&["sinter", "rocksdb"], |measured| {
+            let measured = measured.unwrap();
+            let filled = measured.fill(DOCUMENT).unwrap();
+            assert!(filled.starts_with("# Speed\n<!-- measured: brief -->\n| workload | SinterDB ops/s |"), "{filled}");
+            assert!(filled.contains("\n| fillseq | 1,000 | 500 | 2.00 | 4.00/4.00 | 0.750/0.750 | 10.0/10.0 |\n"), "{filled}");
+            assert!(filled.ends_with("|\n<!-- end of measured -->\nbehind\n") && !filled.contains("old"), "{filled}");
+            assert_eq!(measured.fill(&filled).unwrap(), filled, "nothing changes by doing it again");
+            assert!(measured.fill(DOCUMENT.replace("brief", "origin").as_str()).unwrap().contains("medians of 2 interleaved runs"));
+        });
+    }
+
+    #[test]
+    fn wrong_blocks_are_named() {
+        measured(&["sinter", "rocksdb"], |measured| {
+            let measured = measured.unwrap();
+            let wrong = |document: &str| measured.fill(document).unwrap_err().to_string();
+            assert!(wrong(&DOCUMENT.replace("brief", "short")).starts_with("there is no block \"short\""));
+            assert!(wrong(&DOCUMENT.replace("<!-- end", "<!-- END")).starts_with("the block \"brief\" has no line"));
+        });
+    }
+
+    #[test]
+    fn figures_that_were_not_measured_together_are_not_mixed() {
+        assert!(measured(&["sinter"], |measured| measured.is_err()), "there is nothing beside it");
+        let (_directory, mut folder) = folder_of(&study("side-by-side", &["sinter", "rocksdb"], 2), |_, _| Some(1.0));
+        let complaint = |folder: &Folder| Measured::of(std::slice::from_ref(folder)).err().map(|failure| failure.to_string());
+        assert_eq!(complaint(&folder), None);
+        folder.runs[0].record.started_unix = LONGEST + 1;
+        assert_eq!(complaint(&folder).unwrap(), "the runs are of different days: measure them together");
+        folder.runs[0].record.commit = Some("another".into());
+        assert_eq!(complaint(&folder).unwrap(), "the runs are of different commits: measure them together");
+    }
+
+    #[test]
+    fn the_chart_has_a_bar_for_each_workload() {
+        measured(&["sinter", "rocksdb"], |measured| {
+            let chart = crate::report::picture::speed(&measured.unwrap());
+            assert_eq!(chart.matches("<rect class=\"ahead\"").count(), 13, "{chart}");
+            assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"), "{chart}");
+        });
+    }
+}
