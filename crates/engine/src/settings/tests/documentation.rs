@@ -1,7 +1,8 @@
 //! The pages of docs/engine name settings that exist. `REWRITE=1` writes the tables of settings.md from the code.
 
+use super::super::Settings;
 use super::super::field::{DB, FAMILY};
-use super::super::{Settings, reference};
+use super::super::reference::reference;
 use std::path::{Path, PathBuf};
 
 fn pages() -> Vec<(PathBuf, String)> {
