@@ -149,7 +149,7 @@ pub struct EngineFlags {
     /// A directory, or zoned:DRIVE, for tables of a temperature, as in cold=/mnt/slow (hot, warm, cool, cold, ice); may be repeated.
     #[arg(long, value_name = "TEMPERATURE=DIRECTORY")]
     pub tier: Vec<String>,
-    /// Makes a tier as slow as a medium with that seek and throughput, as in cold=8,150; may be repeated (docs/engine/tiers.md).
+    /// Makes a tier as slow as a medium with that seek and throughput, as in cold=8,150; may be repeated (docs/engine/tiering.md).
     #[arg(long, value_name = "TEMPERATURE=MILLISECONDS,MB_PER_S")]
     pub tier_model: Vec<String>,
     /// How warm data is by its age, as in "hot 1h, warm 7d, cold" [default: off].

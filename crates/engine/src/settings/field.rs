@@ -224,7 +224,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         Flag {},
         "BlockBasedTable.cache_index_and_filter_blocks",
         "True: the cache bounds indexes and filters, too, and where they do not fit each read reads some again. False: those in use stay \
-         in memory beside the cache, a hundredth of the data with blocks of 4 KiB; but in the cache where memory is a budget or limited.",
+         in memory beside the cache, a hundredth of the data with blocks of 4 KiB, except where memory is a budget or limited.",
         "",
     ),
     plain!(
@@ -267,7 +267,8 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         use_direct_io_for_flush_and_compaction,
         Flag {},
         "use_direct_io_for_flush_and_compaction",
-        "True: the page cache is left to others, and new tables are read from the medium at first. False: they are warm.",
+        "True: the page cache is left to others, and new tables are read from the medium at first. False: new tables are in the \
+         page cache.",
         "",
     ),
     whole!(
@@ -300,7 +301,7 @@ pub(super) static DB: &[Field<DbSettings>] = &[
     Field {
         name: "tiers",
         rocksdb: "",
-        effect: "Tables lie in these directories, or in volumes on zoned drives, by temperature; a temperature without one has the next \
+        effect: "Tables lie in these directories, or in volumes on zoned drives, by temperature; a temperature without one uses the next \
                  hotter one, the hottest the database's own. stored: those that the database has. A list attaches what is new and detaches \
                  what it does not name.",
         limit: "",
@@ -359,7 +360,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         bloom_bits_last_level,
         Real { min: 0.0, max: 64.0 },
         "optimize_filters_for_hits",
-        "The same for the last level, which holds most keys. Smaller: saves most filter memory, costs block reads for absent keys only.",
+        "Like bloom_bits_per_key, for the last level, which holds most keys. Smaller: saves most filter memory, costs block reads for \
+         absent keys only.",
         "beyond it the false positive rate does not fall any more",
     ),
     Field {
@@ -376,7 +378,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         2,
         16,
         "num_levels",
-        "Larger: room for more data at the same multiplier. Fixed when the family is created.",
+        "Larger: holds more data at the same multiplier. Fixed when the family is created.",
         "level 0 needs one below it, and 16 levels hold more than any medium",
     ),
     whole!(
@@ -533,8 +535,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
     Field {
         name: "temperature_ages",
         rocksdb: "",
-        effect: "Data is of a temperature until it has that age, by the newest write of its table, and of the last one from then on; \
-                 tables that need no merge move as they are. off: levels say how warm data is.",
+        effect: "Temperature of a table: that of the first entry whose age its newest write has not reached, else that of the last. \
+                 Tables that need no merge move as they are. off: the level decides.",
         limit: "",
         kind: Kind::List {
             form: "off, or entries TEMPERATURE AGE, ever colder and older, the last without an age",
@@ -546,7 +548,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         fast_tier_budget,
         TierBudget {},
         "",
-        "For preclude_last_level_data_seconds = auto, and without effect otherwise: how much of the family's data merges may keep from \
+        "For preclude_last_level_data_seconds = auto, and without effect otherwise: how much of the family's data merges may keep above \
          the last level. Larger: more reads are answered by the fast tier. What is written between two merges comes on top.",
         "fewer bytes hold no table (a share has a percent sign, as in 25%), and there is no more than all",
     ),
@@ -554,7 +556,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         preclude_last_level_data_seconds,
         Preclude {},
         "preclude_last_level_data_seconds",
-        "Data younger than this stays above the last level, older data sinks to it as compactions come by. Larger: more of the data is on \
+        "Data younger than this stays above the last level, older data is demoted to it as compactions run. Larger: more of the data is on \
          the levels above. 0: age does not place data. auto: the engine finds the age.",
         "a century is for ever",
     ),
@@ -562,7 +564,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         last_level_temperature,
         Temperature {},
         "last_level_temperature",
-        "Of the tables of the last level: what places files goes by it. unknown: that of the coldest tier, where \
+        "Temperature of tables on the last level, which decides their tier. unknown: that of the coldest tier, where \
          preclude_last_level_data_seconds is on and temperature_ages off; else default_write_temperature.",
         "",
     ),
@@ -570,7 +572,8 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         default_write_temperature,
         Temperature {},
         "default_write_temperature",
-        "Of all other tables when they are written. A table that moves to another level keeps its own, but for the last.",
+        "Temperature of tables on all other levels when they are written. A table that moves to another level keeps its own, except on the \
+         last level.",
         "",
     ),
 ];

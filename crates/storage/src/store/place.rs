@@ -258,6 +258,26 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_options_their_defaults_and_the_policies() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/engine/zones.md")).unwrap();
+        let (_, table) = page.split_once("| option | default |").unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let cells = rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect::<Vec<_>>());
+        let options: Vec<_> = cells.map(|cells| (cells[0], cells[1])).collect();
+        let known = FORM.split("[,").skip(1).map(|option| option.split_once('=').unwrap().0);
+        assert!(known.eq(options.iter().map(|(name, _)| *name)), "{options:?}");
+        let mut place = ZonedPlace::new("a.img");
+        for (name, default) in options.iter().filter(|(_, default)| *default != "none") {
+            place.set(name, default).unwrap();
+        }
+        assert_eq!(place, ZonedPlace::new("a.img"));
+        let policies = Allocation::ALL.map(Allocation::name).into_iter().chain(Reset::ALL.map(Reset::name));
+        for name in policies.chain(Collection::ALL.map(Collection::name)) {
+            assert!(page.contains(&format!("`{name}`")), "{name} is missing");
+        }
+    }
+
+    #[test]
     fn a_drive_is_formatted_once_and_opened_by_one() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("drive.img");
