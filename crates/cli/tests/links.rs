@@ -67,10 +67,11 @@ fn complaints(page: &Path, text: &str) -> Vec<String> {
             continue;
         }
         let (file, anchor) = target.split_once('#').map_or((target.as_str(), None), |(file, anchor)| (file, Some(anchor)));
-        let path = if file.is_empty() { page.to_owned() } else { page.parent().expect("a folder").join(file) };
-        let other = if file.is_empty() { text.to_owned() } else { fs::read_to_string(&path).unwrap_or_default() };
+        let is_here = file.is_empty();
+        let path = if is_here { page.to_owned() } else { page.parent().expect("a folder").join(file) };
+        let other = if is_here { text.to_owned() } else { fs::read_to_string(&path).unwrap_or_default() };
         let is_page = path.extension().is_some_and(|ending| ending == "md");
-        if !path.exists() {
+        if !is_here && !path.exists() {
             complaints.push(format!("{}: {target} does not exist", page.display()));
         } else if anchor.is_some_and(|anchor| is_page && !anchors(&other).iter().any(|known| known == anchor)) {
             complaints.push(format!("{}: {target} is no heading", page.display()));
