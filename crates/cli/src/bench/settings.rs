@@ -3,9 +3,9 @@
 
 use super::flags::EngineFlags;
 use sinter_storage::store::{Medium, Temperature};
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::db::DEFAULT_FAMILY;
-use sinterdb::settings::{Budgets, Codecs, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
+use sinterdb::DEFAULT_FAMILY;
+use sinterdb::internal::settings::{parse_bytes, parse_compression};
+use sinterdb::settings::{Budgets, Codec, Codecs, Compression, DbSettings, FamilySettings, OptionsFile, Settings, Style};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;

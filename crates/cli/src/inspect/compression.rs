@@ -4,11 +4,11 @@
 use super::Shown;
 use serde_json::{Value, json};
 use sinter_storage::store::Store;
-use sinterdb::cache::Cache;
-use sinterdb::error::Error;
-use sinterdb::manifest::{State, TableInfo};
+use sinterdb::Error;
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::manifest::{State, TableInfo};
+use sinterdb::internal::table::{Table, TableProperties};
 use sinterdb::settings::codec_name;
-use sinterdb::table::{Table, TableProperties};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;

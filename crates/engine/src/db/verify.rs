@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Damage {
     /// The file's name.
     pub file: String,

@@ -11,14 +11,16 @@ mod accounted;
 mod histogram;
 mod report;
 mod shard;
-mod statistics;
+pub(crate) mod statistics;
 
 #[cfg(test)]
 mod tests;
 
-pub use histogram::{HistogramSummary, Latencies};
+pub use histogram::HistogramSummary;
+pub(crate) use histogram::Latencies;
 pub use report::Space;
-pub use statistics::{Histogram, Statistics, Ticker, dump};
+pub(crate) use statistics::dump;
+pub use statistics::{Histogram, Statistics, Ticker};
 
 use accounted::Accounted;
 use parking_lot::RwLock;
@@ -30,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One line of the ledger: bytes written for one family and cause to one tier. Logs and manifests are shared: their family is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LedgerLine {
     /// Whose data.
     pub family: Option<u32>,
@@ -43,6 +46,7 @@ pub struct LedgerLine {
 
 /// A copy of the ledger at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LedgerSnapshot {
     /// Key and value bytes that users wrote, per family id.
     pub user_bytes: Vec<(u32, u64)>,
@@ -56,6 +60,7 @@ pub struct LedgerSnapshot {
 
 /// What one family wrote and caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FamilyShare {
     /// The family's id.
     pub family: u32,
@@ -79,7 +84,7 @@ impl FamilyShare {
 /// The counters of one family: those that the write path adds to, on a cache line of their own, and its reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct FamilyCounters {
+pub(crate) struct FamilyCounters {
     keys: AtomicU64,
     bytes: AtomicU64,
     wal_payload: AtomicU64,
@@ -115,7 +120,7 @@ type LineKey = (Option<u32>, Cause, Temperature);
 
 /// Where every written byte came from.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     families: RwLock<BTreeMap<u32, Arc<FamilyCounters>>>,
     lines: RwLock<BTreeMap<LineKey, Arc<AtomicU64>>>,
 }

@@ -187,6 +187,21 @@ fn wrong_lengths_are_damage() {
     }
 }
 
+/// A codec that is not built in is no damage: the error names the feature.
+#[test]
+fn a_codec_that_is_not_built_in_is_named() {
+    for codec in Codec::ALL.into_iter().filter(|codec| !codec.is_built_in()) {
+        let missing = codec.missing().unwrap();
+        for result in Forged::new(codec as u8, &[0; 100], 200).read() {
+            let error = result.unwrap_err();
+            assert!(
+                matches!(&error, Error::Invalid(what) if what.starts_with("000005.sst at offset 0") && what.contains(&missing)),
+                "{error}"
+            );
+        }
+    }
+}
+
 #[test]
 fn bombs_do_not_go_off() {
     let zeros = vec![0; 4 << 20];
