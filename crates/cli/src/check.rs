@@ -55,7 +55,7 @@ pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
         Err(Error::Corrupt { file, offset, what }) => {
             let mut damages = verify_files(&store)?;
             if damages.iter().all(|damage| damage.file != file) {
-                damages.insert(0, Damage { file, offset: Some(offset), what, family: None, key_range: None });
+                damages.insert(0, Damage::of(&file, Some(offset), what));
             }
             Ok(damages)
         }

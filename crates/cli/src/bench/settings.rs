@@ -316,7 +316,7 @@ fn of_codecs(
 fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec<Compression>, String> {
     match &mut family.compression {
         Codecs::Fixed(list) => Ok(list),
-        Codecs::Auto => Err(format!("{flag}: compression is auto, which chooses by itself")),
+        _ => Err(format!("{flag}: compression is auto, which chooses by itself")),
     }
 }
 

@@ -129,7 +129,7 @@ fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings
 fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
     settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
-        Preclude::Auto => 1,
+        _ => 1,
     })
 }
 
@@ -157,7 +157,7 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     let why = match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(0) => None,
         Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", format_seconds(age))),
-        Preclude::Auto => {
+        _ => {
             let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
             let properties = newest.and_then(|info| {
                 let table = Table::open(&stores.all, state.db, Arc::clone(info), &Cache::new(0));

@@ -175,6 +175,7 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
             options.set_compaction_style(DBCompactionStyle::Universal);
             options.set_universal_compaction_options(&universal(settings));
         }
+        other => return Err(format!("style: RocksDB is not asked for {other:?}").into()),
     }
     compression(&mut options, settings)?;
     Ok(options)
