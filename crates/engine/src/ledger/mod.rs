@@ -1,11 +1,8 @@
 //! Counters: the write ledger (where every written byte came from), tickers and histograms.
 //!
 //! The ledger is the one source of bytes written: whoever appends to a file records it under the file's cause, and the sum must equal
-//! what the store was asked to write (`balance`). RocksDB counts some of this twice or not at all: its tools leave the log out of
-//! write amplification and count flushes as compactions too.
-//!
-//! Threads: `record` takes a shared lock and adds; `FamilyCounters` and `Ledger::counter` hand out the counter itself, so that the write
-//! path adds to an atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
+//! what the store was asked to write ([`LedgerSnapshot::balance`]). RocksDB counts some of this twice or not at all: its tools leave the
+//! log out of write amplification and count flushes as compactions too.
 
 mod accounted;
 mod histogram;
@@ -119,6 +116,9 @@ impl FamilyCounters {
 type LineKey = (Option<u32>, Cause, Temperature);
 
 /// Where every written byte came from.
+///
+/// Threads: `record` takes a shared lock and adds; `family` and `counter` hand out the counter itself, so that the write path adds to an
+/// atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     families: RwLock<BTreeMap<u32, Arc<FamilyCounters>>>,
@@ -151,16 +151,6 @@ impl Ledger {
         Box::new(Accounted { file, line: self.counter(family, cause, tier) })
     }
 
-    /// As [`FamilyCounters::user`], without a handle.
-    pub fn user(&self, family: u32, keys: u64, bytes: u64) {
-        self.family(family).user(keys, bytes);
-    }
-
-    /// As [`FamilyCounters::wal_share`], without a handle.
-    pub fn wal_share(&self, family: u32, bytes: u64) {
-        self.family(family).wal_share(bytes);
-    }
-
     /// A copy.
     pub fn snapshot(&self) -> LedgerSnapshot {
         let families = self.families.read();
@@ -176,14 +166,6 @@ impl Ledger {
                 .map(|(&(family, cause, tier), bytes)| LedgerLine { family, cause, tier, bytes: bytes.load(Relaxed) })
                 .collect(),
         }
-    }
-
-    /// Compares with what the store counted, in bytes. Ask when no write is under way.
-    ///
-    /// # Errors
-    /// A sentence with both sums.
-    pub fn balance(&self, store_bytes: u64) -> Result<(), String> {
-        self.snapshot().balance(store_bytes)
     }
 }
 
