@@ -571,5 +571,5 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     out
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;

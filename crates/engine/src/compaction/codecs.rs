@@ -346,5 +346,5 @@ impl Verdict {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;

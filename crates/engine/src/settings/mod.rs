@@ -18,7 +18,7 @@ mod tiers;
 mod toml;
 mod validate;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;
 
 pub use crate::codec::{Codec, Compression};

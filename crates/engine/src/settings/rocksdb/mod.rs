@@ -10,7 +10,7 @@ mod draft;
 mod ini;
 mod known;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;
 
 use super::field::{DB, FAMILY, Field};
