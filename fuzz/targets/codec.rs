@@ -5,13 +5,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{Cause, FileId, Hint, MemoryStore, Store};
-use sinterdb::cache::Cache;
-use sinterdb::checksum::{DbId, Salt};
-use sinterdb::codec::{Codec, Compression, Compressor, Dictionary, Trained, decompress};
-use sinterdb::cursor::Cursor;
-use sinterdb::key::{Kind, MAX_SEQ, trailer};
-use sinterdb::range_del::RangeTombstones;
-use sinterdb::table::{ReadOptions, Table, TableBuilder, TableOptions};
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::checksum::{DbId, Salt};
+use sinterdb::internal::codec::{Compressor, Dictionary, Trained, decompress};
+use sinterdb::internal::cursor::Cursor;
+use sinterdb::internal::key::{Kind, MAX_SEQ, trailer};
+use sinterdb::internal::range_del::RangeTombstones;
+use sinterdb::internal::table::{ReadOptions, Table, TableBuilder, TableOptions};
+use sinterdb::settings::{Codec, Compression};
 use sinterdb_fuzz::{Input, seed};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};

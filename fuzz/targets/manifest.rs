@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{FileId, MemoryStore};
-use sinterdb::checksum::DbId;
-use sinterdb::compaction::check_shape;
-use sinterdb::manifest::{Change, Edit, KeyRange, ManifestLog, NewFamily, Place, State, TableChange, TableInfo, load};
+use sinterdb::internal::checksum::DbId;
+use sinterdb::internal::compaction::check_shape;
+use sinterdb::internal::manifest::{Change, Edit, KeyRange, ManifestLog, NewFamily, Place, State, TableChange, TableInfo, load};
 use sinterdb_fuzz::{Input, put_piece, seed};
 use std::sync::Arc;
 

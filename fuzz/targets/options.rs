@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sinterdb::settings::{DbSettings, FamilySettings, OptionsFile, Settings, parse_bytes, parse_compression, parse_count, parse_seconds};
+use sinterdb::internal::settings::{parse_bytes, parse_compression, parse_count, parse_seconds};
+use sinterdb::settings::{DbSettings, FamilySettings, OptionsFile, Settings};
 use sinterdb_fuzz::seed;
 
 fn seeds() -> Vec<Vec<u8>> {

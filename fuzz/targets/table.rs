@@ -5,16 +5,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{Cause, FileId, Hint, MemoryStore, Store};
-use sinterdb::cache::Cache;
-use sinterdb::checksum::{DbId, Salt};
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::cursor::Cursor;
-use sinterdb::key::{Kind, MAX_SEQ, trailer};
-use sinterdb::manifest::{Change, Edit, Place, TableChange, TableInfo};
-use sinterdb::range_del::RangeTombstones;
-use sinterdb::table::block::{Block, Position};
-use sinterdb::table::index::Index;
-use sinterdb::table::{ReadOptions, Table, TableBuilder, TableOptions};
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::checksum::{DbId, Salt};
+use sinterdb::internal::cursor::Cursor;
+use sinterdb::internal::key::{Kind, MAX_SEQ, trailer};
+use sinterdb::internal::manifest::{Change, Edit, Place, TableChange, TableInfo};
+use sinterdb::internal::range_del::RangeTombstones;
+use sinterdb::internal::table::block::{Block, Position};
+use sinterdb::internal::table::index::Index;
+use sinterdb::internal::table::{ReadOptions, Table, TableBuilder, TableOptions};
+use sinterdb::settings::{Codec, Compression};
 use sinterdb_fuzz::{Input, put_piece, seed};
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{Cause, FileId, Hint, MemoryStore};
-use sinterdb::checksum::DbId;
-use sinterdb::wal::{LogWriter, parse_log};
-use sinterdb::{Error, error::Result};
+use sinterdb::internal::checksum::DbId;
+use sinterdb::internal::wal::{LogWriter, parse_log};
+use sinterdb::{Error, Result};
 use sinterdb_fuzz::{Input, put_piece, seed};
 
 const DB: DbId = DbId([7; 16]);

@@ -16,9 +16,10 @@ use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header
 use sinter_lab::target::{Outcome, SinterOpener};
 use sinter_storage::store::{Place, ZonedPlace};
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::{Builder, DEFAULT_FAMILY};
-use sinterdb::limits::{MemoryLimit, ProcessLimits};
-use sinterdb::settings::{Settings, confine};
+use sinterdb::internal::limits::{MemoryLimit, ProcessLimits};
+use sinterdb::internal::settings::confine;
+use sinterdb::settings::Settings;
+use sinterdb::{Builder, DEFAULT_FAMILY};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@ use crate::store::{Where, escape, require_database};
 use clap::Args;
 use serde_json::json;
 use sinter_storage::store::Store;
-use sinterdb::Error;
-use sinterdb::db::{Damage, Db, verify_files};
+use sinterdb::internal::db::verify_files;
+use sinterdb::{Damage, Db, Error};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
         Err(Error::Corrupt { file, offset, what }) => {
             let mut damages = verify_files(&store)?;
             if damages.iter().all(|damage| damage.file != file) {
-                damages.insert(0, Damage { file, offset: Some(offset), what, family: None, key_range: None });
+                damages.insert(0, Damage::of(&file, Some(offset), what));
             }
             Ok(damages)
         }

@@ -20,7 +20,7 @@ mod zones;
 use clap::{CommandFactory, Parser, Subcommand};
 use ended::Ended;
 use sinter_storage::store::give_back_when_freed;
-use sinterdb::limits::{MemoryLimit, ProcessLimits};
+use sinterdb::internal::limits::{MemoryLimit, ProcessLimits};
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use sinter_server::log::{Level, Log};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
-use sinterdb::settings::{format_bytes, parse_bytes};
+use sinterdb::internal::settings::{format_bytes, parse_bytes};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use sinter_lab::study::folder::{Folder, read};
 use sinter_lab::study::judge::{Results, judge, table};
 use sinter_lab::study::plan::{Cell, Permits, Request, Scale, Study};
 use sinter_lab::study::servers::Servers;
-use sinterdb::settings::parse_bytes;
+use sinterdb::internal::settings::parse_bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

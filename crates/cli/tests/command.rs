@@ -133,14 +133,14 @@ fn help_and_version_are_not_errors() {
 /// A store with a manifest, a table and a log, made without the engine.
 fn make_store(directory: &Path) {
     use sinter_storage::store::{Cause, DirStore, FileId, Hint};
-    use sinterdb::manifest::{Edit, ManifestLog, NewFamily, State};
+    use sinterdb::internal::manifest::{Edit, ManifestLog, NewFamily, State};
     let store = DirStore::open(directory, true).unwrap();
-    let id = sinterdb::checksum::DbId([7; 16]);
+    let id = sinterdb::internal::checksum::DbId([7; 16]);
     let mut state = State::new(id);
     let family =
         NewFamily { id: 0, name: "default".into(), settings: "block_size = 4096\n".into(), operator: String::new(), num_levels: 7 };
     state.apply(&Edit { new_families: vec![family], new_logs: vec![2], ..Edit::default() }).unwrap();
-    let mut log = sinterdb::wal::LogWriter::create(&store, id, FileId::log(2), &Hint::new(Cause::Wal), &[]).unwrap();
+    let mut log = sinterdb::internal::wal::LogWriter::create(&store, id, FileId::log(2), &Hint::new(Cause::Wal), &[]).unwrap();
     log.append(b"a record\xff").unwrap();
     log.sync().unwrap();
     ManifestLog::create(&store, 1, &state).unwrap();
@@ -170,13 +170,14 @@ fn inspect_shows_the_parts_of_a_database() {
 
 #[test]
 fn inspect_says_which_codecs_were_chosen_and_why() {
-    use sinterdb::settings::{Codecs, FamilySettings, parse_compression};
+    use sinterdb::internal::settings::parse_compression;
+    use sinterdb::settings::{Codecs, FamilySettings};
     let directory = tempfile::tempdir().unwrap();
     let family = |compression| FamilySettings { compression, ..FamilySettings::default() };
     let db = sinterdb::Db::builder().family("default", family(Codecs::Auto)).open(directory.path()).unwrap();
     let side = db.create_family("side", family(parse_compression("zstd").unwrap())).unwrap();
     db.put(b"k", &[7; 10_000]).unwrap();
-    db.put_with(&side, b"k", &[7; 10_000], &sinterdb::db::WriteOptions::default()).unwrap();
+    db.put_with(&side, b"k", &[7; 10_000], &sinterdb::WriteOptions::default()).unwrap();
     db.flush().unwrap();
     db.close().unwrap();
     let inspect = |args: &[&str]| String::from_utf8(sinter_in(directory.path(), &[&["inspect", "."], args].concat()).stdout).unwrap();
@@ -256,8 +257,8 @@ fn inspect_shows_when_entries_were_written() {
 
 /// A database whose log has every kind of operation; the number of that log.
 fn make_log(directory: &Path) -> u64 {
-    use sinterdb::db::{Db, WriteBatch};
     use sinterdb::operator::MergeOperator;
+    use sinterdb::{Db, WriteBatch};
     #[derive(Debug)]
     struct Last;
     impl MergeOperator for Last {
@@ -277,8 +278,8 @@ fn make_log(directory: &Path) -> u64 {
     batch.merge(b"c", b"+1");
     batch.delete_range_in(&side, b"d", b"e\\");
     batch.put_in(&gone, b"", b"");
-    db.write(&mut batch, &sinterdb::db::WriteOptions::default()).unwrap();
-    db.put_with(&side, &[b'k'; 100], b"v", &sinterdb::db::WriteOptions::default()).unwrap();
+    db.write(&mut batch, &sinterdb::WriteOptions::default()).unwrap();
+    db.put_with(&side, &[b'k'; 100], b"v", &sinterdb::WriteOptions::default()).unwrap();
     db.put(b"z", b"").unwrap();
     db.put_at(b"zz", b"v", 1_700_000_000).unwrap();
     db.drop_family(&gone).unwrap();

@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use sinterdb::db::{Db, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Db, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -60,7 +60,7 @@ fn write(db: &Db, twin: &Family, writer: usize) {
         batch.put_in(twin, &key(writer, n), b"twin");
         batch.put(format!("counter{writer}").as_bytes(), &(n + 1).to_le_bytes());
         let durability = if n % 16 == 0 { Durability::Sync } else { Durability::Buffered };
-        db.write(&mut batch, &WriteOptions { durability }).unwrap();
+        db.write(&mut batch, &WriteOptions::new(durability)).unwrap();
         std::io::stdout().lock().write_all(format!("acknowledged {writer} {n}\n").as_bytes()).unwrap();
     }
 }

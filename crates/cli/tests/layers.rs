@@ -73,6 +73,8 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/compaction/throttle", 80),
     ("engine/src/compaction/job", 80),
     ("engine/src/db", 90),
+    ("engine/src/store", 30),
+    ("engine/src/internal", 90),
     ("engine/src/lib", 90),
     ("server/src/number", 100),
     ("server/src/wide", 100),

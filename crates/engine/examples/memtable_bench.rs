@@ -1,8 +1,8 @@
 //! Time and space per entry of the memtable: `cargo run --release -p sinterdb --example memtable_bench`.
 
-use sinterdb::cursor::Cursor;
-use sinterdb::key::{Kind, MAX_SEQ, Seq};
-use sinterdb::memtable::{ChunkPool, Memtable};
+use sinterdb::internal::cursor::Cursor;
+use sinterdb::internal::key::{Kind, MAX_SEQ, Seq};
+use sinterdb::internal::memtable::{ChunkPool, Memtable};
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ impl Clock for SystemClock {
 /// While a database is closed there is only the wall clock, and so it counts at the next open. One that is behind then costs the time
 /// for which the database was closed: data look younger than they are.
 #[derive(Debug)]
-pub struct TrackedClock {
+pub(crate) struct TrackedClock {
     clock: Arc<dyn Clock>,
     start_unix: u64,
     start_ns: u64,
@@ -100,7 +100,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Sets the wall clock, forwards or backwards. An open database does not follow ([`TrackedClock`]).
+    /// Sets the wall clock, forwards or backwards. An open database does not follow.
     pub fn set_unix_seconds(&self, seconds: u64) {
         self.unix.store(seconds, Ordering::Relaxed);
     }

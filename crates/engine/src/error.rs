@@ -8,6 +8,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed. Cloneable, because a failure that ends a handle is reported to every later caller.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The request is wrong: a setting, a name, an argument. Change it.
     #[error("invalid: {0}")]
@@ -38,11 +39,13 @@ pub enum Error {
 
 impl Error {
     /// Damage at a place in a file.
+    #[doc(hidden)]
     pub fn corrupt(file: impl ToString, offset: u64, what: impl Into<String>) -> Self {
         Error::Corrupt { file: file.to_string(), offset, what: what.into() }
     }
 
     /// A wrong request.
+    #[doc(hidden)]
     pub fn invalid(what: impl Into<String>) -> Self {
         Error::Invalid(what.into())
     }

@@ -1,14 +1,14 @@
 //! SinterDB: an embedded log-structured key-value store that can say, for every byte written, why.
 //!
 //! ```
-//! use sinterdb::db::{Db, Durability, WriteOptions};
+//! use sinterdb::{Db, Durability, WriteOptions};
 //!
 //! # fn main() -> sinterdb::Result<()> {
 //! # let directory = tempfile::tempdir().expect("a temporary directory");
 //! # let path = directory.path().join("my-data");
 //! let db = Db::open(&path)?;
 //! db.put(b"apple", b"red")?;
-//! db.put_with(&db.default_family(), b"pear", b"green", &WriteOptions { durability: Durability::Sync })?;
+//! db.put_with(&db.default_family(), b"pear", b"green", &WriteOptions::new(Durability::Sync))?;
 //! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
 //!
 //! db.delete(b"apple")?;
@@ -22,52 +22,54 @@
 //! # }
 //! ```
 //!
-//! [`db`] is what programs use: [`db::Db`], [`db::WriteBatch`], [`db::Snapshot`], [`db::DbIterator`]. With it go [`settings`] (plain data),
-//! [`operator`] (merge operators, compaction filters), [`clock`], [`ledger`] (where every byte came from, counters) and [`Error`].
+//! Start with [`Db`], [`WriteBatch`], [`Snapshot`] and [`DbIterator`]. [`Builder`] opens with more than a path: [`settings`] (plain data),
+//! [`operator`] (merge operators, compaction filters), a [`clock`], a [`store`]. [`ledger`] says where every written byte came from.
 //!
-//! The rest is the inside, public so that tools, tests and fuzzers can reach it. Modules stand in ranks; each imports only
-//! its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
+//! # Features
 //!
-//! * words: [`key`], [`coding`], [`checksum`], [`codec`], [`cursor`], [`times`], [`prefetch`]; [`limits`] and [`cpu`]: what confines the
-//!   process
-//! * parts of files and of memory: [`filter`], [`cache`], [`range_del`], [`table`], [`wal`], [`memtable`],
-//!   [`tier`]; [`placement`]: how old what is kept and what is touched is
-//! * many sources as one: [`merge`], [`run_cursor`], [`visible`]
-//! * the tree: [`manifest`], [`compaction`], [`pacing`], [`memory_split`]
+//! Each codec is a cargo feature: `lz4`, `snappy`, `zstd`, `zlib`, `bzip2`. All are on by default. Without `zstd` a build needs no C
+//! compiler. Settings that name a codec that is not built in are refused, and so are reads of tables that were written with it; without
+//! `lz4` new families are not compressed unless their settings name a codec.
 
-pub mod cache;
-pub mod checksum;
+mod cache;
+mod checksum;
 pub mod clock;
-pub mod codec;
-pub mod coding;
-pub mod compaction;
-pub mod cpu;
-pub mod cursor;
-pub mod db;
-pub mod error;
-pub mod filter;
-pub mod key;
+mod codec;
+mod coding;
+mod compaction;
+mod cpu;
+mod cursor;
+mod db;
+mod error;
+mod filter;
+#[doc(hidden)]
+pub mod internal;
+mod key;
 pub mod ledger;
-pub mod limits;
-pub mod manifest;
-pub mod memory_split;
-pub mod memtable;
-pub mod merge;
+mod limits;
+mod manifest;
+mod memory_split;
+mod memtable;
+mod merge;
 pub mod operator;
-pub mod pacing;
-pub mod placement;
-pub mod prefetch;
-pub mod range_del;
-pub mod run_cursor;
+mod pacing;
+mod placement;
+mod prefetch;
+mod range_del;
+mod run_cursor;
 pub mod settings;
 mod slab;
-pub mod table;
-pub mod tier;
-pub mod times;
-pub mod visible;
-pub mod wal;
+pub mod store;
+mod table;
+mod tier;
+mod times;
+mod visible;
+mod wal;
 
-pub use db::{Db, DbIterator, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+pub use db::{
+    Builder, DEFAULT_FAMILY, Damage, Db, DbIterator, Durability, Family, MAX_BATCH, MAX_KEY, MAX_VALUE, ReadOptions, RecoveryReport,
+    Snapshot, Stats, TierStats, WriteBatch, WriteOptions,
+};
 pub use error::{Error, Result};
 
 /// README's examples, so that they are compiled with the tests.

@@ -17,6 +17,7 @@ pub trait MergeOperator: Send + Sync {
 
 /// What a compaction filter decides about a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// Keep it.
     Keep,

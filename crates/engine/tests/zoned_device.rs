@@ -9,8 +9,8 @@
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::zoned::{ZonedDevice, find};
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::{Db, Durability, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Db, Durability, WriteOptions};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ fn before_a_reset_of_the_machine() {
     let mut write = moment(&db);
     while clock.unix_seconds() < end {
         let durability = if write.is_multiple_of(SYNCED) { Durability::Sync } else { Durability::Buffered };
-        db.put_with(&db.default_family(), &key(write), &value(write), &WriteOptions { durability }).unwrap();
+        db.put_with(&db.default_family(), &key(write), &value(write), &WriteOptions::new(durability)).unwrap();
         write += 1;
         if durability == Durability::Sync {
             acknowledged.set(write);

@@ -7,8 +7,8 @@
 
 use sinter_lab::workload::{Distribution, KeyCoder, KeyStream, Permutation, ValuePool, Zipf};
 use sinter_storage::store::{DirStore, Medium, Store, Throttle};
-use sinterdb::db::{DEFAULT_FAMILY, Db};
 use sinterdb::settings::{CompressedCache, DbSettings, FamilySettings};
+use sinterdb::{DEFAULT_FAMILY, Db};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;

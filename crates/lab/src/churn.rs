@@ -10,8 +10,8 @@ use crate::workload::{Distribution, KeyStream, Permutation, Xoshiro256PlusPlus, 
 use sinter_storage::store::zoned::{Condition, Figures, Options, VolumeId, ZoneMap, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store};
 use sinter_storage::zoned::{Emulator, Geometry};
-use sinterdb::compaction::job::lifetime;
-use sinterdb::manifest::TableInfo;
+use sinterdb::internal::compaction::job::lifetime;
+use sinterdb::internal::manifest::TableInfo;
 use sinterdb::settings::FamilySettings;
 use std::collections::BTreeSet;
 use std::sync::Arc;

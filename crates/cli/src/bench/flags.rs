@@ -3,7 +3,7 @@
 use crate::flags::boolean;
 use clap::Args;
 use sinter_lab::bench::{BenchConfig, Workload, parse_workloads};
-use sinterdb::settings::parse_bytes;
+use sinterdb::internal::settings::parse_bytes;
 use std::path::PathBuf;
 
 /// db_bench's flags. Sizes may carry a unit (64MiB). A flag that is not here is an error, never ignored.

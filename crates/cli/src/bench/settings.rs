@@ -3,9 +3,9 @@
 
 use super::flags::EngineFlags;
 use sinter_storage::store::{Medium, Temperature};
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::db::DEFAULT_FAMILY;
-use sinterdb::settings::{Budgets, Codecs, DbSettings, FamilySettings, OptionsFile, Settings, Style, parse_bytes, parse_compression};
+use sinterdb::DEFAULT_FAMILY;
+use sinterdb::internal::settings::{parse_bytes, parse_compression};
+use sinterdb::settings::{Budgets, Codec, Codecs, Compression, DbSettings, FamilySettings, OptionsFile, Settings, Style};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -316,7 +316,7 @@ fn of_codecs(
 fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec<Compression>, String> {
     match &mut family.compression {
         Codecs::Fixed(list) => Ok(list),
-        Codecs::Auto => Err(format!("{flag}: compression is auto, which chooses by itself")),
+        _ => Err(format!("{flag}: compression is auto, which chooses by itself")),
     }
 }
 

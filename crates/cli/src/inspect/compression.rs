@@ -4,11 +4,10 @@
 use super::Shown;
 use serde_json::{Value, json};
 use sinter_storage::store::Store;
-use sinterdb::cache::Cache;
-use sinterdb::error::Error;
-use sinterdb::manifest::{State, TableInfo};
-use sinterdb::settings::codec_name;
-use sinterdb::table::{Table, TableProperties};
+use sinterdb::Error;
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::manifest::{State, TableInfo};
+use sinterdb::internal::table::{Table, TableProperties};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -52,7 +51,7 @@ impl Level {
             Ok(properties) => properties,
             Err(error) => return self.unreadable.push((info.number, error.to_string())),
         };
-        let group = self.groups.entry(codec_name(properties.codec)).or_default();
+        let group = self.groups.entry(properties.codec.name()).or_default();
         group.tables += 1;
         group.bytes += info.bytes;
         // A damaged manifest and table may claim anything.

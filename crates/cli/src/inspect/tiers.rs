@@ -7,12 +7,13 @@ use super::{Shown, Stores};
 use crate::store::escape_whole;
 use serde_json::{Value, json};
 use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
-use sinterdb::cache::Cache;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::manifest::{FamilyState, State, TableInfo, TierHeat};
-use sinterdb::placement::heat::SAMPLED;
-use sinterdb::settings::{DbSettings, FamilySettings, Preclude, format_seconds};
-use sinterdb::table::Table;
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::manifest::{FamilyState, State, TableInfo, TierHeat};
+use sinterdb::internal::placement::heat::SAMPLED;
+use sinterdb::internal::settings::format_seconds;
+use sinterdb::internal::table::Table;
+use sinterdb::settings::{DbSettings, FamilySettings, Preclude};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,7 @@ fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings
 fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
     settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
-        Preclude::Auto => 1,
+        _ => 1,
     })
 }
 
@@ -156,7 +157,7 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     let why = match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(0) => None,
         Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", format_seconds(age))),
-        Preclude::Auto => {
+        _ => {
             let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
             let properties = newest.and_then(|info| {
                 let table = Table::open(&stores.all, state.db, Arc::clone(info), &Cache::new(0));

@@ -7,7 +7,7 @@ use crate::store::drive_error;
 use serde_json::json;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
-use sinterdb::db::Damage;
+use sinterdb::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use clap::Args;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{StoreError, ZonedPlace};
 use sinter_storage::zoned::{Emulator, Geometry, ZonedDevice};
-use sinterdb::settings::parse_bytes;
+use sinterdb::internal::settings::parse_bytes;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};

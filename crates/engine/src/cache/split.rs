@@ -126,5 +126,5 @@ impl Splitter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;

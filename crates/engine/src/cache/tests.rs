@@ -1,6 +1,7 @@
 use super::*;
 use std::sync::atomic::AtomicBool;
 
+#[cfg(feature = "default")]
 mod parts;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);

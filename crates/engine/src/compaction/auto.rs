@@ -11,7 +11,6 @@ use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
 use crate::cpu::Transfer;
-use crate::settings::codec_name;
 use crate::table::ReadTimes;
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -248,7 +247,7 @@ impl Auto {
         let mut state = self.state.lock();
         let level = state.level(level);
         let chosen = CANDIDATES[level.standing.chosen];
-        (chosen, format!("auto {}: {}", codec_name(chosen.codec), level.why))
+        (chosen, format!("auto {}: {}", chosen.codec.name(), level.why))
     }
 
     /// Bytes that tables brought to the level since the last sample of it, one table more or less; `None`: there was none.
@@ -382,7 +381,7 @@ impl Auto {
         let mut out = String::new();
         let per_second = |bytes: f64| if state.seconds > 0.0 { bytes / state.seconds / 1e6 } else { 0.0 };
         for (number, level) in state.levels.iter().enumerate().filter(|(_, level)| level.is_live()) {
-            let name = |candidate: usize| codec_name(CANDIDATES[candidate].codec);
+            let name = |candidate: usize| CANDIDATES[candidate].codec.name();
             let _ = write!(out, "level {number}: {}", name(level.standing.chosen));
             let _ = match level.standing.settled {
                 true => write!(out, " since {}", level.since_unix),
@@ -414,7 +413,7 @@ impl Level {
         }
         self.why = why(situation, &verdict, grounds);
         if self.standing.chosen != verdict.best {
-            let chosen = codec_name(CANDIDATES[self.standing.chosen].codec);
+            let chosen = CANDIDATES[self.standing.chosen].codec.name();
             self.why.insert_str(0, &format!("{chosen} stays until another one is clearly better; "));
         }
         has_changed && was_settled
@@ -542,10 +541,10 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let Verdict { best, costs, ratios, allowance } = verdict;
     let Grounds { samples, seconds, idle, holds } = grounds;
     let cpus = situation.cpus;
-    let mut out = format!("{} is best of", codec_name(CANDIDATES.get(*best).unwrap_or(&CANDIDATES[FIRST]).codec));
+    let mut out = format!("{} is best of", CANDIDATES.get(*best).unwrap_or(&CANDIDATES[FIRST]).codec.name());
     for (number, candidate) in CANDIDATES.iter().enumerate() {
         let Effect { compress_ns, decompress_ns, .. } = situation.effects[number];
-        let _ = write!(out, " {} {:.1} ms for {:.2}", codec_name(candidate.codec), costs[number] / 1e6, ratios[number]);
+        let _ = write!(out, " {} {:.1} ms for {:.2}", candidate.codec.name(), costs[number] / 1e6, ratios[number]);
         if number > 0 {
             let _ = write!(out, " ({compress_ns:.2} and {decompress_ns:.2} ns/B, x {:.2})", situation.price(number));
         }
@@ -572,5 +571,5 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     out
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;

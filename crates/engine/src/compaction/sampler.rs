@@ -104,7 +104,7 @@ impl<'a> Sampler<'a> {
         // What the clock takes, unless it was interrupted.
         let clock = (0..3).map(|_| cost(auto, || ()).1).min().unwrap_or(0);
         CANDIDATES.map(|candidate| {
-            if candidate.codec == Codec::None {
+            if candidate.codec == Codec::None || !candidate.codec.is_built_in() {
                 return Trial { ratio: 1.0, ns: None };
             }
             self.packed.clear();

@@ -115,5 +115,5 @@ impl Db {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;

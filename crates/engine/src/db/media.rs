@@ -117,6 +117,7 @@ pub(super) fn tier_name(temperature: Temperature) -> &'static str {
 
 /// What lies and happens in one store of a database.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct TierStats {
     /// Of the tables that belong there; [`Temperature::Unknown`]: the primary store.
     pub temperature: Temperature,

@@ -134,12 +134,14 @@ impl Builder {
     }
 
     /// Below which `proc` and the control groups lie (`/`), from which CPU and memory limits are read: for tests.
+    #[doc(hidden)]
     pub fn system_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.system_root = root.into();
         self
     }
 
     /// The identity of a new database, instead of a random one: for tests that must repeat exactly.
+    #[doc(hidden)]
     pub fn identity(mut self, id: [u8; 16]) -> Self {
         self.id = Some(id);
         self

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 /// Figures of a database at one moment.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Where every written byte came from.
     pub ledger: LedgerSnapshot,
@@ -113,6 +114,7 @@ impl Db {
 
     /// The next write to a family would wait until a memtable is flushed, if `underway` more bytes are written by then. For those who have
     /// something else to do meanwhile.
+    #[doc(hidden)]
     pub fn would_wait(&self, family: &Family, underway: usize) -> bool {
         self.inner.would_wait(&family.core, underway)
     }
@@ -133,6 +135,7 @@ impl Db {
     }
 
     /// The tree of a family now.
+    #[doc(hidden)]
     pub fn version(&self, family: &Family) -> Result<Arc<Version>> {
         self.inner.check_family(family)?;
         Ok(family.core.view.load().tree.version.clone())

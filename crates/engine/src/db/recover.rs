@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 /// What recovery found in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// Segments replayed.
     pub logs_replayed: usize,

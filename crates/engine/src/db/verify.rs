@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Damage {
     /// The file's name.
     pub file: String,
@@ -27,12 +28,16 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// Damage of a file, whosever data it is.
+    #[doc(hidden)]
+    pub fn of(file: &str, offset: Option<u64>, what: String) -> Self {
+        Damage { file: file.to_owned(), offset, what, family: None, key_range: None }
+    }
+
     fn new(file: String, error: &Error) -> Self {
         match error {
-            Error::Corrupt { file, offset, what } => {
-                Damage { file: file.clone(), offset: Some(*offset), what: what.clone(), family: None, key_range: None }
-            }
-            other => Damage { file, offset: None, what: other.to_string(), family: None, key_range: None },
+            Error::Corrupt { file, offset, what } => Damage::of(file, Some(*offset), what.clone()),
+            other => Damage::of(&file, None, other.to_string()),
         }
     }
 

@@ -27,6 +27,7 @@ const TOGETHER: usize = 16;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// After fdatasync, shared by the group: survives the machine.
     Sync,
@@ -37,11 +38,19 @@ pub enum Durability {
     NoWal,
 }
 
-/// How to write.
+/// How to write: `WriteOptions::new(Durability::Sync)`, or the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// When the write is acknowledged.
     pub durability: Durability,
+}
+
+impl WriteOptions {
+    /// Acknowledged when `durability` says.
+    pub const fn new(durability: Durability) -> Self {
+        WriteOptions { durability }
+    }
 }
 
 /// A family's writing end.
@@ -185,6 +194,7 @@ impl Db {
 
     /// [`Db::write`] that calls `logged` once, as soon as the batch is as durable as was asked, when reads may not see it yet: who waits
     /// for no more than that need not wait for the memtables. After that call the write fails only if the handle has ended.
+    #[doc(hidden)]
     pub fn write_with_notice(&self, batch: &mut WriteBatch, options: &WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         batch.check(self.inner.handle)?;
         self.inner.check_writable()?;

@@ -23,6 +23,7 @@ pub(super) struct Buckets {
 
 /// A distribution at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HistogramSummary {
     /// Values recorded.
     pub count: u64,
@@ -88,7 +89,7 @@ impl Buckets {
 
 /// A distribution of times by itself: fed nanoseconds, told in microseconds.
 #[derive(Default)]
-pub struct Latencies(Buckets);
+pub(crate) struct Latencies(Buckets);
 
 impl std::fmt::Debug for Latencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,24 +1,23 @@
 //! Counters: the write ledger (where every written byte came from), tickers and histograms.
 //!
 //! The ledger is the one source of bytes written: whoever appends to a file records it under the file's cause, and the sum must equal
-//! what the store was asked to write (`balance`). RocksDB counts some of this twice or not at all: its tools leave the log out of
-//! write amplification and count flushes as compactions too.
-//!
-//! Threads: `record` takes a shared lock and adds; `FamilyCounters` and `Ledger::counter` hand out the counter itself, so that the write
-//! path adds to an atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
+//! what the store was asked to write ([`LedgerSnapshot::balance`]). RocksDB counts some of this twice or not at all: its tools leave the
+//! log out of write amplification and count flushes as compactions too.
 
 mod accounted;
 mod histogram;
 mod report;
 mod shard;
-mod statistics;
+pub(crate) mod statistics;
 
 #[cfg(test)]
 mod tests;
 
-pub use histogram::{HistogramSummary, Latencies};
+pub use histogram::HistogramSummary;
+pub(crate) use histogram::Latencies;
 pub use report::Space;
-pub use statistics::{Histogram, Statistics, Ticker, dump};
+pub(crate) use statistics::dump;
+pub use statistics::{Histogram, Statistics, Ticker};
 
 use accounted::Accounted;
 use parking_lot::RwLock;
@@ -30,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One line of the ledger: bytes written for one family and cause to one tier. Logs and manifests are shared: their family is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LedgerLine {
     /// Whose data.
     pub family: Option<u32>,
@@ -43,6 +43,7 @@ pub struct LedgerLine {
 
 /// A copy of the ledger at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LedgerSnapshot {
     /// Key and value bytes that users wrote, per family id.
     pub user_bytes: Vec<(u32, u64)>,
@@ -56,6 +57,7 @@ pub struct LedgerSnapshot {
 
 /// What one family wrote and caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FamilyShare {
     /// The family's id.
     pub family: u32,
@@ -79,7 +81,7 @@ impl FamilyShare {
 /// The counters of one family: those that the write path adds to, on a cache line of their own, and its reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct FamilyCounters {
+pub(crate) struct FamilyCounters {
     keys: AtomicU64,
     bytes: AtomicU64,
     wal_payload: AtomicU64,
@@ -114,8 +116,11 @@ impl FamilyCounters {
 type LineKey = (Option<u32>, Cause, Temperature);
 
 /// Where every written byte came from.
+///
+/// Threads: `record` takes a shared lock and adds; `family` and `counter` hand out the counter itself, so that the write path adds to an
+/// atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     families: RwLock<BTreeMap<u32, Arc<FamilyCounters>>>,
     lines: RwLock<BTreeMap<LineKey, Arc<AtomicU64>>>,
 }
@@ -146,16 +151,6 @@ impl Ledger {
         Box::new(Accounted { file, line: self.counter(family, cause, tier) })
     }
 
-    /// As [`FamilyCounters::user`], without a handle.
-    pub fn user(&self, family: u32, keys: u64, bytes: u64) {
-        self.family(family).user(keys, bytes);
-    }
-
-    /// As [`FamilyCounters::wal_share`], without a handle.
-    pub fn wal_share(&self, family: u32, bytes: u64) {
-        self.family(family).wal_share(bytes);
-    }
-
     /// A copy.
     pub fn snapshot(&self) -> LedgerSnapshot {
         let families = self.families.read();
@@ -171,14 +166,6 @@ impl Ledger {
                 .map(|(&(family, cause, tier), bytes)| LedgerLine { family, cause, tier, bytes: bytes.load(Relaxed) })
                 .collect(),
         }
-    }
-
-    /// Compares with what the store counted, in bytes. Ask when no write is under way.
-    ///
-    /// # Errors
-    /// A sentence with both sums.
-    pub fn balance(&self, store_bytes: u64) -> Result<(), String> {
-        self.snapshot().balance(store_bytes)
     }
 }
 

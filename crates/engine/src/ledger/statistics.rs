@@ -16,6 +16,7 @@ macro_rules! names {
     ($(#[$doc:meta])* $type:ident { $($variant:ident = $name:literal, $what:literal;)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum $type {
             $(#[doc = $what] $variant,)*
         }
@@ -107,18 +108,18 @@ impl std::fmt::Debug for Statistics {
 
 impl Statistics {
     /// Adds to a ticker.
-    pub fn add(&self, ticker: Ticker, n: u64) {
+    pub(crate) fn add(&self, ticker: Ticker, n: u64) {
         self.add_all(&[(ticker, n)]);
     }
 
     /// Adds one to a ticker; what the thread's place has counted of it by then.
-    pub fn count(&self, ticker: Ticker) -> u64 {
+    pub(crate) fn count(&self, ticker: Ticker) -> u64 {
         let slot = slot();
         add(&self.counters(slot).0[ticker as usize], slot, 1)
     }
 
     /// Adds to several tickers; looks up the thread's place once.
-    pub fn add_all(&self, counts: &[(Ticker, u64)]) {
+    pub(crate) fn add_all(&self, counts: &[(Ticker, u64)]) {
         let slot = slot();
         let counters = self.counters(slot);
         for (ticker, n) in counts {
@@ -131,7 +132,7 @@ impl Statistics {
     }
 
     /// Records a value: nanoseconds for times, a plain number for the others.
-    pub fn record(&self, histogram: Histogram, value: u64) {
+    pub(crate) fn record(&self, histogram: Histogram, value: u64) {
         self.histograms[histogram as usize].record(slot(), value);
     }
 

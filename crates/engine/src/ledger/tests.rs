@@ -6,10 +6,10 @@ use std::sync::Barrier;
 
 fn sample() -> Ledger {
     let ledger = Ledger::default();
-    ledger.user(0, 10, 1000);
-    ledger.user(7, 1, 500);
-    ledger.wal_share(0, 1100);
-    ledger.wal_share(7, 501);
+    ledger.family(0).user(10, 1000);
+    ledger.family(7).user(1, 500);
+    ledger.family(0).wal_share(1100);
+    ledger.family(7).wal_share(501);
     ledger.record(None, Cause::Wal, 1700);
     ledger.record(None, Cause::Manifest, 90);
     ledger.record(Some(0), Cause::Flush, 900);
@@ -34,10 +34,10 @@ fn sums_of_all_views_agree() {
     assert_eq!(families.iter().map(|f| f.wal_bytes).sum::<u64>(), 1700);
     assert_eq!(families.iter().map(|f| f.own_bytes + f.wal_bytes).sum::<u64>() + 90, total);
     assert_eq!((families[0].user_keys, families[1].own_bytes), (10, 480));
-    assert_eq!(ledger.balance(total), Ok(()));
-    let off = ledger.balance(total + 3).unwrap_err();
+    assert_eq!(ledger.snapshot().balance(total), Ok(()));
+    let off = ledger.snapshot().balance(total + 3).unwrap_err();
     assert!(off.contains("store has 3 more"), "{off}");
-    assert!(ledger.balance(total - 4).unwrap_err().contains("ledger has 4 more"));
+    assert!(ledger.snapshot().balance(total - 4).unwrap_err().contains("ledger has 4 more"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn wal_shares_sum_up_to_the_log_whatever_the_payloads() {
         let wal = random() >> (random() % 60 + 4);
         ledger.record(None, Cause::Wal, wal);
         let families = random() % 9 + 1;
-        (0..families).for_each(|id| ledger.wal_share(id as u32, (random() >> (random() % 50 + 10)) + 1));
+        (0..families).for_each(|id| ledger.family(id as u32).wal_share((random() >> (random() % 50 + 10)) + 1));
         let parts: u64 = ledger.snapshot().by_family().iter().map(|f| f.wal_bytes).sum();
         assert_eq!(parts, wal, "round {round}");
     }
@@ -73,7 +73,7 @@ fn an_empty_ledger_divides_by_nothing() {
 fn a_difference_is_what_happened_between() {
     let ledger = sample();
     let before = ledger.snapshot();
-    ledger.user(9, 2, 64);
+    ledger.family(9).user(2, 64);
     ledger.record(Some(9), Cause::Flush, 50);
     ledger.record(None, Cause::Wal, 70);
     let between = ledger.snapshot().since(&before);

@@ -3,10 +3,11 @@
 use crate::codec::{Codec, Compression};
 
 /// What the engine's own choice starts with, on all levels: cheap where nothing is known yet.
-const FIRST: Compression = Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 };
+const FIRST: Compression = Compression { codec: Codec::usual(), level: None, dictionary_bytes: 0 };
 
 /// The compression of a family's levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Codecs {
     /// By hand: counted from level 0, whatever the shape of the tree; the last entry repeats for deeper levels.
     Fixed(Vec<Compression>),
@@ -36,6 +37,12 @@ impl Codecs {
 impl From<Vec<Compression>> for Codecs {
     fn from(list: Vec<Compression>) -> Self {
         Codecs::Fixed(list)
+    }
+}
+
+impl From<Codec> for Codecs {
+    fn from(codec: Codec) -> Self {
+        Compression::from(codec).into()
     }
 }
 

@@ -4,6 +4,7 @@ use super::size::shorten;
 
 /// The part of the cache that holds compressed blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub enum CompressedCache {
     /// None.
     #[default]
@@ -19,7 +20,7 @@ impl CompressedCache {
     pub const MOST: f64 = 0.9;
 
     /// The share at which a cache starts.
-    pub fn start(self) -> f64 {
+    pub(crate) fn start(self) -> f64 {
         match self {
             CompressedCache::Off | CompressedCache::Auto => 0.0,
             CompressedCache::Share(share) => share.clamp(0.0, Self::MOST),

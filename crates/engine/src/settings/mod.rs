@@ -7,33 +7,32 @@
 mod budget;
 mod codecs;
 mod compressed_cache;
-mod confined;
+pub(crate) mod confined;
 mod field;
 mod preclude;
-mod reference;
+pub(crate) mod reference;
 mod rocksdb;
-mod size;
+pub(crate) mod size;
 mod tier_budget;
 mod tiers;
 mod toml;
 mod validate;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;
 
+pub use crate::codec::{Codec, Compression};
 pub use budget::{Budgets, DEFAULT_MEMORY};
 pub use codecs::Codecs;
 pub use compressed_cache::CompressedCache;
-pub use confined::{Confined, confine};
 pub use preclude::Preclude;
-pub use reference::reference;
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
-pub use size::{UNLIMITED, codec_name, format_bytes, format_compression, format_seconds};
-pub use size::{parse_bytes, parse_compression, parse_count, parse_seconds};
 pub use tier_budget::TierBudget;
 pub use tiers::{TemperatureAges, TierPaths};
 
-use crate::codec::{Codec, Compression};
+pub(crate) use confined::{Confined, confine};
+pub(crate) use size::{format_bytes, format_compression, format_seconds};
+
 use sinter_storage::store::Temperature;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,7 +74,7 @@ impl Settings {
     }
 }
 
-/// Settings of a database. What follows from larger and smaller values stands in the table of [`reference()`].
+/// Settings of a database. What follows from larger and smaller values stands in docs/engine/settings.md.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DbSettings {
     /// Block cache, bytes: data blocks, and indexes and filters if these count.
@@ -105,6 +104,7 @@ pub struct DbSettings {
 
 /// Shape of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Style {
     /// One run per level, sizes growing by a factor.
     #[default]
@@ -182,7 +182,7 @@ pub struct FamilySettings {
 impl DbSettings {
     /// The size of a memtable in families that follow the memory as it is divided: half of what all memtables may hold, as far as a
     /// memtable may be told to have that. `None`: sizes stay.
-    pub fn moving_write_buffer(&self) -> Option<u64> {
+    pub(crate) fn moving_write_buffer(&self) -> Option<u64> {
         let half = (self.db_write_buffer_size / 2).clamp(FamilySettings::WRITE_BUFFER_LEAST, FamilySettings::WRITE_BUFFER_MOST);
         (self.memory_budget > 0 && self.db_write_buffer_size < u64::MAX).then_some(half)
     }
@@ -215,7 +215,7 @@ impl Default for FamilySettings {
             block_size: 4096,
             bloom_bits_per_key: 10.0,
             bloom_bits_last_level: 6.0,
-            compression: Compression { codec: Codec::Lz4, level: None, dictionary_bytes: 0 }.into(),
+            compression: Codec::usual().into(),
             num_levels: 7,
             level0_file_num_compaction_trigger: 4,
             level0_slowdown_writes_trigger: 20,
@@ -250,7 +250,7 @@ impl FamilySettings {
     pub const WRITE_BUFFER_MOST: u64 = 2 << 30;
 
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
-    pub fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         let preserve = self.preserve_internal_time_seconds.max(self.temperature_ages.oldest());
         let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return preserve };
         preserve.max(preclude)
@@ -259,7 +259,7 @@ impl FamilySettings {
     /// For how long, seconds, entries keep their numbers on the last level; 0: not at all. What has lost its number cannot be told from
     /// the newest that did, so an age may grow only as far as there are numbers: to twice of what it is. A little more is kept, because
     /// times are known to a hundredth.
-    pub fn keeps_numbers_for(&self) -> u64 {
+    pub(crate) fn keeps_numbers_for(&self) -> u64 {
         let Preclude::Seconds(age) = self.preclude_last_level_data_seconds else { return self.window() };
         self.window().max(age.saturating_mul(2).saturating_add(age / 32))
     }
@@ -270,23 +270,26 @@ impl FamilySettings {
     }
 
     /// Data goes to the last level by its age: the level above it keeps what is too young.
+    #[doc(hidden)]
     pub fn places_by_age(&self) -> bool {
         self.preclude_last_level_data_seconds.is_on() && self.num_levels >= Preclude::LEAST_LEVELS
     }
 
     /// The temperature of tables that are written to a level.
-    pub fn temperature_at(&self, level: usize) -> Temperature {
+    pub(crate) fn temperature_at(&self, level: usize) -> Temperature {
         self.temperature_of_last(level).unwrap_or(self.default_write_temperature)
     }
 
     /// How warm a table of a level should be by `now`, whose newest write was at `newest` and which was written as `written`: by its age,
     /// if ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
+    #[doc(hidden)]
     pub fn temperature_of(&self, level: usize, newest: u64, written: Temperature, now: u64) -> Temperature {
         self.temperature_ages.at(newest, now).or(self.temperature_of_last(level)).unwrap_or(written)
     }
 
     /// How warm the last level is if the settings do not say it: where age places data, as the coldest tier that the database has. Whoever
     /// names a slow directory and an age need not say a third time what is meant. Hot is no place for what is old, and not taken.
+    #[doc(hidden)]
     pub fn last_level_by(&self, tiers: impl Iterator<Item = Temperature>) -> Option<Temperature> {
         let is_open = self.last_level_temperature == Temperature::Unknown && self.temperature_ages == TemperatureAges::default();
         tiers.max().filter(|coldest| is_open && self.places_by_age() && *coldest > Temperature::Hot)
@@ -294,6 +297,7 @@ impl FamilySettings {
 
     /// The same settings, with what they leave to the tiers decided by these.
     #[must_use]
+    #[doc(hidden)]
     pub fn on_tiers(self: Arc<Self>, tiers: impl Iterator<Item = Temperature>) -> Arc<Self> {
         let Some(last_level_temperature) = self.last_level_by(tiers) else { return self };
         Arc::new(FamilySettings { last_level_temperature, ..(*self).clone() })

@@ -4,6 +4,7 @@ use super::size::{format_seconds, parse_seconds};
 
 /// Who decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Preclude {
     /// The user; 0: age does not place data.
     Seconds(u64),
@@ -25,6 +26,7 @@ impl Preclude {
     pub const LEAST_LEVELS: usize = 3;
 
     /// Age places data.
+    #[doc(hidden)]
     pub fn is_on(self) -> bool {
         self != Preclude::Seconds(0)
     }

@@ -9,15 +9,6 @@ pub const UNLIMITED: &str = "unlimited";
 /// The word for compression that the engine chooses.
 const AUTO: &str = "auto";
 
-const CODECS: [(&str, Codec); 6] = [
-    ("none", Codec::None),
-    ("snappy", Codec::Snappy),
-    ("lz4", Codec::Lz4),
-    ("zstd", Codec::Zstd),
-    ("zlib", Codec::Zlib),
-    ("bzip2", Codec::Bzip2),
-];
-
 /// Bytes from text: `4096`, `64MB` (10^6), `64MiB` or `64M` (2^20, as in GNU coreutils), `1.5GiB`, `unlimited`.
 ///
 /// # Errors
@@ -114,14 +105,9 @@ pub fn format_compression(codecs: &Codecs) -> String {
     let entry = |c: &Compression| {
         let level = c.level.map(|l| format!(":{l}")).unwrap_or_default();
         let dictionary = if c.dictionary_bytes == 0 { String::new() } else { format!(":dict={}", format_bytes(c.dictionary_bytes.into())) };
-        format!("{}{level}{dictionary}", codec_name(c.codec))
+        format!("{}{level}{dictionary}", c.codec.name())
     };
     list.iter().map(entry).collect::<Vec<_>>().join(" ")
-}
-
-/// The name of a codec in settings.
-pub fn codec_name(codec: Codec) -> &'static str {
-    CODECS.iter().find(|(_, c)| *c == codec).map_or("none", |(name, _)| name)
 }
 
 fn parse_entry(text: &str) -> Result<Compression, String> {
@@ -130,8 +116,8 @@ fn parse_entry(text: &str) -> Result<Compression, String> {
     }
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
-    let codec = CODECS.iter().find(|(n, _)| *n == name).map(|(_, codec)| *codec).ok_or_else(|| {
-        let known = CODECS.map(|(name, _)| name).join(", ");
+    let codec = Codec::ALL.into_iter().find(|codec| codec.name() == name).ok_or_else(|| {
+        let known = Codec::ALL.map(Codec::name).join(", ");
         format!("`{}` is not a codec (known: {known})", shorten(name))
     })?;
     let (mut entry, mut has_dictionary) = (Compression { codec, level: None, dictionary_bytes: 0 }, false);

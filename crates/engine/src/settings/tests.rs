@@ -2,6 +2,7 @@
 
 mod documentation;
 
+use super::size::{parse_bytes, parse_compression, parse_count, parse_seconds};
 use super::*;
 
 fn codec(text: &str) -> Codecs {

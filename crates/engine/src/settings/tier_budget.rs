@@ -4,6 +4,7 @@ use super::size::{format_bytes, parse_bytes, shorten};
 
 /// Bytes, or a share of the family's data.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum TierBudget {
     /// So many bytes of tables.
     Bytes(u64),
@@ -22,6 +23,7 @@ impl TierBudget {
     const LEAST: u64 = 64 << 10;
 
     /// The bytes that it allows of `data` bytes.
+    #[doc(hidden)]
     pub fn of(self, data: f64) -> f64 {
         match self {
             TierBudget::Bytes(u64::MAX) => f64::INFINITY,
@@ -46,6 +48,7 @@ impl TierBudget {
     }
 
     /// As settings files state it.
+    #[doc(hidden)]
     pub fn text(self) -> String {
         match self {
             TierBudget::Bytes(bytes) => format_bytes(bytes),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Places beside the database's own, by temperature: directories, or volumes on zoned drives as [`Place::of`] reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TierPaths {
     /// Those that the database has.
     #[default]
@@ -120,7 +121,7 @@ const OFF: &str = "off";
 impl TemperatureAges {
     /// The temperature of data whose newest write was at `newest` (unix seconds, 0 unknown). `None` if ages say nothing, or if nothing
     /// is known of its age and that matters.
-    pub fn at(&self, newest: u64, now: u64) -> Option<Temperature> {
+    pub(crate) fn at(&self, newest: u64, now: u64) -> Option<Temperature> {
         let last = self.last?;
         if self.steps.is_empty() {
             return Some(last);
@@ -134,7 +135,7 @@ impl TemperatureAges {
     }
 
     /// The largest age that matters, seconds; 0: none does.
-    pub fn oldest(&self) -> u64 {
+    pub(crate) fn oldest(&self) -> u64 {
         self.steps.last().map_or(0, |(age, _)| *age)
     }
 

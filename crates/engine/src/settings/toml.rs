@@ -3,7 +3,7 @@
 //! database must still open; those keys are returned as warnings.
 
 use super::field::{DB, FAMILY, Field, Kind, nearest};
-use super::size::shorten;
+use super::size::{parse_bytes, shorten};
 use super::{Budgets, DbSettings, FamilySettings, Settings};
 use std::fmt::Write as _;
 use toml::Spanned;
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
 
     fn settings(&mut self, table: &DeTable<'a>) -> Settings {
         let budgets = Budgets {
-            memory: self.budget(table, "memory", super::parse_bytes),
+            memory: self.budget(table, "memory", parse_bytes),
             space_amplification: self
                 .budget(table, "space_amplification", |t| t.parse().map_err(|_| format!("`{}` is not a number", shorten(t)))),
         };

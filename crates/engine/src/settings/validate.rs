@@ -1,8 +1,8 @@
 //! All that is wrong with settings, at once: a user who fixes one complaint should not meet the next.
 
 use super::field::{DB, FAMILY, Field, Kind};
-use super::size::{codec_name, format_bytes};
-use super::{Budgets, Codecs, DbSettings, FamilySettings, Preclude};
+use super::size::format_bytes;
+use super::{Budgets, Codecs, CompressedCache, DbSettings, FamilySettings, Preclude};
 use crate::codec::{Codec, Compression};
 
 impl DbSettings {
@@ -16,6 +16,8 @@ impl DbSettings {
             let budget = format_bytes(self.memory_budget);
             complaints.push(format!("memory_budget = {budget}: allowed 0 and 1MiB to 1024TiB, in less no memtable finds room"));
         }
+        let packs = self.compressed_cache != CompressedCache::Off;
+        complaints.extend(Codec::Lz4.missing().filter(|_| packs).map(|missing| format!("compressed_cache is packed with lz4; {missing}")));
         complaints.extend(self.tiers.complaint());
         finish(complaints)
     }
@@ -101,7 +103,8 @@ const DICTIONARY_MIN: u32 = 256;
 
 fn compression_complaints(level: usize, entry: Compression) -> Vec<String> {
     let mut complaints = Vec::new();
-    let name = codec_name(entry.codec);
+    let name = entry.codec.name();
+    complaints.extend(entry.codec.missing().map(|missing| format!("compression of level {level}: {missing}")));
     match (entry.level, entry.codec.levels()) {
         (Some(effort), None) => {
             complaints.push(format!("compression of level {level}: {name}:{effort}, but {name} has no effort levels; write {name}"));

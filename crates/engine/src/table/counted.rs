@@ -70,7 +70,7 @@ impl Counted {
 
     /// Where times are noted, too: with those of other tables of the same tier. What was read to open the table does not count: the next
     /// read is timed, because many a cold table has few.
-    pub fn set_latencies(&self, latencies: &Arc<Latencies>) {
+    pub(crate) fn set_latencies(&self, latencies: &Arc<Latencies>) {
         self.latencies.get_or_init(|| Arc::clone(latencies));
         self.reads.store(0, Ordering::Relaxed);
     }

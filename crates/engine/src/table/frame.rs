@@ -96,6 +96,9 @@ impl Frames {
 
     /// Decompresses a verified frame into `out`, which is as long as its raw length.
     pub fn unpack(&self, offset: u64, frame: &Frame, bytes: &[u8], dictionary: Option<&Dictionary>, out: &mut [u8]) -> Result<()> {
+        if let Some(missing) = frame.codec.missing() {
+            return Err(Error::invalid(format!("{} at offset {offset}: {missing}", self.id)));
+        }
         bytes
             .get(frame.payload.clone())
             .and_then(|payload| codec::decompress(frame.codec, dictionary, payload, out))

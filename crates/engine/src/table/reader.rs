@@ -12,7 +12,7 @@ use super::resident::{FILTER, INDEX, Resident};
 use super::scan::ScanCursor;
 use crate::cache::{Cache, Cached, Packed, Part, Slot};
 use crate::checksum::{DbId, Salt};
-use crate::codec::Dictionary;
+use crate::codec::{Codec, Dictionary};
 use crate::coding::Decoder;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// Where it notes them, too: together with the other tables of its tier.
-    pub fn set_latencies(&self, latencies: &Arc<Latencies>) {
+    pub(crate) fn set_latencies(&self, latencies: &Arc<Latencies>) {
         self.file.set_latencies(latencies);
     }
 
@@ -521,6 +521,9 @@ impl Table {
         let Some(range) = self.footer.section(Section::Dictionary) else { return Ok(None) };
         if let Some(known) = self.dictionary.get() {
             return Ok(known.as_ref());
+        }
+        if let Some(missing) = Codec::Zstd.missing() {
+            return Err(Error::invalid(format!("{} at offset {}: {missing}", self.frames.id, range.start)));
         }
         let bytes = self.section(Section::Dictionary)?;
         let dictionary = Dictionary::new(&bytes).ok_or_else(|| self.frames.corrupt(range.start, "a damaged dictionary"))?;

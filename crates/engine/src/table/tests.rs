@@ -1,12 +1,18 @@
 //! Tables against a vector of rows: every key shape, block size and codec; damage; copies; a small cache under threads.
 
 mod ages;
+#[cfg(feature = "default")]
 mod ahead;
+#[cfg(feature = "default")]
 mod copy;
+#[cfg(feature = "default")]
 mod damage;
 mod golden;
 mod hostile;
+#[cfg(feature = "default")]
 mod model;
+#[cfg(feature = "default")]
 mod packed;
 mod support;
+#[cfg(feature = "default")]
 mod two_parts;

@@ -1,11 +1,11 @@
 //! Several codecs in one database.
 
 use super::*;
-use sinterdb::cache::Cache;
-use sinterdb::checksum::DbId;
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::manifest::TableInfo;
-use sinterdb::table::Table;
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::checksum::DbId;
+use sinterdb::internal::manifest::TableInfo;
+use sinterdb::internal::table::Table;
+use sinterdb::settings::{Codec, Compression};
 
 fn with(settings: &FamilySettings, compression: &[Compression]) -> FamilySettings {
     FamilySettings { compression: compression.to_vec().into(), ..settings.clone() }

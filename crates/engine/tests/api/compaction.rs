@@ -82,7 +82,7 @@ fn a_tree_stays_within_its_shape() {
     fill(&db, 20_000, 60);
     let family = db.default_family();
     let version = db.version(&family).unwrap();
-    sinterdb::compaction::check_shape(&version).unwrap();
+    sinterdb::internal::compaction::check_shape(&version).unwrap();
     assert!(version.levels[0].len() < 4, "{} runs on level 0 after all work is done", version.levels[0].len());
     assert!(version.levels.iter().skip(1).all(|runs| runs.len() <= 1), "leveled: one run per level");
     assert_eq!(db.property(&family, "rocksdb.compaction-pending").unwrap(), "0");

@@ -1,11 +1,10 @@
 //! Codecs that the engine chooses.
 
 use super::*;
-use sinterdb::cache::Cache;
-use sinterdb::checksum::DbId;
-use sinterdb::codec::Codec;
-use sinterdb::settings::Codecs;
-use sinterdb::table::{Table, TableProperties};
+use sinterdb::internal::cache::Cache;
+use sinterdb::internal::checksum::DbId;
+use sinterdb::internal::table::{Table, TableProperties};
+use sinterdb::settings::{Codec, Codecs};
 use std::path::Path;
 
 const MINUTE: u64 = 60;

@@ -4,7 +4,7 @@
 
 use super::*;
 use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileId, Operation};
-use sinterdb::db::WriteBatch;
+use sinterdb::WriteBatch;
 use sinterdb::settings::Style;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,7 +206,7 @@ fn scans_beside_a_damaged_table_do_not_touch_it() {
     store.remove(FileId::table(broken.number)).unwrap();
 
     let db = try_open(&store, builder().read_only()).unwrap();
-    let inside = |range: &sinterdb::manifest::KeyRange| model.range(range.smallest.clone()..=range.largest.clone()).count();
+    let inside = |range: &sinterdb::internal::manifest::KeyRange| model.range(range.smallest.clone()..=range.largest.clone()).count();
     let end = |key: &[u8]| [key, b"\0"].concat();
     // The bounds reach into the gaps: up to the broken table's first key, and from just behind its last.
     let below = ReadOptions { lower: Some(before.smallest.clone()), upper: Some(broken.range.smallest.clone()), ..ReadOptions::default() };

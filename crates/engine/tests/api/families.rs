@@ -1,7 +1,7 @@
 //! Column families: creation, removal, settings of their own.
 
 use super::*;
-use sinterdb::db::WriteBatch;
+use sinterdb::WriteBatch;
 use sinterdb::ledger::Histogram;
 use sinterdb::settings::Style;
 
@@ -138,7 +138,7 @@ fn the_style_of_a_full_tree_can_change_back_and_forth() {
     }
     db.compact_range(&family, None, None).unwrap();
     assert_eq!(all(&db, &family), expected);
-    sinterdb::compaction::check_shape(&db.version(&family).unwrap()).unwrap();
+    sinterdb::internal::compaction::check_shape(&db.version(&family).unwrap()).unwrap();
 }
 
 #[test]

@@ -4,11 +4,10 @@ use crate::{builder, memory, small};
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
-use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock, SystemClock};
-use sinterdb::db::{Builder, Db, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::settings::{DbSettings, FamilySettings, Preclude, Style};
+use sinterdb::{Builder, Db, Error, ReadOptions, WriteBatch, WriteOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 

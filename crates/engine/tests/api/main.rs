@@ -22,16 +22,15 @@ mod timed;
 mod write;
 
 use sinter_storage::store::{MemoryStore, Store};
-use sinterdb::Error;
 use sinterdb::clock::ManualClock;
-use sinterdb::db::{Builder, Db, Durability, Family, ReadOptions, WriteOptions};
 use sinterdb::operator::MergeOperator;
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Builder, Db, Durability, Error, Family, ReadOptions, WriteOptions};
 use std::sync::Arc;
 use store::{TestStore, new_store};
 
-const SYNC: WriteOptions = WriteOptions { durability: Durability::Sync };
-const NO_WAL: WriteOptions = WriteOptions { durability: Durability::NoWal };
+const SYNC: WriteOptions = WriteOptions::new(Durability::Sync);
+const NO_WAL: WriteOptions = WriteOptions::new(Durability::NoWal);
 
 fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new())

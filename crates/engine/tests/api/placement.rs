@@ -2,7 +2,7 @@
 
 use super::*;
 use sinter_storage::store::{Cause, Reason, Temperature};
-use sinterdb::manifest::TableInfo;
+use sinterdb::internal::manifest::TableInfo;
 use sinterdb::settings::{Preclude, Style};
 use std::collections::BTreeSet;
 
@@ -391,7 +391,7 @@ fn dead_data_on_the_last_level_is_found_below_data_that_never_sinks() {
 /// Time in the key: what is old moves to the last level as it is.
 #[test]
 fn data_in_order_of_time_is_not_rewritten_to_sink() {
-    let settings = FamilySettings { compression: sinterdb::codec::Compression::default().into(), ..aged(Style::Leveled, 1000) };
+    let settings = FamilySettings { compression: sinterdb::settings::Compression::default().into(), ..aged(Style::Leveled, 1000) };
     let world = World::new(settings);
     for n in 0..60 {
         world.write(100 * n as u64, 200 * n, 200 * n + 200);
@@ -409,7 +409,7 @@ fn data_in_order_of_time_is_not_rewritten_to_sink() {
 #[test]
 fn what_is_on_the_last_level_lies_on_the_slow_medium() {
     let settings = FamilySettings {
-        compression: sinterdb::codec::Compression::default().into(),
+        compression: sinterdb::settings::Compression::default().into(),
         default_write_temperature: Temperature::Unknown,
         ..aged(Style::Leveled, 1000)
     };

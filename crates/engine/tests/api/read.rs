@@ -1,7 +1,7 @@
 //! Reads: gets, iterators, snapshots, range deletes, merges, the cache.
 
 use super::*;
-use sinterdb::db::DbIterator;
+use sinterdb::DbIterator;
 
 fn iterator(db: &Db, options: ReadOptions) -> DbIterator {
     db.iter_with(&db.default_family(), options).unwrap()

@@ -2,8 +2,8 @@
 
 use super::*;
 use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, FileId, FileKind};
+use sinterdb::WriteBatch;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::WriteBatch;
 
 const FAMILIES: usize = 3;
 const BATCHES: usize = 4000;

@@ -492,7 +492,7 @@ fn with_full_tier(direct: bool) -> (Db, Arc<FaultStore>, Arc<MemoryStore>, TempD
     let settings = DbSettings { use_direct_io_for_flush_and_compaction: direct, ..inline() };
     let family = FamilySettings {
         write_buffer_size: 8 << 20,
-        compression: sinterdb::settings::parse_compression("none").unwrap(),
+        compression: sinterdb::internal::settings::parse_compression("none").unwrap(),
         temperature_ages: "cold".parse().unwrap(),
         ..FamilySettings::default()
     };

@@ -2,9 +2,9 @@
 
 use super::{Join, NO_WAL, SYNC, all, builder, inline, key, keys, new_store, small, try_open};
 use sinterdb::clock::ManualClock;
-use sinterdb::db::{Db, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::settings::{FamilySettings, Style};
+use sinterdb::{Db, ReadOptions, WriteBatch, WriteOptions};
 use std::sync::Arc;
 
 const NOW: u64 = 1_700_000_000;

@@ -2,7 +2,7 @@
 
 use super::*;
 use sinter_storage::store::{CrashMode, FaultStore, Operation};
-use sinterdb::db::{MAX_KEY, MAX_VALUE, WriteBatch};
+use sinterdb::{MAX_KEY, MAX_VALUE, WriteBatch};
 use std::time::Duration;
 
 /// After the process died and the machine did not.

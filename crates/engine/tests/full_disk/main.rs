@@ -7,10 +7,9 @@
 mod mount;
 
 use mount::{Mounted, run_where_mounting_is_allowed, say};
-use sinterdb::Error;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::{Builder, Db, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Builder, Db, Durability, Error, Family, ReadOptions, WriteBatch, WriteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -100,7 +99,7 @@ impl Trial {
         batch.put_in(twin, &key(writer, n), &n.to_le_bytes());
         batch.put(&counter(writer), &(n + 1).to_le_bytes());
         let durability = if n.is_multiple_of(16) { Durability::Sync } else { Durability::Buffered };
-        db.write(&mut batch, &WriteOptions { durability })?;
+        db.write(&mut batch, &WriteOptions::new(durability))?;
         self.written[writer].store(n + 1, Ordering::Release);
         Ok(())
     }

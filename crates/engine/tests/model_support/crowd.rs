@@ -6,9 +6,9 @@ use super::variants::{changed, variants};
 use super::{Append, Random, Text, shown};
 use sinter_storage::store::{MemoryStore, Store};
 use sinterdb::clock::ManualClock;
-use sinterdb::compaction::check_shape;
-use sinterdb::db::{Builder, Db, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use sinterdb::internal::compaction::check_shape;
 use sinterdb::operator::MergeOperator;
+use sinterdb::{Builder, Db, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,7 +78,7 @@ impl Writer<'_> {
             }
         }
         let durability = [Durability::Sync, Durability::NoWal, Durability::Buffered, Durability::Buffered][self.random.index(4)];
-        self.db.write(&mut batch, &WriteOptions { durability }).unwrap();
+        self.db.write(&mut batch, &WriteOptions::new(durability)).unwrap();
     }
 
     fn get(&mut self) {

@@ -2,7 +2,7 @@
 //! sublist of a list makes sense, so that failures can be shrunk.
 
 use super::{Random, Text};
-use sinterdb::db::Durability;
+use sinterdb::Durability;
 
 /// Family slots: the default family, and three that come and go.
 pub const SLOTS: usize = 4;

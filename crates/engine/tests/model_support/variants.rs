@@ -1,8 +1,7 @@
 //! Settings under which the same operations must give the same history.
 
 use sinter_storage::store::Temperature;
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::settings::{Codecs, DbSettings, FamilySettings, Preclude, Style};
+use sinterdb::settings::{Codec, Codecs, Compression, DbSettings, FamilySettings, Preclude, Style};
 
 /// Where the database lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

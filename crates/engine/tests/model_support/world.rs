@@ -6,10 +6,9 @@ use super::{Text, operator, shown};
 use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{DirStore, MemoryStore, Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
-use sinterdb::Error;
 use sinterdb::clock::{Clock, ManualClock};
-use sinterdb::compaction::check_shape;
-use sinterdb::db::{Builder, Db, DbIterator, Durability, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use sinterdb::internal::compaction::check_shape;
+use sinterdb::{Builder, Db, DbIterator, Durability, Error, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -274,7 +273,7 @@ impl World {
 
     fn write_one(&mut self, write: &Write, durability: Durability) -> Outcome {
         let Some((slot, family, refused)) = self.target(write) else { return Ok(()) };
-        let options = WriteOptions { durability };
+        let options = WriteOptions::new(durability);
         let db = self.db();
         let result = match write {
             Write::Put(_, key, value) => match self.time_of(key, value) {
@@ -311,7 +310,7 @@ impl World {
                 Write::Merge(_, key, operand) => batch.merge_in(&family, key, operand),
             }
         }
-        let result = self.db().write(&mut batch, &WriteOptions { durability });
+        let result = self.db().write(&mut batch, &WriteOptions::new(durability));
         self.expect(result, any_refused, "batch")?;
         if !any_refused {
             self.unlogged |= durability == Durability::NoWal && !applied.is_empty();

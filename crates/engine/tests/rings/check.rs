@@ -1,8 +1,7 @@
 //! Compares an open database with the history of its workload: is it some moment of it, not older than what was acknowledged?
 
 use crate::model::{Contents, Model, Progress, marker};
-use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot};
-use sinterdb::error::Error;
+use sinterdb::{Db, DbIterator, Error, Family, ReadOptions, Snapshot};
 use std::collections::BTreeMap;
 
 /// The moment of the history that a database shows.

@@ -12,8 +12,8 @@ use crate::times::Moments;
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
 use sinter_storage::store::{Calls, Cause, CrashMode, ENOSPC, Fault, FaultStore, FileId, MemoryStore, Operation, Store};
-use sinterdb::db::{Builder, Durability, WriteOptions};
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Builder, Durability, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -214,7 +214,7 @@ impl Ring {
     fn go_on(&self, image: &Machine, found: &Found) -> Result<(), String> {
         let fail = |what: &str, error: String| format!("after recovery, {what}: {error}");
         let db = image.open(self.builder()).map_err(|e| fail("open", e.to_string()))?;
-        let sync = WriteOptions { durability: Durability::Sync };
+        let sync = WriteOptions::new(Durability::Sync);
         db.put_with(&db.default_family(), b"zz", b"new", &sync).map_err(|e| fail("put", e.to_string()))?;
         let later = image.crash(|_| CrashMode::DropUnsynced);
         drop(db);

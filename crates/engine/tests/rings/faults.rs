@@ -11,10 +11,9 @@ use crate::runner::{Runner, builder};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
 use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, MemoryStore, Operation};
-use sinterdb::Error;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::{Durability, WriteBatch, WriteOptions};
 use sinterdb::settings::DbSettings;
+use sinterdb::{Durability, Error, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -257,7 +256,7 @@ fn a_full_medium_gets_room_again() {
             batch.put(&key, &value);
             batch.put_in(&side, &key, &value);
             let durability = if random.one_in(4) { Durability::Sync } else { Durability::Buffered };
-            match db.write(&mut batch, &WriteOptions { durability }) {
+            match db.write(&mut batch, &WriteOptions::new(durability)) {
                 Ok(()) => drop(written.insert(key, value)),
                 Err(Error::NoSpace(_)) => full += 1,
                 Err(error) => panic!("round {round}: {error}"),

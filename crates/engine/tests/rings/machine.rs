@@ -1,7 +1,7 @@
 //! The stores of one database in memory: the primary one and its tiers. They crash at the same instant, each with a fate of its own.
 
 use sinter_storage::store::{CrashMode, FaultStore, MemoryStore, Operation, Store, Temperature};
-use sinterdb::db::Builder;
+use sinterdb::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// The stores as they are, for a builder.
-    pub fn open(&self, builder: Builder) -> sinterdb::Result<sinterdb::db::Db> {
+    pub fn open(&self, builder: Builder) -> sinterdb::Result<sinterdb::Db> {
         let tiers = self.tiers.iter().map(|store| store.clone() as Arc<dyn Store>);
         with_tiers(builder, tiers).open_store(self.primary.clone())
     }

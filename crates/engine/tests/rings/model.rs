@@ -1,6 +1,6 @@
 //! What a workload does, and what its history looks like from outside: one state after each batch and each change of families.
 
-use sinterdb::db::Durability;
+use sinterdb::Durability;
 use sinterdb::settings::{Preclude, Style};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -9,10 +9,9 @@ use crate::workloads::Workload;
 use parking_lot::Mutex;
 use sinter_storage::store::{MemoryStore, Store};
 use sinterdb::clock::ManualClock;
-use sinterdb::db::{Builder, Db, Durability, Family, Snapshot, WriteBatch, WriteOptions};
-use sinterdb::error::Result;
 use sinterdb::operator::MergeOperator;
 use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Builder, Db, Durability, Family, Result, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -257,7 +256,7 @@ impl Runner {
                 Change::DeleteRange(from, to) => out.delete_range_in(family, from, to),
             }
         }
-        self.db().write(&mut out, &WriteOptions { durability: batch.durability })?;
+        self.db().write(&mut out, &WriteOptions::new(batch.durability))?;
         let mut progress = self.progress.lock();
         progress.applied[stream] = index;
         if batch.durability == Durability::Sync {

@@ -3,9 +3,10 @@
 
 use crate::machine::Machine;
 use parking_lot::Mutex;
+use sinterdb::Db;
 use sinterdb::clock::{Clock, ManualClock};
-use sinterdb::db::Db;
-use sinterdb::{key::Seq, manifest};
+use sinterdb::internal::key::Seq;
+use sinterdb::internal::manifest;
 use std::sync::Arc;
 
 /// What is true of one run.

@@ -4,7 +4,8 @@
 use crate::model::{Batch, Change, Step};
 use crate::random::Random;
 use sinter_storage::store::Temperature;
-use sinterdb::db::Durability::{self, Buffered, NoWal, Sync};
+use sinterdb::Durability;
+use sinterdb::Durability::{Buffered, NoWal, Sync};
 use sinterdb::settings::{FamilySettings, Preclude, Style};
 
 pub struct Workload {

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Cause, CrashMode, Reason};
 use sinter_storage::zoned::{Call, Emulator, Geometry};
-use sinterdb::db::{Db, Durability, WriteOptions};
 use sinterdb::settings::FamilySettings;
+use sinterdb::{Db, Durability, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ fn ring(shape: Shape) -> u64 {
     for write in 0..shape.writes {
         progress.lock().0 = write + 1;
         let durability = if write % SYNCED == 0 { Durability::Sync } else { WriteOptions::default().durability };
-        db.put_with(&db.default_family(), &key(write % shape.keys), &value(write), &WriteOptions { durability }).unwrap();
+        db.put_with(&db.default_family(), &key(write % shape.keys), &value(write), &WriteOptions::new(durability)).unwrap();
         if write % SYNCED == 0 {
             progress.lock().1 = write + 1;
         }

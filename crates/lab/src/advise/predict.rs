@@ -3,8 +3,7 @@
 use super::tree::{Entry, Tree};
 use crate::drive::requests::{Key, Operation, Plan};
 use crate::run::{Pace, Phase, PhaseKind, RunSpec, ValueSize, Workload};
-use sinterdb::codec::Codec;
-use sinterdb::settings::{FamilySettings, OptionsFile};
+use sinterdb::settings::{Codec, FamilySettings, OptionsFile};
 use std::collections::BTreeMap;
 
 /// Memory of an entry beyond key and value: trailer, lengths, its share of a tree's node.

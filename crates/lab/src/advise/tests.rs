@@ -12,8 +12,8 @@ use crate::study::plan::{Cell, Permits, Request, Scale};
 use crate::study::servers::Servers;
 use crate::study::settings::Shape;
 use sinter_storage::store::MemoryStore;
-use sinterdb::db::{Db, Durability, WriteOptions};
 use sinterdb::settings::{Budgets, DbSettings, OptionsFile};
+use sinterdb::{Db, Durability, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,7 +43,7 @@ fn measure(spec: &RunSpec) -> f64 {
             ledger.lines.iter().filter(|line| line.cause != sinter_storage::store::Cause::Manifest).map(|line| line.bytes).sum();
         (written, ledger.user())
     };
-    let write = WriteOptions { durability: Durability::Buffered };
+    let write = WriteOptions::new(Durability::Buffered);
     let mut value = vec![0; 4096];
     let mut start = (0, 0);
     for (i, phase) in spec.workload.phases.iter().enumerate() {

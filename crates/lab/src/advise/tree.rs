@@ -2,8 +2,8 @@
 //! say what is merged next. What a formula has to assume (full levels, even overlap, no overwrites within a level) happens here.
 
 use sinter_storage::store::Reason;
-use sinterdb::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
-use sinterdb::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
+use sinterdb::internal::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
+use sinterdb::internal::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
 use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget}
 use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Medium, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
-use sinterdb::db::Db;
+use sinterdb::Db;
 use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;
 use std::path::Path;

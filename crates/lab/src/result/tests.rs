@@ -1,5 +1,5 @@
 use super::*;
-use sinter_storage::store::{Beneath, ZonesNow};
+use sinter_storage::store::Beneath;
 
 fn result() -> WorkloadResult {
     let mut histogram = Latency::histogram();
@@ -113,20 +113,14 @@ fn json_gives_back_the_same() {
 /// From user bytes through files to all that the drive was written; what is held back is neither lost nor counted twice.
 #[test]
 fn the_ledger_goes_on_to_the_drive() {
-    let now = ZonesNow { all: 62, empty: 60, written: 300, live: 200, wear_least: 1, wear_most: 4, ..ZonesNow::default() };
-    let figures = |times: u64| Figures {
-        user_bytes: 100 * times,
-        written: vec![("wal".into(), 200 * times)],
-        beneath: Some(Beneath {
-            files: 180 * times,
-            padding: 15 * times,
-            metadata: 5 * times,
-            resets: 3 * times,
-            metadata_resets: times,
-            zones: now,
-            ..Beneath::default()
-        }),
-        ..Figures::default()
+    let figures = |times: u64| {
+        let mut beneath = Beneath::default();
+        (beneath.files, beneath.padding, beneath.metadata) = (180 * times, 15 * times, 5 * times);
+        (beneath.resets, beneath.metadata_resets) = (3 * times, times);
+        let zones = &mut beneath.zones;
+        (zones.all, zones.empty, zones.written, zones.live) = (62, 60, 300, 200);
+        (zones.wear_least, zones.wear_most) = (1, 4);
+        Figures { user_bytes: 100 * times, written: vec![("wal".into(), 200 * times)], beneath: Some(beneath), ..Figures::default() }
     };
     let zones = Zones::between(&figures(1), &figures(3)).unwrap();
     assert_eq!((zones.device_bytes, zones.device_write_amplification, zones.resets, zones.used), (400, Some(2.0), 6, 2));

@@ -2,7 +2,7 @@
 
 use super::{Latency, LevelResult, Report, WorkloadResult, Zones};
 use crate::target::Counters;
-use sinterdb::ledger::dump;
+use sinterdb::internal::ledger::dump;
 use std::io::{Result, Write};
 
 const MIB: f64 = 1_048_576.0;

@@ -9,7 +9,7 @@ mod tests;
 use super::metric::Metric;
 use super::plan::{Request, Scale, Study};
 use super::servers::{KEY, thousands};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 
 /// Its name on the command line.
 pub const NAME: &str = "aof-rewrite";

@@ -10,7 +10,7 @@ mod tests;
 use super::metric::Metric;
 use super::plan::{Permits, Request, Scale, Study};
 use cells::{Case, Container};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 
 /// Its name on the command line.
 pub const NAME: &str = "memory-and-limits";

@@ -4,7 +4,7 @@ use super::Error;
 use super::plan::{Cell, Request, Study};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, PhaseKind, Workload};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Its name in result folders.

@@ -7,7 +7,7 @@ use super::metric::Metric;
 use super::plan::{Bound, Cell, Hypothesis, Request, Scale, Study, Term, comparison, each};
 use super::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, load, redis, rest, sinter, thousands, workload};
 use crate::run::{Phase, REDIS, ServerSpec};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 
 /// Its name on the command line.
 pub const NAME: &str = "redis-speed";

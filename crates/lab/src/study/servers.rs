@@ -6,7 +6,7 @@ use crate::result::Machine;
 use crate::run::{
     Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, REDIS, SERVERS, ServerSpec, ValueSize, Workload,
 };
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

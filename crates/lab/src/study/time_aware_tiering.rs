@@ -11,7 +11,7 @@ use super::metric::{BUDGET, Metric};
 use super::plan::{Request, Scale, Study};
 use super::settings::MEMTABLE;
 use crate::run::MediumModel;
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 
 /// Its name on the command line.
 pub const NAME: &str = "time-aware-tiering";

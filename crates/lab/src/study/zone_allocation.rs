@@ -10,7 +10,7 @@ mod tests;
 use super::metric::Metric;
 use super::plan::{Comparison, Hypothesis, Request, Scale, Study};
 use crate::run::ZONE_BLOCK;
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeSet;
 
 /// Its name on the command line.

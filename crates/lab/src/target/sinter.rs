@@ -2,9 +2,10 @@
 
 use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
 use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
-use sinterdb::db::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions, find_tiers};
-use sinterdb::manifest;
+use sinterdb::internal::db::find_tiers;
+use sinterdb::internal::manifest;
 use sinterdb::settings::{Codecs, DbSettings, FamilySettings};
+use sinterdb::{Db, DbIterator, Durability, Family, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl Target for SinterTarget {
             db: &self.db,
             families: &self.families,
             family: &self.families[0],
-            write: WriteOptions { durability },
+            write: WriteOptions::new(durability),
             read: ReadOptions::default(),
             batch: WriteBatch::new(),
             clock: self.clock.as_deref(),
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
     use crate::bench::{Bench, BenchConfig, Progress, parse_workloads};
     use crate::result::print_statistics;
-    use sinterdb::db::DEFAULT_FAMILY;
+    use sinterdb::DEFAULT_FAMILY;
     use std::collections::BTreeSet;
     use std::sync::atomic::AtomicBool;
 

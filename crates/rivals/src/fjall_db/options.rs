@@ -4,8 +4,7 @@ use crate::asked::{Asked, Stated};
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, DatabaseBuilder, KeyspaceCreateOptions};
-use sinterdb::codec::Codec;
-use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use sinterdb::settings::{Codec, DbSettings, FamilySettings, Style};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -5,8 +5,7 @@ use crate::asked::{Asked, Stated};
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, UniversalCompactOptions};
 use sinter_lab::target::Outcome;
-use sinterdb::codec::{Codec, Compression};
-use sinterdb::settings::{DbSettings, FamilySettings, Style};
+use sinterdb::settings::{Codec, Compression, DbSettings, FamilySettings, Style};
 use std::path::Path;
 use std::{fs, io};
 
@@ -176,6 +175,7 @@ fn family(settings: &FamilySettings, cache: Option<&Cache>) -> Outcome<Options> 
             options.set_compaction_style(DBCompactionStyle::Universal);
             options.set_universal_compaction_options(&universal(settings));
         }
+        other => return Err(format!("style: RocksDB is not asked for {other:?}").into()),
     }
     compression(&mut options, settings)?;
     Ok(options)

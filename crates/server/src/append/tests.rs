@@ -1,7 +1,7 @@
 use super::*;
 use crate::persist::manifest::read_manifest;
 use crate::testing::fresh;
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;

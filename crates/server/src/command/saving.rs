@@ -8,7 +8,7 @@ use crate::append::{Growth, Place as Logs};
 use crate::keyspace::Keyspace;
 use crate::persist::{Contents, save_file};
 use sinter_storage::store::Place;
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -7,7 +7,7 @@ mod streams;
 use super::{Client, Ended, Server, Session, execute, units};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 
 /// A server with clients that take turns.
 pub(super) struct Talk {

@@ -3,7 +3,7 @@
 use super::error::Result;
 use super::{ELEMENTS, HotCounts, Keyspace};
 use crate::system;
-use sinterdb::db::DEFAULT_FAMILY;
+use sinterdb::DEFAULT_FAMILY;
 use sinterdb::settings::{Budgets, FamilySettings, Settings};
 
 /// Hot keys get one byte for so many of the engine's. A byte brings more there than in the block cache, which holds each of them with its
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::testing::Random;
     use sinter_storage::store::MemoryStore;
-    use sinterdb::db::WriteOptions;
+    use sinterdb::WriteOptions;
     use std::sync::Arc;
 
     fn open(budget: u64) -> Keyspace {

@@ -7,8 +7,8 @@
 
 use super::layout::{Room, exists_key, owner};
 use parking_lot::{Mutex, RwLock};
-use sinterdb::db::{Db, Family, ReadOptions};
 use sinterdb::operator::{CompactionFilter, Decision};
+use sinterdb::{Db, Family, ReadOptions};
 use std::collections::HashSet;
 
 /// The room whose filter this is.

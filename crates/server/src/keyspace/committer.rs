@@ -4,8 +4,7 @@
 //! the engine next needs it in a memtable, too, which takes longer than to log it. Where there is a second processor both can go on.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use sinterdb::Error;
-use sinterdb::db::{Db, WriteBatch, WriteOptions};
+use sinterdb::{Db, Error, WriteBatch, WriteOptions};
 use std::io;
 use std::mem;
 use std::sync::Arc;

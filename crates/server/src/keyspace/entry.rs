@@ -7,7 +7,7 @@
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
-use sinterdb::coding::{Decoder, put_varint};
+use sinterdb::internal::coding::{Decoder, put_varint};
 
 const DEADLINE: u8 = 0x80;
 const VERSION: u8 = 0x70;

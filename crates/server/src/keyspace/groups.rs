@@ -11,7 +11,7 @@ use super::error::{Error, Result};
 use super::layout::{self, GroupPlace, Room, check_member};
 use super::turn::Direction;
 use super::{Keyspace, RANGE_FROM};
-use sinterdb::coding::{Decoder, put_varint};
+use sinterdb::internal::coding::{Decoder, put_varint};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

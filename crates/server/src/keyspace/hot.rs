@@ -30,7 +30,7 @@ mod shard;
 
 use super::{entry, layout};
 use shard::{Place, Shard, mark_of, place, unit_of};
-use sinterdb::prefetch;
+use sinterdb::internal::prefetch;
 
 /// Bytes of a segment.
 const SEGMENT: usize = 64 << 10;

@@ -41,7 +41,7 @@
 
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
-use sinterdb::db::MAX_KEY;
+use sinterdb::MAX_KEY;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Databases that `SELECT` knows.

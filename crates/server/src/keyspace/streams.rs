@@ -9,7 +9,7 @@ use super::error::{Error, Result};
 use super::layout::{self, Bounds, Room};
 use super::turn::Direction;
 use super::{Edit, Keyspace, RANGE_FROM};
-use sinterdb::coding::{Decoder, put_bytes, put_varint};
+use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};
 use std::ops::ControlFlow;
 
 const DAMAGED: Error = Error::Damaged("the entries of a stream");

@@ -13,7 +13,7 @@ use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::db::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
 use std::collections::btree_map;

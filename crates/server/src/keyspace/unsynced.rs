@@ -7,7 +7,7 @@
 use super::error::{Error, Result};
 use super::{Cleaner, Keyspace, Marks, layout};
 use crate::sha1::sha1;
-use sinterdb::db::Db;
+use sinterdb::Db;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -174,7 +174,7 @@ mod tests {
     use super::Beside;
     use crate::testing::fresh;
     use parking_lot::Mutex;
-    use sinterdb::db::WriteOptions;
+    use sinterdb::WriteOptions;
     use std::sync::Arc;
 
     #[test]

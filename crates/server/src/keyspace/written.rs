@@ -3,7 +3,7 @@
 //! Keys and values lie one behind the other in one piece of memory and are found by a hash table, so that a write of a key costs no
 //! allocation. Most turns only look keys up. Whoever walks needs them in order: from the first walk on, a tree of the keys is kept beside.
 
-use sinterdb::key;
+use sinterdb::internal::key;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

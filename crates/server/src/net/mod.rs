@@ -41,7 +41,7 @@ use listeners::Listeners;
 use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
 use saving::SaveThread;
-use sinterdb::db::{Durability, WriteOptions};
+use sinterdb::{Durability, WriteOptions};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -464,7 +464,7 @@ impl Net {
 
     fn commit_all(&mut self) {
         let begun = self.server.monotonic_ns();
-        let result = self.keyspace.commit(&WriteOptions { durability: Durability::Buffered });
+        let result = self.keyspace.commit(&WriteOptions::new(Durability::Buffered));
         self.server.took("commit", self.keyspace.now(), self.server.monotonic_ns().saturating_sub(begun));
         match result {
             Ok(()) => self.write_log(),

@@ -3,7 +3,7 @@
 use super::streams::{self, Loading};
 use crate::keyspace::{self, Edit, Keyspace, Kind, Side};
 use crate::rdb::{self, Element, STRING_MAX};
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 
 /// Bytes of writes at which a piece of a collection is committed.
 const PIECE: usize = 8 << 20;

@@ -4,7 +4,7 @@
 //! after the other, so nothing is built in memory.
 
 use crate::number::{integer_text, parse_double, parse_integer};
-use sinterdb::coding::Decoder;
+use sinterdb::internal::coding::Decoder;
 use std::borrow::Cow;
 
 /// What is wrong with one of them.

@@ -7,7 +7,7 @@ use crate::command::{Command, Ended, Server, Session, execute, find};
 use crate::keyspace::{DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Key, Reader, Record};
-use sinterdb::db::{Durability, WriteOptions};
+use sinterdb::{Durability, WriteOptions};
 use std::path::{Path, PathBuf};
 
 /// Bytes of writes at which they are committed.
@@ -291,7 +291,7 @@ impl Loader<'_> {
         loop {
             let removed = self.keyspace.remove_expired(EXPIRED_AT_ONCE)?;
             self.report.expired += removed as u64;
-            self.keyspace.commit(&WriteOptions { durability: Durability::Sync })?;
+            self.keyspace.commit(&WriteOptions::new(Durability::Sync))?;
             if removed < EXPIRED_AT_ONCE {
                 break;
             }

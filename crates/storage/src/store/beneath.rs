@@ -2,6 +2,7 @@
 
 /// Of a store on zones, since it was opened. Lengths are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Beneath {
     /// Of files. What is held back until a sync is not in it, nor what was deleted before it was written.
     pub files: u64,
@@ -39,6 +40,7 @@ pub struct Beneath {
 
 /// Zones for files at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ZonesNow {
     /// All of them.
     pub all: u32,

@@ -4,6 +4,7 @@
 /// Why a compaction ran. Part of the write ledger, so the list only grows at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Reason {
     /// Level 0 (or the run count of a universal tree) reached its trigger.
     RunCount = 0,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store did since its meter was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MeterSnapshot {
     /// Bytes appended, by column family and cause of the file's creation.
     pub written: BTreeMap<(u32, Cause), u64>,

@@ -22,20 +22,34 @@ mod place;
 mod sys;
 mod throttle;
 mod tiers;
+#[doc(hidden)]
 pub mod zoned;
 
-pub use backup::{Backup, Copied, Lost};
-pub use behind::behind;
 pub use beneath::{Beneath, ZonesNow};
-pub use dir::{DirStore, Relation, relation};
+pub use dir::DirStore;
 pub use error::{Result, StoreError};
-pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
-pub use memory::{CrashMode, Fate, MemoryStore, Tail, Unsynced};
-pub use meter::{Meter, MeterSnapshot};
+pub use memory::MemoryStore;
+pub use meter::MeterSnapshot;
 pub use place::{Place, ZonedPlace};
+
+#[doc(hidden)]
+pub use backup::{Backup, Copied, Lost};
+#[doc(hidden)]
+pub use behind::behind;
+#[doc(hidden)]
+pub use dir::{Relation, relation};
+#[doc(hidden)]
+pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
+#[doc(hidden)]
+pub use memory::{CrashMode, Fate, Tail, Unsynced};
+#[doc(hidden)]
+pub use meter::Meter;
+#[doc(hidden)]
 pub use sys::give_back_when_freed;
+#[doc(hidden)]
 pub use throttle::{Medium, Sleep, Throttle};
+#[doc(hidden)]
 pub use tiers::Tiers;
 
 use std::fmt;

@@ -1,6 +1,6 @@
 use super::*;
 use clap::{Args, FromArgMatches};
-use sinterdb::settings::format_compression;
+use sinterdb::internal::settings::format_compression;
 
 /// The settings that a command line asks for.
 fn settings(line: &str) -> Result<Chosen, Vec<String>> {

@@ -10,7 +10,7 @@ mod draft;
 mod ini;
 mod known;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "default"))]
 mod tests;
 
 use super::field::{DB, FAMILY, Field};
@@ -20,6 +20,7 @@ use ini::{Entry, Section};
 
 /// One option of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OptionEntry {
     /// Its section, such as `CFOptions "default"`.
     pub section: String,
@@ -33,6 +34,7 @@ pub struct OptionEntry {
 
 /// An option that RocksDB knows and that changes nothing here.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WithoutEffect {
     /// The option.
     pub entry: OptionEntry,
@@ -44,6 +46,7 @@ pub struct WithoutEffect {
 
 /// What an OPTIONS file says. Every option of the file is in exactly one of `used`, `without_effect` and `unknown`.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct OptionsFile {
     /// The database. What the file leaves out has SinterDB's default.
     pub db: DbSettings,

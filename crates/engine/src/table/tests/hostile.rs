@@ -7,7 +7,7 @@ use super::super::index::IndexBuilder;
 use super::support::{DB, Memory};
 use crate::cache::Cache;
 use crate::checksum::Salt;
-use crate::codec::{Codec, Compression, Compressor, Dictionary, Trained};
+use crate::codec::{Codec, Compression, Compressor};
 use crate::coding::put_varint;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -137,12 +137,15 @@ fn block(value: usize) -> Vec<u8> {
     block
 }
 
-const PACKING: [Codec; 5] = [Codec::Snappy, Codec::Lz4, Codec::Zstd, Codec::Zlib, Codec::Bzip2];
+/// Every codec that compresses and is built in.
+fn packing() -> impl Iterator<Item = Codec> {
+    Codec::ALL.into_iter().filter(|codec| *codec != Codec::None && codec.is_built_in())
+}
 
 #[test]
 fn the_forgery_itself_is_readable() {
     let raw = block(20_000);
-    for codec in PACKING {
+    for codec in packing() {
         let forged = Forged { raw: 20_001, ..Forged::new(codec as u8, &compress(codec, &raw), raw.len() as u32) };
         let forged = Forged { raw_blocks: raw.len() as u64, largest: raw.len() as u64, ..forged };
         for result in forged.read() {
@@ -152,9 +155,10 @@ fn the_forgery_itself_is_readable() {
 }
 
 #[test]
+#[cfg(feature = "default")]
 fn a_wrong_codec_is_damage() {
     let raw = block(20_000);
-    for codec in PACKING {
+    for codec in packing() {
         let payload = compress(codec, &raw);
         for other in (1..=255u8).filter(|other| *other != codec as u8) {
             let why = if other > 5 { "unknown codec" } else { "" };
@@ -169,7 +173,7 @@ fn a_wrong_codec_is_damage() {
 fn wrong_lengths_are_damage() {
     let raw = block(20_000);
     let n = raw.len() as u32;
-    for codec in PACKING {
+    for codec in packing() {
         let payload = compress(codec, &raw);
         for claimed in [1, n - 1, n + 1, 2 * n] {
             Forged::new(codec as u8, &payload, claimed).is_refused("", &format!("{codec:?} claims {claimed}"));
@@ -187,10 +191,25 @@ fn wrong_lengths_are_damage() {
     }
 }
 
+/// A codec that is not built in is no damage: the error names the feature.
+#[test]
+fn a_codec_that_is_not_built_in_is_named() {
+    for codec in Codec::ALL.into_iter().filter(|codec| !codec.is_built_in()) {
+        let missing = codec.missing().unwrap();
+        for result in Forged::new(codec as u8, &[0; 100], 200).read() {
+            let error = result.unwrap_err();
+            assert!(
+                matches!(&error, Error::Invalid(what) if what.starts_with("000005.sst at offset 0") && what.contains(&missing)),
+                "{error}"
+            );
+        }
+    }
+}
+
 #[test]
 fn bombs_do_not_go_off() {
     let zeros = vec![0; 4 << 20];
-    for codec in PACKING {
+    for codec in packing() {
         let payload = compress(codec, &zeros);
         let what = format!("{codec:?}, {} bytes", payload.len());
         let bomb = |raw: u32, known: u64| Forged { raw: known, raw_blocks: known, ..Forged::new(codec as u8, &payload, raw) };
@@ -209,6 +228,7 @@ fn bombs_do_not_go_off() {
 }
 
 #[test]
+#[cfg(feature = "default")]
 fn sizes_up_to_two_to_the_63rd_are_refused() {
     let raw = block(20_000);
     let payload = compress(Codec::Zstd, &raw);
@@ -230,7 +250,9 @@ fn sizes_up_to_two_to_the_63rd_are_refused() {
 }
 
 #[test]
+#[cfg(feature = "default")]
 fn a_wrong_dictionary_is_damage() {
+    use crate::codec::{Dictionary, Trained};
     let texts = |salt: u64| -> (Vec<u8>, Vec<usize>) {
         let texts: Vec<String> =
             (0..600u64).map(|i| format!("{{\"{salt} name\":{i},\"city of {salt}\":\"{:x}\"}}", i * i * salt)).collect();
@@ -260,7 +282,7 @@ fn a_wrong_dictionary_is_damage() {
 #[test]
 fn any_payload_is_read_or_refused() {
     let raw = block(3000);
-    for codec in PACKING {
+    for codec in packing() {
         let payload = compress(codec, &raw);
         for at in 0..payload.len() {
             for flip in [1, 0x55, 0x80, 0xff] {

@@ -4,7 +4,7 @@ use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes
 use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
 use crate::study::plan::Cell;
 use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, settle};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeMap;
 
 /// The original's block cache of A, bytes.

@@ -58,7 +58,7 @@ fn strategies_mean_what_they_say() {
             let levels = (0..7).map(|level| {
                 let compression = settings.compression_at(level);
                 let effort = compression.level.map_or(String::new(), |level| format!(":{level}"));
-                sinterdb::settings::codec_name(compression.codec).to_string() + &effort
+                compression.codec.name().to_string() + &effort
             });
             (cell.factors["strategy"].as_str(), levels.collect::<Vec<_>>().join(" "))
         })

@@ -4,7 +4,7 @@ use super::{GIB, Row, Sizes, Value, memory_for};
 use crate::run::{Phase, ServerSpec, Workload};
 use crate::study::plan::{Cell, Request};
 use crate::study::servers::{self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, workload};
-use sinterdb::settings::format_bytes;
+use sinterdb::internal::settings::format_bytes;
 
 /// What is measured of each run: all SETs, and what they left to be done.
 pub const SETS: &str = "SETs";

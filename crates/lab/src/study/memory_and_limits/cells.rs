@@ -4,7 +4,8 @@ use super::{AUTO, DIVISIONS, OF_CONTAINER, OWN, RIVAL, SHARES, SizesA, SizesB, S
 use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer};
 use crate::study::plan::Cell;
 use crate::study::settings::settle;
-use sinterdb::settings::{Budgets, DbSettings, FamilySettings, format_bytes};
+use sinterdb::internal::settings::format_bytes;
+use sinterdb::settings::{Budgets, DbSettings, FamilySettings};
 use std::collections::BTreeMap;
 
 /// Bytes of a key.

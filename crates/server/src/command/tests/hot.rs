@@ -4,7 +4,7 @@
 use super::Talk;
 use crate::command::configuration::Allowed;
 use crate::testing::Random;
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 
 const STEPS: usize = 60_000;
 

@@ -12,7 +12,7 @@ use super::{Counters, Error, FORMAT, Keyspace, Kind, StringEdit};
 use crate::testing::{fresh, open, small_settings};
 
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 use sinterdb::ledger::Ticker;
 use sinterdb::operator::{CompactionFilter, Decision};
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ fn everything_is_there_again_after_a_restart() {
 #[test]
 fn a_store_of_something_else_is_refused() {
     let store = Arc::new(MemoryStore::new());
-    let db = sinterdb::db::Db::builder().open_store(store.clone()).unwrap();
+    let db = sinterdb::Db::builder().open_store(store.clone()).unwrap();
     db.put(b"key", b"value").unwrap();
     let before = db.settings().clone();
     db.close().unwrap();
@@ -199,7 +199,7 @@ fn a_store_of_something_else_is_refused() {
     assert!(matches!(Keyspace::open(store.clone(), &crate::testing::small_settings(), 1), Err(Error::Format(0, FORMAT))));
     assert!(matches!(Keyspace::open_to_read(store.clone()), Err(Error::Format(0, FORMAT))));
     assert_eq!(files(&store), there, "nothing was written");
-    let db = sinterdb::db::Db::builder().open_store(store).unwrap();
+    let db = sinterdb::Db::builder().open_store(store).unwrap();
     assert_eq!((db.settings(), db.families().len()), (&before, 1), "its settings are its own");
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }

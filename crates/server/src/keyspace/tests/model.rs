@@ -4,7 +4,7 @@ use super::super::{Keyspace, Kind, Side};
 use super::commit;
 use crate::testing::{Random, open};
 use sinter_storage::store::{CrashMode, MemoryStore};
-use sinterdb::db::{Durability, WriteOptions};
+use sinterdb::{Durability, WriteOptions};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -187,7 +187,7 @@ fn a_crash_leaves_the_state_after_some_commit() {
             // Time stands still: what a state holds must not depend on when it is looked at.
             keyspace.set_now(1000);
             let durability = if random.below(12) == 0 { Durability::Sync } else { Durability::Buffered };
-            keyspace.commit(&WriteOptions { durability }).unwrap();
+            keyspace.commit(&WriteOptions::new(durability)).unwrap();
             states.push(model.clone());
             if durability == Durability::Sync {
                 synced = Some(states.len() - 1);

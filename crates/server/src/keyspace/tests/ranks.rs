@@ -8,7 +8,7 @@ use super::collections::collect;
 use super::commit;
 use crate::testing::{Random, fresh, small_settings};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 use sinterdb::ledger::Ticker;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -6,7 +6,7 @@ use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
 use crate::rdb::{Output, Version, kind};
 use crate::testing::fresh;
 use sinter_storage::store::MemoryStore;
-use sinterdb::db::WriteOptions;
+use sinterdb::WriteOptions;
 use sinterdb::settings::Settings;
 use std::fs;
 use std::path::{Path, PathBuf};
