@@ -72,7 +72,12 @@ pub use db::{
 };
 pub use error::{Error, Result};
 
-/// README's examples, so that they are compiled with the tests.
+/// Examples of README, compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// Examples of the page on embedding, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/engine/embed.md")]
+pub struct Embed;
