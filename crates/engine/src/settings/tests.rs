@@ -529,6 +529,7 @@ pub(super) fn mutate(base: &str, rounds: u64, mut check: impl FnMut(&str, u64)) 
 
 #[test]
 fn the_reference_page_is_current() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/engine/settings.md")).expect("docs/engine/settings.md");
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/engine/settings.md")).expect("docs/engine/settings.md");
     assert!(page.contains(&reference()), "paste this into docs/engine/settings.md:\n{}", reference());
 }
