@@ -1,7 +1,8 @@
 //! Random operations against a model, and the same operations under many settings: every answer must be right, and all histories equal.
 //!
-//! `MODEL_OPS` sets the number of operations in all, by more seeds; the last seed is a new one each time. `MODEL_SEED` runs one seed, `MODEL_VARIANT` the variants whose name
-//! contains it. A failure prints its seed and the shortest list of operations found that still fails.
+//! `MODEL_OPS` sets the number of operations in all, by more seeds; the last seed is a new one each time. `MODEL_SEED` runs one seed,
+//! `MODEL_VARIANT` the variants whose name contains it. A failure prints its seed and the shortest list of operations found that still
+//! fails.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

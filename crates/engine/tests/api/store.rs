@@ -1,5 +1,5 @@
-//! The store that a test runs on: a directory, or what `SINTER_TEST_STORE` says. Tests that damage files, cut the power or fill the medium ask
-//! for memory themselves.
+//! The store that a test runs on: a directory, or what `SINTER_TEST_STORE` says. Tests that damage files, cut the power or fill the
+//! medium ask for memory themselves.
 
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Appender, Beneath, DirStore, FileId, Hint, MemoryStore, ReadAt, Result, Shared, Store, StoreLock};
