@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const TEST: &str = "killed_writers_lose_nothing";
+const TEST: &str = "kill::killed_writers_lose_nothing";
 /// Tells the process that it is the writer, and where.
 const DIRECTORY: &str = "SINTERDB_KILL_DIRECTORY";
-const KILLS: u64 = 50;
+const KILLS: u64 = 20;
 const WRITERS: usize = 2;
 /// A writer whose parent is gone ends by itself.
 const MOST: u64 = 100_000;

@@ -1,9 +1,7 @@
 //! Modules stand in ranks, and each imports only its own rank and lower ones. The table below is the whole of the architecture: a new
 //! room has to be entered here. All complaints come at once, each as `file:line: what`.
 
-mod source;
-
-use source::{Source, ident, is_word, skip_blank, words, workspace};
+use crate::source::{Source, ident, is_word, skip_blank, words, workspace};
 use std::collections::BTreeMap;
 
 /// Path of a file or folder below `crates` without its ending, and its rank: ten times the number in the architecture, to leave room.

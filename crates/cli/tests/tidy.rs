@@ -1,9 +1,7 @@
 //! Budgets and bans that no compiler lint covers: sizes of files and functions, left-overs, and where unsafe code may stand.
 //! All complaints come at once, each as `file:line: what`.
 
-mod source;
-
-use source::{Source, ident, is_word, item_end, skip_blank, words, workspace};
+use crate::source::{Source, ident, is_word, item_end, skip_blank, words, workspace};
 
 /// Lines of code in a file: not blank, not only comment, not test code at the end of it.
 const FILE_LINES: usize = 600;
@@ -181,4 +179,19 @@ fn the_ratchet_only_tightens() {
     assert_eq!(with(2).len(), 2, "more than allowed");
     assert_eq!(with(4), ["a.rs: the ratchet allows 4 lines over budget and 3 are needed; lower it"]);
     assert_eq!(check(&[], &[("gone.rs", 1)]).len(), 1);
+}
+
+/// A file of tests that no program names would never run.
+#[test]
+fn every_file_of_tests_is_part_of_a_program() {
+    let sources = workspace();
+    for main in sources.iter().filter(|source| source.path.ends_with("/tests/main.rs")) {
+        let folder = main.path.trim_end_matches("main.rs");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let manifest = std::fs::read_to_string(format!("{manifest}/{folder}../Cargo.toml")).unwrap_or_default();
+        for file in sources.iter().filter_map(|source| source.path.strip_prefix(folder)?.strip_suffix(".rs")) {
+            let named = file == "main" || file.contains('/') || main.text.contains(&format!("\nmod {file};"));
+            assert!(named || manifest.contains(&format!("\"tests/{file}.rs\"")), "{folder}{file}.rs is part of no program");
+        }
+    }
 }

@@ -1,10 +1,8 @@
 //! Access rules beside a real `redis-server` 7.0: the same lines to both, the same replies, byte for byte but for what cannot be the same
 //! (addresses, ages). Skipped, with a word, where there is no such server.
 
-mod common;
-
-use common::beside::compare;
-use common::{Reply, Served};
+use crate::common::beside::compare;
+use crate::common::{Reply, Served};
 
 /// Commands in rules have no order that would mean anything, and in Redis another one from start to start: those that follow each other are
 /// sorted.

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{Client, Reply, encode};
+use crate::common::{Client, Reply, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Error, Net, Stopper};

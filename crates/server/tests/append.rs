@@ -3,11 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::commands::{Random, command, filled};
-use common::contents::{NOT_IN_LOGS, content, field, names, ok, same};
-use common::{Client, Real, Reply, Served, encode};
+use crate::common::commands::{Random, command, filled};
+use crate::common::contents::{NOT_IN_LOGS, content, field, names, ok, same};
+use crate::common::{Client, Real, Reply, Served, encode};
 use sinter_server::command::{Allowed, Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Error, Net, unix_ms};

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{Client, Reply, Served, encode};
+use crate::common::{Client, Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;

@@ -3,10 +3,8 @@
 //! What Redis leaves open is put in order first: members of sets and fields of hashes come in no order. Needs `redis-server` 7.0 on the
 //! path, and says so where there is none. A failure prints the seed and the last commands.
 
-mod common;
-
-use common::commands::{Random, command};
-use common::{Client, Real, Reply, Served, encode};
+use crate::common::commands::{Random, command};
+use crate::common::{Client, Real, Reply, Served, encode};
 use sinter_server::command::{Allowed, Command, Configuration, Group, Server, TABLE};
 use sinter_storage::store::MemoryStore;
 use std::collections::VecDeque;

@@ -51,7 +51,10 @@ fn the_list_of_names_is_the_servers() {
     if std::env::var_os("REWRITE").is_some() {
         std::fs::write(&path, expected).unwrap();
     } else {
-        assert!(text == expected, "configuration.md differs from the server; REWRITE=1 cargo test -p sinter-server --test documentation");
+        assert!(
+            text == expected,
+            "configuration.md differs from the server; REWRITE=1 cargo test -p sinter-server --test server documentation"
+        );
     }
 }
 

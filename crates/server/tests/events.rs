@@ -1,8 +1,6 @@
 //! Messages about keys, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` says what the scripts mean.
 
-mod common;
-
-use common::play::play;
+use crate::common::play::play;
 
 #[test]
 fn changes_of_keys_are_told_by_name() {

@@ -1,8 +1,6 @@
 //! The server over TCP: what only a network can do to it.
 
-mod common;
-
-use common::{Reply, Served, encode};
+use crate::common::{Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;

@@ -3,10 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::beside::{compare, members};
-use common::{Client, Real, Reply, Served};
+use crate::common::beside::{compare, members};
+use crate::common::{Client, Real, Reply, Served};
 use std::collections::BTreeSet;
 
 const SERVER: &[&str] = &[

@@ -3,10 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::contents::{FROM_NINE, NOT_IN_LOGS, NOT_IN_NINE, OF_REDIS, content, field, names, ok, same};
-use common::{Client, Real, Reply, Served};
+use crate::common::contents::{FROM_NINE, NOT_IN_LOGS, NOT_IN_NINE, OF_REDIS, content, field, names, ok, same};
+use crate::common::{self, Client, Real, Reply, Served};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;

@@ -1,8 +1,6 @@
 //! Several clients at once, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` says what the scripts mean.
 
-mod common;
-
-use common::play::{play, play_in};
+use crate::common::play::{play, play_in};
 
 #[test]
 fn the_first_to_wait_is_the_first_served() {

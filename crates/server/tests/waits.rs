@@ -1,9 +1,7 @@
 //! Clients that wait for random keys while others write to them: who is served when, and with what, must be as with a real `redis-server`.
 
-mod common;
-
-use common::play::Play;
-use common::{Real, Served};
+use crate::common::play::Play;
+use crate::common::{Real, Served};
 use std::net::SocketAddr;
 use std::time::Duration;
 

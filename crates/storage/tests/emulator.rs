@@ -1,8 +1,7 @@
 //! The emulated drive: against a plain model, over restarts and power cuts, with faults, and as slow as asked.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod zoned;
-
+use crate::zoned::{Command, Model, Outcome, Random, draw, run};
 use sinter_storage::store::CrashMode;
 use sinter_storage::zoned::{
     Activity, Call, Emulator, Geometry, Latency, Unflushed, Zone, ZoneErrorKind as Kind, ZoneFate, ZoneFault, ZoneState as State,
@@ -12,7 +11,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use zoned::{Command, Model, Outcome, Random, draw, run};
 
 const BLOCK: u64 = 512;
 const CAPACITY: u64 = 24 * BLOCK;

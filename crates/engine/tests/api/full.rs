@@ -230,7 +230,7 @@ fn databases_without_threads_recover_by_deleting() {
 /// Drives on which the memtables of the default settings would not find room, and those of the fewest zones.
 #[test]
 fn full_drives_recover_however_small() {
-    for (zones, zone_size) in [(64, 2 << 20), (32, 1 << 20), (20, 1 << 20)] {
+    for (zones, zone_size) in [(64, 1 << 20), (32, 1 << 20), (20, 1 << 20)] {
         for style in [Style::Leveled, Style::Universal] {
             let what = format!("{zones} zones of {zone_size}, {style:?}");
             let store = drive(zones, zone_size);

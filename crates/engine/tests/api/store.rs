@@ -1,5 +1,5 @@
-//! The store that a test runs on: memory, or what `SINTER_TEST_STORE` says. Tests that damage files, cut the power or fill the medium ask
-//! for memory themselves.
+//! The store that a test runs on: a directory, or what `SINTER_TEST_STORE` says. Tests that damage files, cut the power or fill the
+//! medium ask for memory themselves.
 
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Appender, Beneath, DirStore, FileId, Hint, MemoryStore, ReadAt, Result, Shared, Store, StoreLock};
@@ -25,9 +25,9 @@ fn volume() -> ZonedStore {
 pub fn new_store() -> Arc<TestStore> {
     let kind = std::env::var("SINTER_TEST_STORE").unwrap_or_default();
     let (below, home): (Box<dyn Store>, _) = match kind.as_str() {
-        "" | "memory" => (Box::new(MemoryStore::new()), None),
+        "memory" => (Box::new(MemoryStore::new()), None),
         "zones" => (Box::new(volume()), None),
-        "dir" => {
+        "" | "dir" => {
             let home = tempfile::tempdir().unwrap();
             (Box::new(DirStore::open(home.path(), true).unwrap()), Some(home))
         }

@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// States that each workload contributes at least; 28 of them make more than 39,000.
-const STATES: u64 = 1_400;
+/// States that each workload contributes at least; 28 of them make more than 25,000.
+const STATES: u64 = 900;
 
 /// One image in so many is also crashed during its recovery.
 const AGAIN: u64 = 24;

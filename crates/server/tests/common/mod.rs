@@ -1,7 +1,6 @@
 //! Servers to talk to, and a plain client.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(dead_code, reason = "each test uses a part of it")]
 
 pub mod beside;
 pub mod certificates;

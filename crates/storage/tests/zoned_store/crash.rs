@@ -3,7 +3,7 @@
 //!
 //! `RING_STEPS=n` makes each ring n steps long instead of 1000.
 
-use crate::support::*;
+use super::support::*;
 use parking_lot::Mutex;
 use sinter_storage::store::zoned::{Allocation, Options, Reset, ZonedStore};
 use sinter_storage::store::{Appender, Cause, CrashMode, FileId, FileKind, Hint, Store};

@@ -1,6 +1,6 @@
 //! Bits that rot: nothing wrong is ever shown for what was durable.
 
-use crate::support::*;
+use super::support::*;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneState, ZonedDevice};

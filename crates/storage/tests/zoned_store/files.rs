@@ -1,6 +1,6 @@
 //! Files: what they cost, what outlives a reopening, and what happens when the drive fails.
 
-use crate::support::*;
+use super::support::*;
 use sinter_storage::store::zoned::{Allocation, Condition, Reset, ZonedStore};
 use sinter_storage::store::{FileId, Store, StoreError};
 use sinter_storage::zoned::{Call, Geometry, ZoneErrorKind, ZoneFault, ZoneState};

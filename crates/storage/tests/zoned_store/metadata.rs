@@ -1,6 +1,6 @@
 //! Zones of the metadata that the drive has given up: one region is enough, and what is lost is never taken for what was not there.
 
-use crate::support::*;
+use super::support::*;
 use parking_lot::Mutex;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, Hint, Store};

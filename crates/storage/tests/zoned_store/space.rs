@@ -1,6 +1,6 @@
 //! Full volumes, resets and the collector: space comes back, figures are those of the drive, and nobody waits for ever.
 
-use crate::support::*;
+use super::support::*;
 use sinter_storage::store::zoned::{Allocation, Collection, Condition, Options, Reset, ZonedStore};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, Meter, Store, StoreError};
 use sinter_storage::zoned::{Call, Emulator, Geometry, ZoneErrorKind, ZoneFault, ZoneState};

@@ -1,7 +1,7 @@
 //! A leveled tree over keys without values, whose tables and logs are real files on zones: what the policies cost under the engine's
 //! own pattern of births and deaths.
 
-use crate::support::*;
+use super::support::*;
 use sinter_storage::store::zoned::{Allocation, Figures, Options, Reset, ZoneMap, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, StoreError};
 use sinter_storage::zoned::Geometry;

@@ -1,4 +1,4 @@
-//! The store on zones, over an emulated drive in memory. One binary, because linking is the dearest part of an integration test.
+//! The store on zones, over an emulated drive in memory.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crash;

@@ -1,0 +1,19 @@
+//! Integration tests of the command `sinter`, and the tests that keep the house in order. One program, because building and linking is the
+//! dearest part of such a test.
+
+mod command;
+mod descriptors;
+mod idle;
+mod kill;
+mod kill_serve;
+mod layers;
+mod links;
+mod report;
+mod run;
+mod serve;
+mod source;
+mod study;
+mod tidy;
+mod tiers;
+mod transfer;
+mod zones;

@@ -1,0 +1,16 @@
+//! Integration tests of the server. One program, because building and linking is the dearest part of such a test.
+
+mod access;
+mod always;
+mod append;
+mod attack;
+mod common;
+mod differential;
+mod documentation;
+mod events;
+mod net;
+mod operators;
+mod rdb;
+mod scripts;
+mod tls;
+mod waits;
