@@ -3,6 +3,7 @@
 use crate::ended::Ended;
 use clap::Args;
 use sinter_lab::report::{self, Failure};
+use sinter_lab::study::archive::archive;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +20,9 @@ pub struct ReportFlags {
     /// The page, and beside it a table (.csv) [default: index.html in the folder, or comparison.html here for several].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// First put the runs of each folder, whose study must have ended, into one file (runs.jsonl.zst).
+    #[arg(long)]
+    archive: bool,
 }
 
 /// Runs the command.
@@ -26,6 +30,9 @@ pub struct ReportFlags {
 /// # Errors
 /// Folders without results, damaged files; a page that cannot be written.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode, Ended> {
+    if flags.archive {
+        flags.folders.iter().try_for_each(|folder| archive(folder).map(drop))?;
+    }
     let page = match (flags.folders.as_slice(), &flags.output) {
         ([folder], None) => report::write(folder),
         (folders, output) => report::compare(folders, output.as_deref().unwrap_or(Path::new(COMPARISON))),

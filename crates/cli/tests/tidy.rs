@@ -14,6 +14,10 @@ const FUNCTION_LINES: usize = 70;
 /// Characters in a line.
 const COLUMNS: usize = 140;
 
+/// Bytes of the results of one study, and of all of docs/results.
+const STUDY_BYTES: u64 = 2_000_000;
+const RESULTS_BYTES: u64 = 15_000_000;
+
 /// The files that earn unsafe code, each with its argument inside.
 const UNSAFE: &[&str] = &[
     "crates/storage/src/store/sys.rs",
@@ -181,4 +185,24 @@ fn the_ratchet_only_tightens() {
     assert_eq!(with(2).len(), 2, "more than allowed");
     assert_eq!(with(4), ["a.rs: the ratchet allows 4 lines over budget and 3 are needed; lower it"]);
     assert_eq!(check(&[], &[("gone.rs", 1)]).len(), 1);
+}
+
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+#[test]
+fn results_are_small() {
+    fn bytes(path: &std::path::Path) -> u64 {
+        if path.is_file() {
+            path.metadata().unwrap().len()
+        } else {
+            std::fs::read_dir(path).unwrap().map(|e| bytes(&e.unwrap().path())).sum()
+        }
+    }
+    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let folders = std::fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    let sizes: Vec<(std::path::PathBuf, u64)> = folders.map(|path| (path.clone(), bytes(&path))).collect();
+    for (path, size) in &sizes {
+        assert!(*size <= STUDY_BYTES, "{}: {size} bytes, at most {STUDY_BYTES}; `sinter report --archive`", path.display());
+    }
+    let all: u64 = sizes.iter().map(|(_, size)| size).sum();
+    assert!(all <= RESULTS_BYTES, "docs/results: {all} bytes, at most {RESULTS_BYTES}");
 }
