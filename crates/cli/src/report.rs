@@ -4,6 +4,7 @@ use crate::ended::Ended;
 use anyhow::Context;
 use clap::Args;
 use sinter_lab::report::{self, Failure};
+use sinter_lab::study::archive::archive;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ pub struct ReportFlags {
     /// The page, and beside it a table (.csv) [default: index.html in the folder, or comparison.html here for several].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// First put the runs of each folder, whose study must have ended, into one file (runs.jsonl.zst).
+    #[arg(long)]
+    archive: bool,
     /// Instead of a page: makes the blocks of measured figures in this Markdown file anew. May be given several times. The folders are
     /// studies in which engines are all that differs, such as side-by-side.
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
@@ -35,6 +39,9 @@ pub struct ReportFlags {
 /// # Errors
 /// Folders without results, damaged files; a page that cannot be written.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode, Ended> {
+    if flags.archive {
+        flags.folders.iter().try_for_each(|folder| archive(folder).map(drop))?;
+    }
     if !flags.into.is_empty() || flags.chart.is_some() {
         return fill(flags);
     }

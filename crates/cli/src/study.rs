@@ -9,6 +9,7 @@ use print::Watch;
 use sinter_lab::drive::{INTERRUPTED, permitted_memory, permitted_processors, permitted_quota, stop_on_signal};
 use sinter_lab::report;
 use sinter_lab::run::{Limits, Workload};
+use sinter_lab::study::archive::archive;
 use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
 use sinter_lab::study::folder::{Folder, read};
@@ -107,6 +108,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let results = Results::read(&study, &folder)?;
     let findings = judge(&study, &results);
     folder.conclude(&findings)?;
+    if !conducted.interrupted {
+        archive(folder.path())?;
+    }
     print::findings(&findings)?;
     let page = report::write(folder.path()).map_err(|failure| Ended::Failed(failure.into()))?;
     if study.compares_engines() {

@@ -3,6 +3,7 @@
 
 mod command;
 mod descriptors;
+mod documents;
 mod idle;
 mod kill;
 mod kill_serve;

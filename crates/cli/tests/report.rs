@@ -48,5 +48,9 @@ fn pages_are_where_they_are_said_to_be() {
     assert_eq!(said(&["one"]), "one/index.html");
     assert!(page(&["one"]).contains("<h1>Study one</h1>") && path.join("one/results.csv").exists());
     assert_eq!(said(&["one", "two"]), "comparison.html");
+    assert!(page(&["--archive", "one"]).contains("<h1>Study one</h1>"));
+    assert!(path.join("one/runs.jsonl.zst").exists() && !path.join("one/study.json").exists());
+    fs::create_dir(path.join("none")).unwrap();
+    assert_refused(&report(path, &["--archive", "none"]), "none: no study there");
     assert!(page(&["one", "two", "--output", "both.html"]).contains("<h1>one against two</h1>") && path.join("both.csv").exists());
 }

@@ -1,6 +1,7 @@
 //! Studies from outside: one that is interrupted, goes on and ends with verdicts and a report, and requests that are wrong.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use sinter_lab::study::archive::Stored;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -26,6 +27,20 @@ fn files(directory: &Path) -> Vec<String> {
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// Records of the runs of a study that ended.
+fn runs(out: &Path) -> Vec<serde_json::Value> {
+    assert!(!out.join("runs").exists(), "all runs are in the archive");
+    Stored::archived(out).unwrap().runs.values().map(|text| text.parse().unwrap()).collect()
+}
+
+/// A page with its tables in the place of their compressed form.
+fn page(out: &Path) -> String {
+    let unpack = r#"cat index.html; sed -n 's/.*id="bulk">\(.*\)<.script>$/\1/p' index.html | base64 -d | gzip -d"#;
+    let page = Command::new("sh").args(["-c", unpack]).current_dir(out).output().unwrap();
+    assert!(page.status.success() && page.stderr.is_empty(), "{}", String::from_utf8_lossy(&page.stderr));
+    String::from_utf8(page.stdout).unwrap()
 }
 
 /// The whole way at the scale `ci`, interrupted by Ctrl-C on it.
@@ -56,8 +71,8 @@ fn a_study_is_interrupted_and_goes_on() {
     assert!(stdout.contains("30 of 30 runs finished"), "{stdout}");
     assert!(stdout.contains("sinter: A: profile perf"), "{stdout}");
     let out = directory.path().join("out");
-    assert_eq!(files(&out.join("runs")).len(), 30);
-    assert_eq!(files(&out), ["index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
+    assert_eq!(runs(&out).len(), 30);
+    assert_eq!(files(&out), ["index.html", "results.csv", "runs.jsonl.zst", "verdicts.json"]);
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let verdicts = verdicts.as_array().unwrap();
     assert_eq!(verdicts.len(), 11);
@@ -111,7 +126,7 @@ fn a_named_workload_needs_no_file() {
     let ask = ["study", "--workload=ycsb-a", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
     let begun = command(directory.path(), &ask).output().unwrap();
     assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
-    let study: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out/study.json")).unwrap()).unwrap();
+    let study: serde_json::Value = Stored::archived(&directory.path().join("out")).unwrap().study.unwrap().parse().unwrap();
     let workloads = study["cells"].as_array().unwrap().iter().map(|cell| &cell["workload"]);
     assert!(workloads.clone().count() > 5 && workloads.clone().all(|workload| workload["name"] == "ycsb-a" && workload["keys"] == 10_000));
 }
@@ -125,7 +140,7 @@ fn results_are_not_overwritten_nor_mixed() {
     let begun = command(directory.path(), &ask).output().unwrap();
     assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
     assert!(String::from_utf8_lossy(&begun.stdout).contains("30 failed; --resume --output out tries them again"));
-    assert_eq!(files(&out.join("runs")), [""; 0]);
+    assert_eq!(runs(&out).len(), 0);
     assert_refused(directory.path(), &ask, "out has results; --resume goes on");
     for other in ["--scale=small", "--engine=sinter", "--repeats=2", "--seed=9", "--only=part=A", "--cpus=1", "--directory=other"] {
         assert_refused(directory.path(), &["study", "--resume", "--output=out", other], "was begun with another");
@@ -155,20 +170,18 @@ fn compression_is_studied() {
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     let out = directory.path().join("out");
-    let runs = files(&out.join("runs"));
-    assert!(stdout.contains(&format!("{0} of {0} runs finished", runs.len())), "{stdout}");
+    let records = runs(&out);
+    assert!(stdout.contains(&format!("{0} of {0} runs finished", records.len())), "{stdout}");
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
     for comparison in verdicts.as_array().unwrap().iter().flat_map(comparisons) {
         assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
     }
-    let records: Vec<serde_json::Value> =
-        runs.iter().map(|file| serde_json::from_slice(&std::fs::read(out.join("runs").join(file)).unwrap()).unwrap()).collect();
     let had: std::collections::BTreeSet<&str> = records.iter().map(|record| record["compression"]["default"].as_str().unwrap()).collect();
     for strategy in ["auto", "none none lz4 lz4 zstd:3 zstd:3 zstd:3", "none none lz4 lz4 lz4 zstd:3 zstd:3"] {
         assert!(had.contains(strategy), "{strategy:?} not in {had:?}");
     }
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let page = page(&out);
     for part in ["CPU time per operation", "size on disk", "bytes read from files per operation", "Compression that the engines had"] {
         assert!(page.contains(part), "{part}");
     }
@@ -184,14 +197,14 @@ fn memory_and_limits_are_studied() {
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     let out = directory.path().join("out");
-    let count = files(&out.join("runs")).len();
+    let count = runs(&out).len();
     assert!(count >= 13 && stdout.contains(&format!("{count} of {count} runs finished")), "{stdout}");
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
     for comparison in verdicts.as_array().unwrap().iter().flat_map(comparisons) {
         assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
     }
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let page = page(&out);
     for part in ["99.9th percentile of latency", "block cache hits, compressed", "B moving"] {
         assert!(page.contains(part), "{part}");
     }
@@ -207,10 +220,9 @@ fn zones_are_studied() {
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     let out = directory.path().join("out");
-    let runs = files(&out.join("runs"));
-    assert!(stdout.contains(&format!("{0} of {0} runs finished", runs.len())), "{stdout}");
-    for file in &runs {
-        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("runs").join(file)).unwrap()).unwrap();
+    let records = runs(&out);
+    assert!(stdout.contains(&format!("{0} of {0} runs finished", records.len())), "{stdout}");
+    for (file, record) in records.iter().enumerate() {
         let may_fill = record["spec"]["engine"]["zones"]["fallback"] == false;
         assert!(record["failure"].is_null() || may_fill && record["out_of_room"] == true, "{file}: {}", record["failure"]);
         for zones in record["phases"].as_array().unwrap().iter().map(|phase| &phase["zones"]) {
@@ -230,7 +242,7 @@ fn zones_are_studied() {
     for verdict in verdicts.as_array().unwrap() {
         assert!(!verdict["comparisons"].as_array().unwrap().is_empty(), "{verdict}");
     }
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let page = page(&out);
     for part in ["zones in use over the least possible", "resets of zones of logs", "bytes moved by the collector"] {
         assert!(page.contains(part), "{part}");
     }
@@ -246,7 +258,7 @@ fn engines_side_by_side_are_a_table() {
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("5 of 5 runs finished"), "{stdout}");
     let out = directory.path().join("out");
-    assert_eq!(files(&out), ["engines.md", "index.html", "results.csv", "runs", "study.json", "verdicts.json"]);
+    assert_eq!(files(&out), ["engines.md", "index.html", "results.csv", "runs.jsonl.zst", "verdicts.json"]);
     let table = std::fs::read_to_string(out.join("engines.md")).unwrap();
     assert!(stdout.contains(&table), "{stdout}");
     assert_eq!(table.lines().filter(|line| line.starts_with("| ")).count(), 14, "{table}");
@@ -278,7 +290,7 @@ fn rewrites_of_logs_are_studied() {
     assert_room(&stdout);
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     let out = directory.path().join("out");
-    let count = files(&out.join("runs")).len();
+    let count = runs(&out).len();
     assert!(stdout.contains(&format!("{count} of {count} runs finished")), "{stdout}");
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let comparisons = |verdict: &serde_json::Value| verdict["comparisons"].as_array().unwrap().clone();
@@ -287,7 +299,7 @@ fn rewrites_of_logs_are_studied() {
     }
     let table = std::fs::read_to_string(out.join("servers.md")).unwrap();
     assert!(stdout.contains(&table) && table.contains("| C 10 kB, log kept | sinter | "), "{table}");
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let page = page(&out);
     for part in ["<h2>Servers</h2>", "longest PING, ms", "peak memory over memory at rest", "largest size on disk, MiB"] {
         assert!(page.contains(part), "{part}");
     }

@@ -12,6 +12,10 @@ const FUNCTION_LINES: usize = 70;
 /// Characters in a line.
 const COLUMNS: usize = 140;
 
+/// Bytes of the results of one study, and of all of docs/results.
+const STUDY_BYTES: u64 = 2_000_000;
+const RESULTS_BYTES: u64 = 15_000_000;
+
 /// The files that earn unsafe code, each with its argument inside.
 const UNSAFE: &[&str] = &[
     "crates/storage/src/store/sys.rs",
@@ -194,4 +198,24 @@ fn every_file_of_tests_is_part_of_a_program() {
             assert!(named || manifest.contains(&format!("\"tests/{file}.rs\"")), "{folder}{file}.rs is part of no program");
         }
     }
+}
+
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+#[test]
+fn results_are_small() {
+    fn bytes(path: &std::path::Path) -> u64 {
+        if path.is_file() {
+            path.metadata().unwrap().len()
+        } else {
+            std::fs::read_dir(path).unwrap().map(|e| bytes(&e.unwrap().path())).sum()
+        }
+    }
+    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let folders = std::fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    let sizes: Vec<(std::path::PathBuf, u64)> = folders.map(|path| (path.clone(), bytes(&path))).collect();
+    for (path, size) in &sizes {
+        assert!(*size <= STUDY_BYTES, "{}: {size} bytes, at most {STUDY_BYTES}; `sinter report --archive`", path.display());
+    }
+    let all: u64 = sizes.iter().map(|(_, size)| size).sum();
+    assert!(all <= RESULTS_BYTES, "docs/results: {all} bytes, at most {RESULTS_BYTES}");
 }

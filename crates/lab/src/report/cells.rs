@@ -144,6 +144,21 @@ fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
     described.collect()
 }
 
+/// Runs with what tells them apart: the names of the parameters that differ between them, factors of the plan among these, and for each run
+/// its parameters.
+pub fn varied(folders: &[Folder]) -> (BTreeSet<String>, Vec<(&Folder, &Run, Parameters)>) {
+    let described = planned(folders).unwrap_or_else(|| unplanned(folders));
+    let owners = folders.iter().flat_map(|folder| folder.runs.iter().map(move |_| folder));
+    let runs = owners.zip(described).map(|(folder, Described { run, mut parameters, factors, .. })| {
+        parameters.remove(CELL);
+        let unplanned = || Parameters::from([("workload".into(), run.record.spec.workload.name.clone())]);
+        parameters.extend(factors.unwrap_or_else(unplanned));
+        (folder, run, parameters)
+    });
+    let runs: Vec<_> = runs.collect();
+    (differing(&runs.iter().map(|(.., parameters)| parameters).collect::<Vec<_>>()), runs)
+}
+
 /// The workloads of all runs that did not fail, in the order of the plan or of their names.
 pub fn workloads(folders: &[Folder]) -> Vec<Workload<'_>> {
     let mut by_name: BTreeMap<&str, Vec<Described<'_>>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Charts as data for plotly.js: traces and a layout each, as its reference has them. Colours are numbers here (`color`, a place in the
-//! page's palette), because the palette depends on the reader's light or dark scheme; the page's script puts them in.
+//! Charts as data for the page's script: traces and a layout each, with the names that plotly.js gives them. Colours are numbers (`color`,
+//! a place in the page's palette), because the palette depends on the reader's light or dark scheme.
 
 mod bars;
 mod lines;
@@ -22,9 +22,9 @@ pub struct Chart {
     pub title: String,
     /// How to read it.
     pub note: String,
-    /// plotly.js's traces.
+    /// Traces: lying bars, lines or a heat map.
     pub data: Vec<Value>,
-    /// plotly.js's layout.
+    /// Height and axes.
     pub layout: Value,
 }
 
@@ -35,9 +35,9 @@ impl Chart {
     }
 }
 
-/// Six digits: more than a chart can show, and pages stay small. What is not a number is a gap.
+/// Four digits: more than a chart can show, and pages stay small. What is not a number is a gap.
 fn number(x: f64) -> Value {
-    let rounded = format!("{x:.5e}").parse::<f64>().unwrap_or(x);
+    let rounded = format!("{x:.3e}").parse::<f64>().unwrap_or(x);
     let whole = rounded.fract() == 0.0 && rounded.abs() < 1e15;
     if whole { json!(rounded as i64) } else { Number::from_f64(rounded).map_or(Value::Null, Value::Number) }
 }

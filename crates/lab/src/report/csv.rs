@@ -1,9 +1,11 @@
-//! The export for other programs: one line per run and phase, every parameter a column. The records beside it have everything else.
+//! The export for other programs: one line per run and phase. Figures are rounded to six significant digits, counts are whole. Behind the
+//! figures stand the factors of the cell, the commit and the version of the engine, or for runs without a plan the workload and all
+//! parameters, where they differ between runs; the study and the records beside the table have all other settings.
 //!
 //! `measure` names what the phase counts for together with others, and `measure_write_amplification` is that of all of them, which
 //! verdicts are about; it stands in the line of the last of these phases alone, so that a mean over lines is one over runs.
 
-use super::cells::{Parameters, parameters};
+use super::cells::{Parameters, varied};
 use super::load::{Folder, Run};
 use super::measures::PHASE;
 use crate::run::PhaseRecord;
@@ -24,12 +26,11 @@ const COUNTS: &[(&str, Count)] = &[
 
 /// The table of all folders.
 pub fn csv(folders: &[Folder]) -> String {
-    let runs = parameters(folders);
-    let names: BTreeSet<&String> = runs.iter().flat_map(|(.., parameters)| parameters.keys()).collect();
-    let head = ["run", "cell", "repeat", "engine", "workload", "seed", "started_unix", "failure", "phase"].into_iter();
+    let (names, runs) = varied(folders);
+    let head = ["run", "cell", "repeat", "engine", "seed", "started_unix", "failure", "phase"].into_iter();
     let head = head.chain(["measure", "measure_write_amplification"]).map(str::to_owned);
     let measured = PHASE.iter().map(|m| m.column).chain(COUNTS.iter().map(|(name, _)| *name)).map(str::to_owned);
-    let mut out = line(head.chain(measured).chain(names.iter().map(|name| (*name).clone())));
+    let mut out = line(head.chain(measured).chain(names.iter().cloned()));
     for (folder, run, parameters) in &runs {
         let none = PhaseRecord::default();
         // A run that failed before its first phase is still a line.
@@ -48,25 +49,29 @@ fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item
     let together = measure.filter(|(_, phases)| phases.last() == Some(&phase.name));
     let together = together.and_then(|(_, phases)| Metric::WriteAmplification.of(record, phases));
     let run = [
-        run.file.clone(),
+        run.name.clone(),
         cell.map_or(String::new(), |cell| cell.name.clone()),
         folder.repeat(run).map_or(String::new(), |repeat| repeat.to_string()),
         spec.engine.name.clone(),
-        spec.workload.name.clone(),
         spec.seed.to_string(),
         record.started_unix.to_string(),
         record.failure.clone().unwrap_or_default(),
         phase.name.clone(),
         measure.map_or(String::new(), |(name, _)| name.clone()),
-        together.map_or(String::new(), |x| x.to_string()),
+        together.map_or(String::new(), figure),
     ];
-    let measures: Vec<String> = PHASE.iter().map(|m| (m.of)(phase).map_or(String::new(), |x| x.to_string())).collect();
+    let measures: Vec<String> = PHASE.iter().map(|m| (m.of)(phase).map_or(String::new(), figure)).collect();
     let counts: Vec<String> = COUNTS.iter().map(|(_, of)| of(phase).map_or(String::new(), |x| x.to_string())).collect();
     run.into_iter().chain(measures).chain(counts)
 }
 
-fn values(names: &BTreeSet<&String>, parameters: &Parameters) -> Vec<String> {
-    names.iter().map(|name| parameters.get(*name).cloned().unwrap_or_default()).collect()
+/// Six significant digits.
+fn figure(x: f64) -> String {
+    format!("{x:.5e}").parse().unwrap_or(x).to_string()
+}
+
+fn values(names: &BTreeSet<String>, parameters: &Parameters) -> Vec<String> {
+    names.iter().map(|name| parameters.get(name).cloned().unwrap_or_default()).collect()
 }
 
 /// A line by RFC 4180.

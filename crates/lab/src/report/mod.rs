@@ -1,6 +1,6 @@
 //! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
 //! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
-//! are the figures of a run as a table of functions, `charts` makes data for the charting library of them, `tables` and `page` the
+//! are the figures of a run as a table of functions, `charts` makes data for the page's script of them, `tables` and `page` the
 //! HTML, `engines` sets engines side by side, `servers` does so with servers, `csv` is the export; `documents` puts figures into Markdown
 //! files and `picture` draws the chart for them.
 
@@ -47,8 +47,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes `index.html` and `results.csv` in a result folder from its `study.json`, `verdicts.json` and `runs/*.json`, and [`ENGINES`] for a
-/// study in which engines are all that differs, [`SERVERS`] for one of servers. Gives the page's path.
+/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, and [`ENGINES`] for a study in which engines
+/// are all that differs, [`SERVERS`] for one of servers. Gives the page's path.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.

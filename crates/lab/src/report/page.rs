@@ -1,7 +1,8 @@
-//! The page: what was asked, what was run, what came out. It holds everything it needs (style, script, the charting library, packed) and
-//! forbids itself to load anything.
+//! The page: what was asked, what was run, what came out. It holds everything it needs (style, script, data) and forbids itself to load
+//! anything.
 
 mod asked;
+mod bulk;
 mod compression;
 mod ran;
 
@@ -18,14 +19,9 @@ use crate::study::plan::Study;
 use serde_json::Value;
 
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
-
-/// plotly.js, gzip in base64, as `scripts/charts` makes it.
-const LIBRARY: &str = include_str!("page/plotly.min.js.gz.base64");
-const LIBRARY_NOTICE: &str = "Charts: plotly.js 4.1.1, copyright Plotly, Inc., MIT licence.";
 
 /// The browser may run what is in the page and load nothing.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// Makes the page. `csv`: name of the table beside it.
 pub fn page(folders: &[Folder], csv: &str) -> String {
@@ -41,13 +37,16 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
         body += &changes(&workloads, base);
     }
     body += &contents(&workloads);
+    if workloads.is_empty() {
+        return whole(&title(folders), &body);
+    }
     let drawn = wanted(folders, |plan| &plan.drawn);
     let swept = wanted(folders, |plan| &plan.swept);
-    body += &sweeps(&workloads, &swept, &mut figures);
+    let mut sections = sweeps(&workloads, &swept, &mut figures);
     for (place, workload) in workloads.iter().enumerate() {
-        body += &section(place, workload, &drawn, &mut figures);
+        sections += &section(place, workload, &drawn, &mut figures);
     }
-    whole(&title(folders), &body, &figures)
+    whole(&title(folders), &(body + &bulk::bulk(&sections, &figures)))
 }
 
 /// Figures that the studies want to see, each once.
@@ -68,24 +67,13 @@ fn title(folders: &[Folder]) -> String {
     }
 }
 
-fn whole(title: &str, body: &str, figures: &[Value]) -> String {
-    // In a script element only `<` could end the data before its time.
-    let data = Value::from(figures.to_vec()).to_string().replace('<', "\\u003c");
+fn whole(title: &str, body: &str) -> String {
     let title = escape(title);
-    let drawing = if figures.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n<footer>{LIBRARY_NOTICE}</footer>\n\
-             <script type=\"application/json\" id=\"figures\">{data}</script>\n\
-             <script type=\"text/plain\" id=\"library\">{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n"
-        )
-    };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{drawing}</body>\n</html>\n"
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
     )
 }
 

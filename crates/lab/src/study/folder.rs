@@ -1,21 +1,26 @@
-//! A result folder: `study.json` (the study as it was asked), `runs/NNNN.json` (one record per run), `verdicts.json`. Files appear whole
-//! or not at all, so that a study can be ended at any moment and go on later.
+//! The folder of a study that runs: `study.json` (the study as it was asked), `runs/NNNN.json` (one record per run), `verdicts.json`, and
+//! the [archive](super::archive) of an earlier session. Files appear whole or not at all, so that a study can be ended at any moment and
+//! go on later.
 
 use super::Error;
+use super::archive::{ARCHIVE, RUNS, STUDY, Stored, Text, run_name};
 use super::judge::Finding;
 use super::plan::{PlannedRun, STUDY_VERSION, Study};
-use crate::run::{RECORD_VERSION, RunRecord};
+use crate::run::RunRecord;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The folder of one study.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Records that were archived before, by the names of their loose files.
+    archived: BTreeMap<String, Text>,
 }
 
 impl Folder {
@@ -24,13 +29,13 @@ impl Folder {
     /// # Errors
     /// A folder that has results already, or that cannot be written.
     pub fn create(path: &Path, study: &Study) -> Result<Folder, Error> {
-        let folder = Folder { path: path.to_owned() };
-        if folder.study_file().exists() || folder.runs().exists() {
+        if [STUDY, RUNS, ARCHIVE].iter().any(|name| path.join(name).exists()) {
             let there = path.display();
             return Err(Error::Request(format!("{there} has results; --resume goes on with them, another --output begins anew")));
         }
-        fs::create_dir_all(folder.runs()).map_err(|error| Error::Request(format!("{}: {error}", path.display())))?;
-        write(&folder.study_file(), study)?;
+        let folder = Folder { path: path.to_owned(), archived: BTreeMap::new() };
+        fs::create_dir_all(path).map_err(|error| Error::Request(format!("{}: {error}", path.display())))?;
+        write(&path.join(STUDY), study)?;
         Ok(folder)
     }
 
@@ -39,20 +44,17 @@ impl Folder {
     /// # Errors
     /// A folder without a study, or with one of another version.
     pub fn open(path: &Path) -> Result<(Folder, Study), Error> {
-        let folder = Folder { path: path.to_owned() };
-        let file = folder.study_file();
-        if !file.exists() {
-            return Err(Error::Request(format!("{}: no study was begun there", path.display())));
-        }
-        let value: serde_json::Value = read(&file)?;
+        let Stored { study, runs: archived } = Stored::archived(path)?;
+        let text = Text::loose(&path.join(STUDY))?.or(study);
+        let text = text.ok_or_else(|| Error::Request(format!("{}: no study was begun there", path.display())))?;
+        let value: serde_json::Value = text.parse()?;
         let version = value.get("version").and_then(serde_json::Value::as_u64);
         if version != Some(u64::from(STUDY_VERSION)) {
             let found = version.map_or("none".to_string(), |version| version.to_string());
-            return Err(Error::Request(format!("{}: version {found}, this program reads {STUDY_VERSION}", file.display())));
+            return Err(Error::Request(format!("{}: version {found}, this program reads {STUDY_VERSION}", text.place)));
         }
-        let study = serde_json::from_value(value).map_err(|error| Error::Request(format!("{}: {error}", file.display())))?;
-        fs::create_dir_all(folder.runs()).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
-        Ok((folder, study))
+        let study = serde_json::from_value(value).map_err(|error| Error::Request(format!("{}: {error}", text.place)))?;
+        Ok((Folder { path: path.to_owned(), archived }, study))
     }
 
     /// Where it is.
@@ -65,17 +67,12 @@ impl Folder {
     /// # Errors
     /// A file that is not a record of this version, or of something else than the study's run of that number.
     pub fn record(&self, study: &Study, run: &PlannedRun<'_>) -> Result<Option<RunRecord>, Error> {
-        let file = self.run_file(run);
-        if !file.exists() {
-            return Ok(None);
-        }
-        let record: RunRecord = read(&file)?;
-        if record.version != RECORD_VERSION {
-            return Err(Error::Request(format!("{}: version {}, this program reads {RECORD_VERSION}", file.display(), record.version)));
-        }
+        let loose = Text::loose(&self.run_file(run))?;
+        let Some(text) = loose.as_ref().or_else(|| self.archived.get(&run_name(run.number))) else { return Ok(None) };
+        let record = text.record()?;
         if study.spec(run).as_ref() != Some(&record.spec) {
-            let (file, PlannedRun { cell, engine, .. }) = (file.display(), run);
-            return Err(Error::Request(format!("{file}: is of another run than the study's {engine}, {cell}; take it away to go on")));
+            let (place, PlannedRun { cell, engine, .. }) = (&text.place, run);
+            return Err(Error::Request(format!("{place}: is of another run than the study's {engine}, {cell}; take it away to go on")));
         }
         Ok(Some(record))
     }
@@ -85,6 +82,8 @@ impl Folder {
     /// # Errors
     /// A medium that takes no more.
     pub fn keep(&self, run: &PlannedRun<'_>, record: &RunRecord) -> Result<(), Error> {
+        let runs = self.path.join(RUNS);
+        fs::create_dir_all(&runs).map_err(|error| Error::Failed(format!("{}: {error}", runs.display())))?;
         write(&self.run_file(run), record)
     }
 
@@ -96,16 +95,8 @@ impl Folder {
         write(&self.path.join("verdicts.json"), findings)
     }
 
-    fn study_file(&self) -> PathBuf {
-        self.path.join("study.json")
-    }
-
-    fn runs(&self) -> PathBuf {
-        self.path.join("runs")
-    }
-
     fn run_file(&self, run: &PlannedRun<'_>) -> PathBuf {
-        self.runs().join(format!("{:04}.json", run.number))
+        self.path.join(RUNS).join(run_name(run.number))
     }
 }
 
@@ -119,14 +110,16 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
     serde_json::from_str(&text).map_err(|error| wrong(&error))
 }
 
-/// Writes beside the file first: what is seen under its name is whole. In one line, because hundreds of records are kept, and half of an
-/// indented one is blanks.
+/// In one line, because hundreds of records are kept, and half of an indented one is blanks.
 fn write<T: Serialize + ?Sized>(file: &Path, value: &T) -> Result<(), Error> {
-    let failed = |what: &dyn Display| Error::Failed(format!("{}: {what}", file.display()));
-    let text = serde_json::to_string(value).map_err(|error| failed(&error))? + "\n";
+    write_whole(file, |new| new.write_all((serde_json::to_string(value)? + "\n").as_bytes()))
+}
+
+/// Writes beside the file first, so that a file under its name is whole.
+pub(super) fn write_whole(file: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
     let unfinished = file.with_extension("unfinished");
     let written = File::create(&unfinished).and_then(|mut new| {
-        new.write_all(text.as_bytes())?;
+        fill(&mut new)?;
         new.sync_all()?;
         fs::rename(&unfinished, file)
     });
@@ -134,6 +127,6 @@ fn write<T: Serialize + ?Sized>(file: &Path, value: &T) -> Result<(), Error> {
         if error.kind() != ErrorKind::NotFound {
             let _ = fs::remove_file(&unfinished);
         }
-        failed(&error)
+        Error::Failed(format!("{}: {error}", file.display()))
     })
 }

@@ -1,9 +1,10 @@
 //! Studies as data. In reading order: [`plan`] says what a study is (cells, order of runs, hypotheses with their rule), [`catalogue`] has
 //! the ones that come with the laboratory and makes one of a user's own workload, [`conduct`] runs it, one child process per run,
-//! [`folder`] keeps the results, [`judge`] applies the rule to them.
+//! [`folder`] keeps the results and [`mod@archive`] puts them into one file, [`judge`] applies the rule to them.
 
 mod adaptive_compression;
 mod aof_rewrite;
+pub mod archive;
 pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;

@@ -128,7 +128,7 @@ impl Cell {
 /// One run that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRun<'a> {
-    /// Its place in the order, and its file: `runs/NNNN.json`.
+    /// Its place in the order, by which the [archive](super::archive) and the loose file `runs/NNNN.json` know it.
     pub number: usize,
     /// Its cell.
     pub cell: &'a str,

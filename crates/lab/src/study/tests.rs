@@ -1,5 +1,6 @@
 //! Studies with a fake runner: a shell script that prints a canned record around the spec it reads.
 
+use super::archive::archive;
 use super::conduct::{Conducted, Event, Runner, conduct};
 use super::folder::Folder;
 use super::judge::{Finding, Results, State, judge, table};
@@ -359,6 +360,38 @@ fn an_interrupted_study_goes_on() {
     let before = std::fs::read(folder.path().join("runs/0000.json")).unwrap();
     assert_eq!(go(&study, &folder, &good), Conducted { finished: 8, failed: 0, interrupted: false });
     assert_eq!(std::fs::read(folder.path().join("runs/0000.json")).unwrap(), before, "what is finished is not run again");
+}
+
+/// Sessions that end in an archive, are killed, and end in an archive again.
+#[test]
+fn an_archived_study_goes_on() {
+    let (fake, study) = (Fake::new(), short_study(&["sinter"], 2));
+    let folder = fake.folder(&study);
+    let (good, bad) = (fake.runner("good", ":", None), fake.runner("bad", ":", Some("the disk is full")));
+    let session = |folder: &Folder, first: u32, last: u32| {
+        // Runs of these places in the session are good, the others say that they failed.
+        let count = std::cell::Cell::new(0);
+        let runner = |_: &str| if (first..=last).contains(&count.get()) { good.clone() } else { bad.clone() };
+        conduct(&study, folder, &runner, &AtomicBool::new(false), &mut |event| {
+            count.set(count.get() + u32::from(matches!(event, Event::Begins(_))));
+        })
+    };
+    assert_eq!(session(&folder, 1, 3), Ok(Conducted { finished: 3, failed: 5, interrupted: false }));
+    archive(folder.path()).unwrap();
+    let (folder, read) = Folder::open(folder.path()).unwrap();
+    assert!(read == study && !folder.path().join("runs").exists() && !folder.path().join("study.json").exists());
+    // Killed after it: what was tried again is loose, what was good is still in the archive.
+    assert_eq!(session(&folder, 2, 3), Ok(Conducted { finished: 5, failed: 3, interrupted: false }));
+    assert_eq!(files(&folder).len(), 5);
+    std::fs::write(folder.path().join("runs/0007.unfinished"), "{").unwrap();
+    let (folder, _) = Folder::open(folder.path()).unwrap();
+    assert_eq!(go(&study, &folder, &good), Conducted { finished: 8, failed: 0, interrupted: false });
+    let records = |folder: &Folder| study.runs().iter().map(|run| folder.record(&study, run).unwrap()).collect::<Vec<_>>();
+    let before = records(&folder);
+    archive(folder.path()).unwrap();
+    assert!(before == records(&Folder::open(folder.path()).unwrap().0) && before.iter().all(Option::is_some));
+    assert_eq!(go(&study, &Folder::open(folder.path()).unwrap().0, &bad), Conducted { finished: 8, failed: 0, interrupted: false });
+    assert!(matches!(Folder::create(folder.path(), &study), Err(Error::Request(_))), "an archive is results");
 }
 
 #[test]

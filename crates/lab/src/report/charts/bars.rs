@@ -28,13 +28,10 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
         // None of the figures can be below 0, whatever an interval of few values says.
         let down = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| s.mean - i.low.max(0.0)));
         data.push(json!({
-            "type": "bar", "orientation": "h", "name": escape(engine), "color": color,
+            "type": "bar", "name": escape(engine), "color": color,
             "y": found.iter().map(|(place, _)| place).collect::<Vec<_>>(),
             "x": numbers(found.iter().map(|(_, s)| s.mean)),
-            "error_x": {
-                "type": "data", "symmetric": false, "thickness": 1.5, "width": 4,
-                "array": numbers(up), "arrayminus": numbers(down),
-            },
+            "error_x": { "array": numbers(up), "arrayminus": numbers(down) },
         }));
     }
     let places: BTreeSet<String> = workload.cells.iter().map(place).collect();
@@ -43,8 +40,6 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
         "barmode": if plain { "overlay" } else { "group" },
         "height": height(places.iter(), thick),
         "showlegend": !plain && workload.engines.len() > 1,
-        "xaxis": { "rangemode": "tozero" },
-        "yaxis": { "autorange": "reversed", "type": "category" },
     });
     let note = format!("{meaning}; mean of repeats, with its 95 % interval");
     (!data.is_empty()).then(|| Chart { id, title: title.into(), note, data, layout })
@@ -65,13 +60,12 @@ pub fn causes(id: String, workload: &Workload<'_>, part: &str) -> Option<Chart> 
     let places: Vec<String> = ledgers.iter().map(|(name, _)| wrap(name, LABEL_WIDTH)).collect();
     let bars = |(color, name): (usize, &&String)| {
         let parts = ledgers.iter().map(|(_, ledger)| ledger.get(*name).copied().unwrap_or(0.0));
-        json!({ "type": "bar", "orientation": "h", "name": escape(name), "color": color, "y": places, "x": numbers(parts) })
+        json!({ "type": "bar", "name": escape(name), "color": color, "y": places, "x": numbers(parts) })
     };
     let layout = json!({
         "barmode": "stack",
         "height": height(places.iter(), BAR),
         "showlegend": true,
-        "yaxis": { "autorange": "reversed", "type": "category" },
     });
     let data: Vec<Value> = names.iter().enumerate().map(bars).collect();
     let note = "bytes written per user byte; mean of repeats".into();

@@ -108,7 +108,7 @@ fn look(place: usize, cell: &Cell<'_>) -> Value {
     let dash = ["solid", "dash", "dot", "dashdot"][place / COLORS % 4];
     json!({
         "type": "scatter", "mode": "lines", "name": wrap(&cell.name(), LEGEND_WIDTH), "color": place % COLORS,
-        "line": { "dash": dash, "width": 1.5 }, "visible": if place < SHOWN { json!(true) } else { json!("legendonly") },
+        "line": { "dash": dash }, "visible": if place < SHOWN { json!(true) } else { json!("legendonly") },
     })
 }
 
@@ -154,7 +154,7 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
             data: data.collect(),
             layout: json!({
                 "height": HEIGHT, "showlegend": cells.len() > 1,
-                "xaxis": { "title": { "text": "seconds since the phase began" } }, "yaxis": { "rangemode": "tozero" },
+                "xaxis": { "title": { "text": "seconds since the phase began" } },
             }),
         })
     };

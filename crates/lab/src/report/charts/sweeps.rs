@@ -114,13 +114,9 @@ impl<'a> Grid<'a> {
         let columns: Vec<String> = columns.iter().map(|column| wrap(column, COLUMN_WIDTH)).collect();
         let layout = json!({
             "height": height(names.iter(), ROW) + TITLE,
-            "xaxis": { "type": "category", "title": { "text": escape(&last(&self.across)) }, "showgrid": false },
-            "yaxis": { "type": "category", "autorange": "reversed", "showgrid": false },
+            "xaxis": { "title": { "text": escape(&last(&self.across)) } },
         });
-        let data = json!({
-            "type": "heatmap", "x": columns, "y": names, "z": z, "texttemplate": "%{z:.3~g}", "colorscale": "Cividis", "showscale": false,
-            "xgap": 2, "ygap": 2, "hoverongaps": false,
-        });
+        let data = json!({ "type": "heatmap", "x": columns, "y": names, "z": z });
         let engine = self.cells.first().map_or("", |cell| &cell.engine);
         let others = if self.others.is_empty() { String::new() } else { format!("; {}", self.others) };
         let note = format!("{part}; {}; mean of repeats{others}", about.1);

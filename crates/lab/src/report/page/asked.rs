@@ -31,13 +31,7 @@ pub fn asked(folder: &Folder, several: bool) -> String {
     });
     let claims: String = claims.collect();
     let claims = if claims.is_empty() { claims } else { format!("<h3>Hypotheses</h3>\n<ol>{claims}</ol>\n") };
-    let raw = serde_json::to_string_pretty(study).unwrap_or_default();
-    format!(
-        "<section><h2>What was asked{}</h2>\n{questions}{left_out}{claims}<details><summary>The whole study</summary>\
-         <pre class=\"scroll\" tabindex=\"0\">{}</pre></details></section>\n",
-        of(folder, several),
-        escape(&raw)
-    )
+    format!("<section><h2>What was asked{}</h2>\n{questions}{left_out}{claims}</section>\n", of(folder, several))
 }
 
 /// The section; says so where nothing was decided.

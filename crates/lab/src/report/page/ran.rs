@@ -6,6 +6,7 @@ use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
 use crate::report::text::{date, escape, number};
 use crate::run::{Confinement, RunRecord, Source};
+use crate::study::archive::ARCHIVE;
 use std::collections::{BTreeMap, BTreeSet};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -30,8 +31,8 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     let mixed = [Source::Engine, Source::Process].iter().all(|s| runs.iter().any(|run| run.record.written_source == *s));
     let warning = if mixed { "<p>Bytes written have different sources here and are not the same to a percent.</p>\n" } else { "" };
     format!(
-        "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the records of the runs \
-         (<code>runs/*.json</code>) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
+        "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the whole study with the records of its runs \
+         (<code>{ARCHIVE}</code>, or <code>runs/*.json</code> while the study runs) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
         escape(csv),
         folders.iter().map(|folder| format!("<code>{}</code>", escape(&folder.name))).collect::<Vec<_>>().join(", "),
         failures(folders),
@@ -65,7 +66,7 @@ fn failures(folders: &[Folder]) -> String {
     let failed = runs.filter_map(|(folder, run)| Some((folder, run, run.record.failure.as_ref()?)));
     let rows = failed.map(|(folder, run, why)| {
         let spec = &run.record.spec;
-        let cells = [&format!("{}/{}", folder.name, run.file), &spec.engine.name, &spec.workload.name, why];
+        let cells = [&format!("{}: {}", folder.name, run.name), &spec.engine.name, &spec.workload.name, why];
         format!("<tr>{}</tr>\n", cells.iter().map(|text| format!("<td class=\"text\">{}</td>", escape(text))).collect::<String>())
     });
     let rows: String = rows.collect();
