@@ -60,7 +60,7 @@ fn streams_with_anything_in_them() {
     let mut keyspace = fresh();
     keyspace.set_string(KEY.0, KEY.1, b"before", None).unwrap();
     let mut loaded = 0;
-    for _ in 0..3000 {
+    for _ in 0..1000 {
         let mut wrong = good.clone();
         for _ in 0..=random.below(2) {
             // What is behind the entries is the smaller part.
@@ -80,7 +80,7 @@ fn streams_with_anything_in_them() {
             Err(_) => assert_eq!(keyspace.string(KEY.0, KEY.1).unwrap(), Some(&b"before"[..])),
         }
     }
-    assert!((100..2900).contains(&loaded), "{loaded} were loaded");
+    assert!((33..967).contains(&loaded), "{loaded} were loaded");
 }
 
 /// A group: its name, its pending entries, and by consumer those that it has.

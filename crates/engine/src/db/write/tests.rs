@@ -197,7 +197,7 @@ fn what_a_sync_acknowledges_survives() {
                 }
             }
         });
-        for _ in 0..40 {
+        for _ in 0..20 {
             let before = acknowledged.load(Ordering::Acquire);
             db.sync().unwrap();
             let found = keys(&memory).len() as u64;
