@@ -187,7 +187,6 @@ fn the_ratchet_only_tightens() {
     assert_eq!(check(&[], &[("gone.rs", 1)]).len(), 1);
 }
 
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 #[test]
 fn results_are_small() {
     fn bytes(path: &std::path::Path) -> u64 {
