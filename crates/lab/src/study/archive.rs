@@ -1,9 +1,9 @@
 //! The runs of a study in one file, `runs.jsonl.zst`: JSON lines, compressed by zstd, which `zstdcat` prints. The first line is the study
 //! as it was asked. Each other line is one run, `{"run":N,"record":{...}}`, and numbers rise.
 //!
-//! While a study runs, its folder holds the loose files `study.json` and `runs/NNNN.json`. [`archive()`] moves them into the archive. A loose
-//! file replaces its counterpart in the archive, so that a study can go on after it was archived, and an interrupted [`archive()`] loses
-//! nothing.
+//! While a study runs, its folder holds the loose files `study.json` and `runs/NNNN.json`. [`archive()`] moves them into the archive. A
+//! loose file replaces its counterpart in the archive, so that a study can go on after it was archived, and an interrupted [`archive()`]
+//! loses nothing.
 
 use super::Error;
 use super::folder::write_whole;
