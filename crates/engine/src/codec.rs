@@ -15,7 +15,8 @@ mod lz4;
 mod no_zstd;
 #[cfg(feature = "snappy")]
 mod snappy;
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;
 #[cfg(feature = "zlib")]
 mod zlib;

@@ -126,5 +126,6 @@ impl Splitter {
     }
 }
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;

@@ -571,5 +571,6 @@ fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     out
 }
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;

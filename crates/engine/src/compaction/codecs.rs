@@ -346,5 +346,6 @@ impl Verdict {
     }
 }
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;

@@ -202,5 +202,6 @@ impl Inner {
     }
 }
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;

@@ -18,7 +18,8 @@ mod tiers;
 mod toml;
 mod validate;
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;
 
 pub use crate::codec::{Codec, Compression};

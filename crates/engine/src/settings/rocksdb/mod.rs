@@ -10,7 +10,8 @@ mod draft;
 mod ini;
 mod known;
 
-#[cfg(all(test, feature = "default"))]
+#[cfg(test)]
+#[cfg(feature = "default")]
 mod tests;
 
 use super::field::{DB, FAMILY, Field};
