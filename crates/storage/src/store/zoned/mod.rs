@@ -1,5 +1,5 @@
-//! A store on a zoned drive: files and metadata together, with no other file system. `docs/engine/zones.md` has the idea, `docs/engine/format.md` the
-//! bytes.
+//! A store on a zoned drive: files and metadata together, with no other file system. `docs/engine/zones.md` has the idea,
+//! `docs/engine/format.md` the bytes.
 //!
 //! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),
 //! `volume` (what is shared, and the order in which things become durable), `file` and `appender` (reading and writing), `place` (how a
