@@ -1,6 +1,4 @@
 use crate::cache::Cache;
-#![cfg_attr(not(feature = "default"), expect(dead_code, reason = "most tests compress"))]
-
 use crate::checksum::DbId;
 use crate::codec::Compression;
 use crate::error::Result;
