@@ -13,6 +13,7 @@ mod hostile;
 mod model;
 #[cfg(feature = "default")]
 mod packed;
+#[cfg_attr(not(feature = "default"), expect(dead_code, reason = "most tests compress"))]
 mod support;
 #[cfg(feature = "default")]
 mod two_parts;
