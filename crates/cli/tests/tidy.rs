@@ -200,7 +200,6 @@ fn every_file_of_tests_is_part_of_a_program() {
     }
 }
 
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 #[test]
 fn results_are_small() {
     fn bytes(path: &std::path::Path) -> u64 {

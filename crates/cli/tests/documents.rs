@@ -1,0 +1,38 @@
+//! Documents show the figures that are committed, and README stays short.
+
+use sinter_lab::report;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Most words of README as `wc -w` counts them, tables and code included.
+const README_WORDS: usize = 900;
+
+/// Results that the tables are made from.
+const RESULTS: [&str; 2] = ["docs/results/side-by-side", "docs/results/large-load"];
+/// Documents with tables of them.
+const DOCUMENTS: [&str; 2] = ["README.md", "docs/performance.md"];
+const CHART: &str = "docs/speed.svg";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn figures_in_documents_are_the_committed_ones() {
+    let folders = RESULTS.map(|folder| root().join(folder));
+    let again = format!("sinter report {} --into {} --chart {CHART}", RESULTS.join(" "), DOCUMENTS.join(" --into "));
+    for document in DOCUMENTS {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        assert!(text.contains("<!-- measured: origin -->"), "{document} does not say where its figures come from");
+        let (filled, _) = report::measured(&folders, &text).unwrap();
+        assert!(filled == text, "{document} shows other figures than {RESULTS:?}; make it anew: {again}");
+    }
+    let (_, chart) = report::measured(&folders, "").unwrap();
+    assert!(fs::read_to_string(root().join(CHART)).unwrap() == chart, "{CHART} shows other figures than {RESULTS:?}; {again}");
+}
+
+#[test]
+fn readme_stays_short() {
+    let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
+    assert!(words <= README_WORDS, "README.md has {words} words, at most {README_WORDS}");
+}
