@@ -7,12 +7,13 @@
 //! | `brief` | the first two engines: speed, ratio, write and space amplification, memory |
 //! | `full` | all engines and columns, as `engines.md` has them |
 //! | `behind` | figures in which the first engine is worse than another, a line each |
-//! | `behind, brief` | medians in which the first engine is worse than the second by more than 2 %, in one line for each column |
+//! | `behind, brief` | every median in which the first engine is worse than the second, in one line for each column |
 
 use super::Failure;
-use super::engines::{self, Difference, Engines, LEAST_DIFFERENCE, Row};
+use super::engines::{self, Difference, Engines, Row};
 use super::load::Folder;
 use super::text::{date, number};
+use crate::result::Machine;
 use crate::run::RunRecord;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -20,6 +21,9 @@ use std::fmt::Write;
 const START: &str = "<!-- measured: ";
 const START_END: &str = " -->";
 const END: &str = "<!-- end of measured -->";
+
+/// Least ratio of medians that counts as behind in the brief list: smaller ones are shown as 1.00.
+const SHOWN: f64 = 1.005;
 
 /// Longest time between the first and the last run of one table, seconds: rows of different days are not mixed.
 const LONGEST: u64 = 24 * 3600;
@@ -108,23 +112,21 @@ impl<'a> Measured<'a> {
         let first = self.all(|record| record.started_unix).first().map_or(String::new(), |time| date(*time));
         let commit = self.all(|record| record.commit.clone().unwrap_or_else(|| "unknown".into()));
         let commit: Vec<String> = commit.iter().map(|commit| commit.chars().take(8).collect()).collect();
-        let machine = self.all(|record| record.machine.to_string());
+        let machine = self.all(|record| {
+            let Machine { cpus, cpu_model, memory_bytes, kernel, file_system, .. } = &record.machine;
+            let gib = *memory_bytes as f64 / f64::from(1 << 30);
+            format!("{cpus} processors ({cpu_model}), {gib:.0} GiB, Linux {kernel}, {file_system}")
+        });
         let versions = self.all(|record| record.engine_version.clone());
         let join = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(", ");
-        let repeats = self.tables.iter().map(|table| {
-            let rows: Vec<&str> = table.rows.iter().map(|row| row.workload.as_str()).collect();
-            let runs = table.rows.iter().filter_map(|row| row.median("operations/s", 0)).map(|(_, runs)| runs).max().unwrap_or(0);
-            match rows.as_slice() {
-                [only] => format!("{runs} of {only}"),
-                _ => format!("medians of {runs} interleaved runs"),
-            }
-        });
-        let repeats = repeats.collect::<Vec<_>>().join(", ");
-        format!("{first}, commit {}, {}; {}; {repeats}.\n", commit.join(", "), join(machine), join(versions))
+        let runs = self.rows().filter_map(|row| row.median("operations/s", 0)).map(|(_, runs)| runs);
+        let (least, most) = runs.fold((usize::MAX, 0), |(least, most), runs| (least.min(runs), most.max(runs)));
+        let runs = if least < most { format!("{least} to {most}") } else { most.to_string() };
+        format!("{first}, commit {}, {}; {}; medians of {runs} interleaved runs.\n", commit.join(", "), join(machine), join(versions))
     }
 
     fn brief(&self) -> String {
-        let heads = ["workload", "SinterDB ops/s", "RocksDB ops/s", "ratio", "bytes written", "space", "memory, MiB"];
+        let heads = ["workload", "SinterDB ops/s", "RocksDB ops/s", "ratio", "write amp.", "space amp.", "memory, MiB"];
         let mut text = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
         for row in self.rows() {
             let figure = |measure: &str, engine: usize| row.median(measure, engine).map(|(median, _)| median);
@@ -158,13 +160,15 @@ impl<'a> Measured<'a> {
                 let [ours, theirs] = [0, 1].map(|engine| row.median(measure, engine).map(|(median, _)| median));
                 let (ours, theirs) = (ours?, theirs?);
                 let ratio = if more { theirs / ours } else { ours / theirs };
-                (ratio > LEAST_DIFFERENCE).then(|| format!("{} {}", row.workload, number(ratio)))
+                (ratio >= SHOWN).then(|| format!("{} {}", row.workload, number(ratio)))
             });
             let worse: Vec<String> = worse.collect();
+            // A ratio has no unit.
+            let measure = measure.split(',').next().unwrap_or(measure);
             (!worse.is_empty()).then(|| format!("* {measure}: {}\n", worse.join(", ")))
         };
         let lines: String = engines::columns().filter_map(line).collect();
-        if lines.is_empty() { "* nothing beyond 2 %\n".to_string() } else { lines }
+        if lines.is_empty() { "* nothing\n".to_string() } else { lines }
     }
 
     fn differences(&self) -> impl Iterator<Item = Difference> {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A difference below this factor is not told, however sure it is.
-pub const LEAST_DIFFERENCE: f64 = 1.02;
+const LEAST_DIFFERENCE: f64 = 1.02;
 
 /// A column, and whether more is better.
 const COLUMNS: &[(Measure<OfPart>, bool)] = &[
