@@ -31,8 +31,9 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     let mixed = [Source::Engine, Source::Process].iter().all(|s| runs.iter().any(|run| run.record.written_source == *s));
     let warning = if mixed { "<p>Bytes written have different sources here and are not the same to a percent.</p>\n" } else { "" };
     format!(
-        "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the whole study with the \
-         records of its runs (<code>{ARCHIVE}</code>, or <code>runs/*.json</code> while the study runs) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
+        "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the whole study \
+         with the records of its runs (<code>{ARCHIVE}</code>, or <code>runs/*.json</code> while the study \
+         runs) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
         escape(csv),
         folders.iter().map(|folder| format!("<code>{}</code>", escape(&folder.name))).collect::<Vec<_>>().join(", "),
         failures(folders),
