@@ -58,14 +58,14 @@ fn fill(flags: &ReportFlags) -> Result<ExitCode, Ended> {
     let mut files: Vec<(&Path, String)> = Vec::new();
     for path in &flags.into {
         let document = fs::read_to_string(path).map_err(|error| Ended::Usage(format!("{}: {error}", path.display())))?;
-        let (filled, _) = report::measured(&flags.folders, &document).map_err(|failure| match failure {
+        let filled = report::measured(&flags.folders, &document).map_err(|failure| match failure {
             Failure::Input(what) => Ended::Usage(format!("{}: {what}", path.display())),
             other => ended(other),
         })?;
         files.push((path, filled));
     }
     if let Some(path) = &flags.chart {
-        files.push((path, report::measured(&flags.folders, "").map_err(ended)?.1));
+        files.push((path, report::chart(&flags.folders).map_err(ended)?));
     }
     for (path, text) in files {
         fs::write(path, text).with_context(|| path.display().to_string()).map_err(Ended::Failed)?;

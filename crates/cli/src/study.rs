@@ -105,6 +105,8 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let mut watch = Watch::new(&study);
     let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
     watch.end();
+    // Somebody may have archived finished runs meanwhile.
+    let (folder, _) = Folder::open(folder.path())?;
     let results = Results::read(&study, &folder)?;
     let findings = judge(&study, &results);
     folder.conclude(&findings)?;

@@ -10,7 +10,8 @@ const README_WORDS: usize = 900;
 /// Results that the tables are made from.
 const RESULTS: [&str; 2] = ["docs/results/side-by-side", "docs/results/large-load"];
 /// Documents with tables of them.
-const DOCUMENTS: [&str; 2] = ["README.md", "docs/performance.md"];
+const DOCUMENTS: [(&str, [&str; 3]); 2] =
+    [("README.md", ["origin", "brief", "behind, brief"]), ("docs/performance.md", ["origin", "full", "behind"])];
 const CHART: &str = "docs/speed.svg";
 
 fn root() -> PathBuf {
@@ -20,14 +21,17 @@ fn root() -> PathBuf {
 #[test]
 fn figures_in_documents_are_the_committed_ones() {
     let folders = RESULTS.map(|folder| root().join(folder));
-    let again = format!("sinter report {} --into {} --chart {CHART}", RESULTS.join(" "), DOCUMENTS.join(" --into "));
-    for document in DOCUMENTS {
+    let again =
+        format!("sinter report {} --into {} --chart {CHART}", RESULTS.join(" "), DOCUMENTS.map(|(document, _)| document).join(" --into "));
+    for (document, blocks) in DOCUMENTS {
         let text = fs::read_to_string(root().join(document)).unwrap();
-        assert!(text.contains("<!-- measured: origin -->"), "{document} does not say where its figures come from");
-        let (filled, _) = report::measured(&folders, &text).unwrap();
+        for block in blocks {
+            assert!(text.contains(&format!("<!-- measured: {block} -->\n")), "{document} has no block {block:?}");
+        }
+        let filled = report::measured(&folders, &text).unwrap();
         assert!(filled == text, "{document} shows other figures than {RESULTS:?}; make it anew: {again}");
     }
-    let (_, chart) = report::measured(&folders, "").unwrap();
+    let chart = report::chart(&folders).unwrap();
     assert!(fs::read_to_string(root().join(CHART)).unwrap() == chart, "{CHART} shows other figures than {RESULTS:?}; {again}");
 }
 

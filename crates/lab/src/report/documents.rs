@@ -22,6 +22,9 @@ const START: &str = "<!-- measured: ";
 const START_END: &str = " -->";
 const END: &str = "<!-- end of measured -->";
 
+/// The engines of the brief table and of the chart.
+const BRIEF: [&str; 2] = ["sinter", "rocksdb"];
+
 /// Least ratio of medians that counts as behind in the brief list: smaller ones are shown as 1.00.
 const SHOWN: f64 = 1.005;
 
@@ -40,17 +43,28 @@ impl<'a> Measured<'a> {
         let wrong = |folder: &Folder, what: &str| Failure::Input(format!("{}: {what}", folder.path.display()));
         let table = |folder: &'a Folder| Engines::of(folder).ok_or_else(|| wrong(folder, "no study of engines side by side"));
         let tables = folders.iter().map(table).collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = tables.first() else { return Err(Failure::Input("no result folders".into())) };
         for (table, folder) in tables.iter().zip(folders) {
             // The chart and the brief table are of the first two.
-            if table.names.len() < 2 || table.names.iter().take(2).ne(first.names.iter().take(2)) {
-                return Err(wrong(folder, "its first two engines are not those of the first folder"));
+            if !table.names.starts_with(&BRIEF.map(String::from)) {
+                return Err(wrong(folder, "its first two engines are not sinter and rocksdb"));
             }
+            if BRIEF.iter().any(|engine| table.records.iter().all(|record| record.spec.engine.name != *engine)) {
+                return Err(wrong(folder, "an engine has no run that went well"));
+            }
+        }
+        let mut paths: Vec<_> = folders.iter().map(|folder| folder.path.canonicalize().unwrap_or_else(|_| folder.path.clone())).collect();
+        paths.sort();
+        if paths.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Failure::Input("a folder is given twice".into()));
         }
         let measured = Measured { tables };
         let several = |what: &str| Failure::Input(format!("the runs are of different {what}: measure them together"));
-        if measured.all(|record| record.commit.clone().unwrap_or_default()).len() > 1 {
+        let commits = measured.all(|record| record.commit.clone().unwrap_or_default());
+        if commits.len() > 1 {
             return Err(several("commits"));
+        }
+        if commits.iter().any(|commit| commit.ends_with("-dirty")) {
+            return Err(Failure::Input("the sources differed from the commit: measure a commit".into()));
         }
         if measured.all(|record| record.machine.to_string()).len() > 1 {
             return Err(several("machines"));
@@ -82,16 +96,23 @@ impl<'a> Measured<'a> {
     pub fn fill(&self, document: &str) -> Result<String, Failure> {
         let mut out = String::with_capacity(document.len());
         let mut lines = document.split_inclusive('\n');
+        let mut blocks = 0;
         while let Some(line) = lines.next() {
             out.push_str(line);
-            let Some(name) = line.trim_end().strip_prefix(START).and_then(|rest| rest.strip_suffix(START_END)) else { continue };
+            if !is_marker(line) {
+                continue;
+            }
+            let Some(name) = started(line) else {
+                return Err(Failure::Input(format!("{:?} begins no block; that is {START}NAME{START_END}", line.trim())));
+            };
             out.push_str(&self.block(name)?);
-            match lines.find(|line| line.trim_end() == END) {
-                Some(end) => out.push_str(end),
-                None => return Err(Failure::Input(format!("the block {name:?} has no line {END:?} behind it"))),
+            blocks += 1;
+            match lines.find(|line| is_marker(line)) {
+                Some(end) if end.trim_end() == END => out.push_str(end),
+                _ => return Err(Failure::Input(format!("the block {name:?} has no line {END:?} behind it"))),
             }
         }
-        Ok(out)
+        if blocks == 0 { Err(Failure::Input("there is no block of measured figures".into())) } else { Ok(out) }
     }
 
     fn block(&self, name: &str) -> Result<String, Failure> {
@@ -184,6 +205,17 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Whether a line is meant to begin or to end a block.
+fn is_marker(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with("<!-- measured") || line == END
+}
+
+/// Name of the block that a line begins.
+fn started(line: &str) -> Option<&str> {
+    line.trim_end().strip_prefix(START)?.strip_suffix(START_END)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,17 +250,28 @@ mod tests {
             let wrong = |document: &str| measured.fill(document).unwrap_err().to_string();
             assert!(wrong(&DOCUMENT.replace("brief", "short")).starts_with("there is no block \"short\""));
             assert!(wrong(&DOCUMENT.replace("<!-- end", "<!-- END")).starts_with("the block \"brief\" has no line"));
+            let (start, _) = DOCUMENT.split_once("<!-- end").unwrap();
+            assert!(
+                wrong(&[start, "prose\n", DOCUMENT].concat()).starts_with("the block \"brief\" has no line"),
+                "a block ends before another"
+            );
+            assert!(wrong("<!-- measured:brief -->\n").contains("begins no block"));
+            assert!(wrong("<!-- end of measured -->\n").contains("begins no block"));
+            assert_eq!(wrong("# Speed\n"), "there is no block of measured figures");
         });
     }
 
     #[test]
     fn figures_that_were_not_measured_together_are_not_mixed() {
         assert!(measured(&["sinter"], |measured| measured.is_err()), "there is nothing beside it");
+        assert!(measured(&["sinter", "fjall"], |measured| measured.is_err()), "the brief table is of sinter and rocksdb");
         let (_directory, mut folder) = folder_of(&study("side-by-side", &["sinter", "rocksdb"], 2), |_, _| Some(1.0));
         let complaint = |folder: &Folder| Measured::of(std::slice::from_ref(folder)).err().map(|failure| failure.to_string());
         assert_eq!(complaint(&folder), None);
         folder.runs[0].record.started_unix = LONGEST + 1;
         assert_eq!(complaint(&folder).unwrap(), "the runs are of different days: measure them together");
+        folder.runs.iter_mut().for_each(|run| (run.record.started_unix, run.record.commit) = (0, Some("abc-dirty".into())));
+        assert_eq!(complaint(&folder).unwrap(), "the sources differed from the commit: measure a commit");
         folder.runs[0].record.commit = Some("another".into());
         assert_eq!(complaint(&folder).unwrap(), "the runs are of different commits: measure them together");
     }

@@ -74,15 +74,23 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
     render(&read, page, &page.with_extension("csv"))
 }
 
-/// Text of a document with its measured blocks made anew, and the chart (SVG) of the same figures, from folders in which engines are all
-/// that differs. A block stands between `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
+/// Text of a document with its measured blocks made anew from folders in which engines are all that differs. A block stands between `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
 ///
 /// # Errors
 /// Folders without such a table, or of different engines, commits, machines or days; a block that is not known or has no end.
-pub fn measured(folders: &[PathBuf], document: &str) -> Result<(String, String), Failure> {
+pub fn measured(folders: &[PathBuf], document: &str) -> Result<String, Failure> {
     let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let measured = documents::Measured::of(&read)?;
-    Ok((measured.fill(document)?, picture::speed(&measured)))
+    measured.fill(document)
+}
+
+/// The chart (SVG) of the speed in such folders.
+///
+/// # Errors
+/// As [`measured()`], but for blocks.
+pub fn chart(folders: &[PathBuf]) -> Result<String, Failure> {
+    let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    Ok(picture::speed(&documents::Measured::of(&read)?))
 }
 
 fn render(folders: &[Folder], page: &Path, csv: &Path) -> Result<PathBuf, Failure> {

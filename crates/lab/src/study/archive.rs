@@ -8,7 +8,7 @@
 use super::Error;
 use super::folder::write_whole;
 use crate::run::{RECORD_VERSION, RunRecord};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -146,11 +146,15 @@ impl Stored {
         for number in 1.. {
             let place = format!("{}, line {number}", path.display());
             let Some(json) = next(&mut lines).map_err(|error| wrong(&place, &error))? else { break };
+            let text = Text { place: place.clone(), json };
             if number == 1 {
-                stored.study = Some(Text { place, json });
+                let fields: BTreeMap<String, IgnoredAny> = text.parse()?;
+                if !fields.contains_key("version") || fields.contains_key("run") {
+                    return Err(wrong(&text.place, &"the first line has to be the study"));
+                }
+                stored.study = Some(text);
                 continue;
             }
-            let text = Text { place: place.clone(), json };
             let Line { run, record } = text.parse()?;
             let record = Text { place, json: record.get().to_owned() };
             if let Some(twice) = stored.runs.insert(run_name(run), record) {
@@ -178,6 +182,8 @@ pub fn archive(folder: &Path) -> Result<PathBuf, Error> {
     let mut numbered: Vec<_> = numbered.filter(|(run, name, _)| run_name(*run) == **name).collect();
     numbered.sort_by_key(|(run, ..)| *run);
     for (run, name, text) in numbered {
+        // What no reader would understand stays a loose file, which can be taken away.
+        text.record()?;
         lines.push(serde_json::to_string(&Line { run, record: text.line()? }));
         loose.push(folder.join(RUNS).join(name));
     }
@@ -185,8 +191,15 @@ pub fn archive(folder: &Path) -> Result<PathBuf, Error> {
     write_whole(&file, |new| {
         let mut encoder = zstd::Encoder::new(new, LEVEL)?;
         encoder.include_checksum(true)?;
+        let mut bytes = 0;
         for line in lines {
-            encoder.write_all((line? + "\n").as_bytes())?;
+            let line = line? + "\n";
+            bytes += line.len() as u64;
+            // Readers stop there.
+            if line.len() as u64 > LONGEST_LINE || bytes > LARGEST {
+                return Err(io::Error::new(ErrorKind::InvalidData, "a record is too long, or all of them together are"));
+            }
+            encoder.write_all(line.as_bytes())?;
         }
         encoder.finish().map(drop)
     })?;

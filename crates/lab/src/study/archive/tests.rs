@@ -72,7 +72,8 @@ fn a_damaged_archive_is_named_with_its_line() {
     let text = String::from_utf8(zstd::decode_all(&*good).unwrap()).unwrap();
     let second = text.find('\n').unwrap() + 1;
     let twice = format!("{text}{}\n", text.lines().nth(2).unwrap());
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 7] = [
+        (&text[second..], &[", line 1: ", "has to be the study"]),
         (&text[..second + 100], &[", line 2: ", "does not end"]),
         (&text.replacen("{\"run\":0", "{\"run\":-1", 1), &[", line 2: ", "invalid value"]),
         (&text.replacen("\"record\":{\"version\":1", "\"record\":{\"version\":99", 1), &[", line 2: ", "record version 99"]),
@@ -95,4 +96,18 @@ fn lines_without_end_are_given_up() {
     std::fs::write(scratch.path().join(ARCHIVE), bomb.finish().unwrap()).unwrap();
     let what = read(scratch.path()).unwrap_err();
     assert!(what.contains(", line 1: ") && what.contains("too long"), "{what}");
+}
+
+/// A record that no reader understands would make the archive unreadable, and could not be taken out of it.
+#[test]
+fn what_is_no_record_stays_loose() {
+    let scratch = tempfile::tempdir().unwrap();
+    let runs = folder_of_study(scratch.path()).runs().len();
+    let broken = scratch.path().join("runs/0001.json");
+    std::fs::write(&broken, "[]").unwrap();
+    assert!(archive(scratch.path()).unwrap_err().to_string().contains("runs/0001.json"));
+    assert!(broken.exists() && !scratch.path().join(ARCHIVE).exists());
+    std::fs::remove_file(broken).unwrap();
+    archive(scratch.path()).unwrap();
+    assert_eq!(read(scratch.path()), Ok(runs - 1));
 }
