@@ -74,7 +74,8 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
     render(&read, page, &page.with_extension("csv"))
 }
 
-/// Text of a document with its measured blocks made anew from folders in which engines are all that differs. A block stands between `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
+/// Text of a document with its measured blocks made anew from folders in which engines are all that differs. A block stands between
+/// `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
 ///
 /// # Errors
 /// Folders without such a table, or of different engines, commits, machines or days; a block that is not known or has no end.
