@@ -59,7 +59,7 @@ fn targets(text: &str) -> Vec<String> {
     text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// What is wrong with the links of one page.
+/// Links of one page that lead nowhere, one line for each.
 fn complaints(page: &Path, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for target in targets(text) {

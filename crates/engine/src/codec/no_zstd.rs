@@ -28,7 +28,7 @@ impl Trained {
         None
     }
 
-    /// What a reader needs.
+    /// Bytes of the dictionary, from which a reader makes its own.
     pub fn bytes(&self) -> &[u8] {
         match self.0 {}
     }

@@ -43,7 +43,7 @@ impl Trained {
         Some(Trained { bytes, digested })
     }
 
-    /// What a reader needs.
+    /// Bytes of the dictionary, from which a reader makes its own.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

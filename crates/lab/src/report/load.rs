@@ -36,7 +36,7 @@ pub struct Run {
     pub name: String,
     /// The number; `None` for a file that no study wrote.
     number: Option<usize>,
-    /// What it did.
+    /// Its record: the spec and the figures of each phase.
     pub record: RunRecord,
 }
 
