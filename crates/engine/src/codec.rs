@@ -102,7 +102,11 @@ impl Codec {
     #[doc(hidden)]
     pub fn missing(self) -> Option<String> {
         let name = self.name();
-        (!self.is_built_in()).then(|| format!("{name} is not built in: build the crate sinterdb with the feature `{name}`"))
+        #[cfg(test)]
+        let is_built_in = self.is_built_in() && WITHOUT.get() != Some(self);
+        #[cfg(not(test))]
+        let is_built_in = self.is_built_in();
+        (!is_built_in).then(|| format!("{name} is not built in: build the crate sinterdb with the feature `{name}`"))
     }
 
     /// The levels it knows; `None` if it has only one way to work (none, snappy, lz4).
@@ -130,6 +134,19 @@ impl Codec {
         };
         raw > 0 && raw <= packed.saturating_mul(expansion)
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static WITHOUT: std::cell::Cell<Option<Codec>> = const { std::cell::Cell::new(None) };
+}
+
+/// Runs `test` in this thread as in a build without a codec.
+#[cfg(test)]
+pub(crate) fn without(codec: Codec, test: impl FnOnce()) {
+    WITHOUT.set(Some(codec));
+    test();
+    WITHOUT.set(None);
 }
 
 /// A larger output buffer does not stay with its thread.

@@ -1,6 +1,7 @@
 //! Errors by what the caller can do. "Not found" is an `Option`, never an error.
 
 use sinter_storage::store::StoreError;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// The result of an engine operation.
@@ -57,6 +58,12 @@ impl From<StoreError> for Error {
             Error::NoSpace(Arc::new(error))
         } else if error.is_locked() {
             Error::Busy(format!("the database is open elsewhere ({error})"))
+        } else if let Some(file) = error.file.filter(|_| error.is_damage()) {
+            let what = match error.source.kind() {
+                ErrorKind::UnexpectedEof => "the file ends before the bytes that belong here".into(),
+                _ => error.source.to_string(),
+            };
+            Error::corrupt(file, error.offset.unwrap_or(0), what)
         } else {
             Error::Io(Arc::new(error))
         }

@@ -110,7 +110,7 @@ fn reads_stay_inside_the_file() {
         for (offset, length) in [(0, 100_001), (99_999, 2), (100_000, 1), (1 << 40, 1)] {
             let error = file.read_at(offset, &mut vec![0; length]).unwrap_err();
             assert_eq!(error.source.kind(), ErrorKind::UnexpectedEof, "{name} at {offset}");
-            assert_eq!(error.file, Some(id), "{name}");
+            assert_eq!((error.file, error.offset), (Some(id), Some(offset)), "{name}");
         }
         assert!(file.read_at(u64::MAX, &mut [0; 2]).is_err(), "{name}: an end past u64 is an error, not a panic");
     });

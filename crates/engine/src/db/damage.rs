@@ -1,5 +1,6 @@
-//! Tables that a compaction could not read. They are left where they are and as they are, reads of them go on giving the error, and
-//! compactions go on around them. The handle remembers them; the next one finds them again when it meets them.
+//! Tables that a compaction could not read, because of damage or because their codec is not built in. They are left where they are and as
+//! they are, reads of them go on giving the error, and compactions go on around them. The handle remembers them; the next one finds them
+//! again when it meets them.
 //!
 //! What lies above a damaged table can never be merged past it. On level 0, runs still become larger runs, which takes long to end: only
 //! when their number (or the debt) reaches the limit at which writers wait, and no compaction of the family is possible that could change
@@ -26,7 +27,12 @@ impl Inner {
     /// The inputs of a merge that failed with `error` to which that can be put down. An error that names none of them (the merge read
     /// more or fewer entries than there should be) is looked into: each input is verified.
     pub(super) fn find_damaged(&self, core: &FamilyCore, plan: &Plan, error: &Error) -> Vec<(u64, Error)> {
-        let Error::Corrupt { file, .. } = error else { return Vec::new() };
+        let file = match error {
+            Error::Corrupt { file, .. } => file,
+            // Of all that is wrong with a merge, only a codec that this build lacks lies in its tables.
+            Error::Invalid(_) => return self.undecodable(core, plan),
+            _ => return Vec::new(),
+        };
         let named = plan.tables().find(|t| FileId::table(t.number).to_string() == *file);
         if let Some(table) = named {
             return vec![(table.number, error.clone())];
@@ -38,6 +44,12 @@ impl Inner {
         let goes_on = || !self.cancel.load(Ordering::Relaxed);
         let tables = plan.tables().take_while(|_| goes_on()).filter_map(|t| tree.table(t.number));
         tables.filter_map(|t| Some((t.info().number, t.verify().err()?))).filter(|(_, e)| matches!(e, Error::Corrupt { .. })).collect()
+    }
+
+    /// The inputs of a merge whose codec is not built in.
+    fn undecodable(&self, core: &FamilyCore, plan: &Plan) -> Vec<(u64, Error)> {
+        let tree = core.view.load().tree.clone();
+        plan.tables().filter_map(|t| Some((t.number, tree.table(t.number)?.check_codec().err()?))).collect()
     }
 
     /// Remembers damaged tables of a family. The job that met them changed nothing.
@@ -101,5 +113,43 @@ impl Db {
     pub(super) fn damaged_lines(&self, family: &Family) -> String {
         let shared = self.inner.shared.lock();
         shared.damaged.values().filter(|d| d.family == family.id()).map(|d| format!("{}\n", d.error)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::codec::{Codec, without};
+    use crate::db::Db;
+    use crate::error::Error;
+    use crate::settings::{DbSettings, FamilySettings};
+    use sinter_storage::store::MemoryStore;
+    use std::sync::Arc;
+
+    /// As in a build without the feature of the codec that its tables have.
+    #[test]
+    fn a_table_whose_codec_is_not_built_in_is_set_aside() {
+        let store = Arc::new(MemoryStore::new());
+        let open = |codec: Codec| {
+            let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
+            let family = FamilySettings { compression: vec![codec.into()].into(), ..FamilySettings::default() };
+            Db::builder().settings(settings).family("default", family).open_store(store.clone()).unwrap()
+        };
+        let put_all = |db: &Db, value: &[u8]| (0..200u32).for_each(|n| db.put(&n.to_be_bytes(), value).unwrap());
+        let db = open(Codec::Lz4);
+        put_all(&db, &[1; 500]);
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        db.close().unwrap();
+        without(Codec::Lz4, || {
+            let db = open(Codec::None);
+            put_all(&db, &[2; 500]);
+            let error = db.compact_range(&db.default_family(), None, None).unwrap_err();
+            assert!(matches!(&error, Error::Invalid(what) if what.contains("lz4 is not built in")), "{error}");
+            assert_eq!(db.damaged_tables().len(), 1);
+            put_all(&db, &[3; 500]);
+            db.flush().unwrap();
+            assert_eq!(db.get(&[0; 4]).unwrap().unwrap(), [3; 500]);
+            assert!(db.iter().any(|entry| matches!(entry, Err(Error::Invalid(_)))), "a scan needs the table");
+        });
+        assert!(open(Codec::Lz4).damaged_tables().is_empty());
     }
 }

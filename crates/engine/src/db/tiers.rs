@@ -56,7 +56,7 @@ impl Tier {
     fn named(&self, error: Error) -> Error {
         let at_tier = |error: Arc<StoreError>| {
             let source = io::Error::new(error.source.kind(), format!("{}: {}", self.name(), error.source));
-            Arc::new(StoreError { operation: error.operation, file: error.file, source })
+            Arc::new(StoreError { operation: error.operation, file: error.file, offset: error.offset, source })
         };
         match error {
             Error::Io(error) => Error::Io(at_tier(error)),

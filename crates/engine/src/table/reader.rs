@@ -186,6 +186,12 @@ impl Table {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
+    /// [`Error::Invalid`] if this build lacks the codec of its data blocks.
+    pub fn check_codec(&self) -> Result<()> {
+        let missing = self.properties.codec.missing();
+        missing.map_or(Ok(()), |missing| Err(Error::invalid(format!("{}: {missing}", self.frames.id))))
+    }
+
     /// What the manifest says.
     pub fn info(&self) -> &Arc<TableInfo> {
         &self.info

@@ -3,7 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "a thread that may hang outlives its test")]
 
 use super::*;
-use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, FileId, Operation};
+use sinter_storage::store::{
+    Appender, Calls, DirStore, ENOSPC, Fault, FaultStore, FileId, FileKind, Hint, Operation, ReadAt, Result as StoreResult, StoreError,
+    StoreLock, Temperature,
+};
 use sinterdb::WriteBatch;
 use sinterdb::settings::Style;
 use std::collections::BTreeMap;
@@ -308,5 +311,113 @@ fn a_writer_that_tries_again_on_a_full_medium_does_not_keep_compactions_from_mak
         drop(db.put(&key(n % 10_000), &noise(n, 60)));
         clock.advance_ns(1_000_000);
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Of an open file, whose length is no longer looked at.
+#[test]
+fn a_table_that_is_cut_while_it_is_open_is_set_aside() {
+    for jobs in [0, 2] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(DirStore::open(directory.path(), false).unwrap());
+        let db = try_open(&store, builder().settings(with_jobs(jobs)).family("default", small())).unwrap();
+        let (family, mut model) = (db.default_family(), Model::new());
+        write(&db, &family, &mut model, (0, 3_000), 0).unwrap();
+        db.compact_range(&family, None, None).unwrap();
+        let file = deep_table(&db, &family);
+        std::fs::OpenOptions::new().write(true).open(directory.path().join(file.to_string())).unwrap().set_len(500).unwrap();
+        for round in 1..4 {
+            write(&db, &family, &mut model, (0, 3_000), round).unwrap();
+        }
+        corrupt(db.compact_range(&family, None, None), file);
+        assert_eq!(db.damaged_tables().len(), 1);
+        assert!(db.damaged_tables()[0].offset.is_some());
+        write(&db, &family, &mut model, (0, 3_000), 4).unwrap();
+        assert_eq!(unreadable(&db, &family, &model, file), 0);
+        corrupt(db.close(), file);
+    }
+}
+
+/// A store in which files of one kind end after so many bytes, whatever their length was said to be.
+#[derive(Debug)]
+struct Short {
+    below: Arc<MemoryStore>,
+    kind: FileKind,
+    length: u64,
+}
+
+#[derive(Debug)]
+struct ShortFile {
+    below: Arc<dyn ReadAt>,
+    id: FileId,
+    length: u64,
+}
+
+impl ReadAt for ShortFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> StoreResult<()> {
+        if offset + buffer.len() as u64 > self.length {
+            return Err(StoreError::read(self.id, offset, std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.below.read_at(offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+}
+
+impl Store for Short {
+    fn create(&self, id: FileId, hint: &Hint) -> StoreResult<Box<dyn Appender>> {
+        self.below.create(id, hint)
+    }
+
+    fn open(&self, id: FileId) -> StoreResult<Arc<dyn ReadAt>> {
+        let below = self.below.open(id)?;
+        let length = if id.kind == self.kind { self.length } else { u64::MAX };
+        Ok(Arc::new(ShortFile { below, id, length }))
+    }
+
+    fn delete(&self, id: FileId) -> StoreResult<()> {
+        self.below.delete(id)
+    }
+
+    fn list(&self) -> StoreResult<Vec<(FileId, u64)>> {
+        self.below.list()
+    }
+
+    fn sync_names(&self) -> StoreResult<()> {
+        self.below.sync_names()
+    }
+
+    fn free_bytes(&self) -> StoreResult<Option<u64>> {
+        self.below.free_bytes()
+    }
+
+    fn lock(&self) -> StoreResult<Box<dyn StoreLock>> {
+        self.below.lock()
+    }
+}
+
+#[test]
+fn a_short_read_of_any_file_is_damage() {
+    for kind in [FileKind::Table, FileKind::Log, FileKind::Manifest, FileKind::Tier] {
+        let (primary, tier) = (memory(), memory());
+        let opened = |length: u64, read_only: bool| {
+            let short = |below: &Arc<MemoryStore>| Arc::new(Short { below: below.clone(), kind, length });
+            let builder = builder().settings(inline()).family("default", small()).tier_store(Temperature::Cold, short(&tier));
+            try_open(&short(&primary), if read_only { builder.read_only() } else { builder })
+        };
+        let db = opened(u64::MAX, false).unwrap();
+        write(&db, &db.default_family(), &mut Model::new(), (0, 500), 0).unwrap();
+        db.compact_range(&db.default_family(), None, None).unwrap();
+        db.put(b"in the log", b"value").unwrap();
+        db.close().unwrap();
+        for length in [0, 20] {
+            match opened(length, false) {
+                Err(Error::Corrupt { file, .. }) => assert_eq!(FileId::parse(&file).unwrap().kind, kind),
+                other => panic!("{kind:?} of {length} bytes: {other:?}"),
+            }
+        }
+        opened(u64::MAX, true).unwrap();
     }
 }

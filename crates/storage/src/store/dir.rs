@@ -243,7 +243,7 @@ struct DirReader {
 
 impl ReadAt for DirReader {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|e| StoreError::file("read", self.id, e))
+        self.file.read_exact_at(buffer, offset).map_err(|e| StoreError::read(self.id, offset, e))
     }
 
     fn len(&self) -> u64 {
@@ -278,9 +278,9 @@ impl ReadAt for DirectReader {
         let mut memory = vec![0; whole + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN);
         let blocks = &mut memory[start..start + whole];
-        let read = self.file.read_at(blocks, offset - skip as u64).map_err(|e| StoreError::file("read", self.id, e))?;
+        let read = self.file.read_at(blocks, offset - skip as u64).map_err(|e| StoreError::read(self.id, offset, e))?;
         let found = blocks.get(skip..skip + buffer.len()).filter(|_| read >= skip + buffer.len());
-        buffer.copy_from_slice(found.ok_or_else(|| StoreError::file("read", self.id, io::ErrorKind::UnexpectedEof.into()))?);
+        buffer.copy_from_slice(found.ok_or_else(|| StoreError::read(self.id, offset, io::ErrorKind::UnexpectedEof.into()))?);
         Ok(())
     }
 

@@ -8,12 +8,14 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// A failed store operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation}{}: {source}", file.map(|f| format!(" {f}")).unwrap_or_default())]
+#[error("{operation}{}{}: {source}", file.map(|f| format!(" {f}")).unwrap_or_default(), offset.map(|at| format!(" at offset {at}")).unwrap_or_default())]
 pub struct StoreError {
     /// What was tried, such as `append`.
     pub operation: &'static str,
     /// On which file, if on one.
     pub file: Option<FileId>,
+    /// Where in it, bytes, if a read failed.
+    pub offset: Option<u64>,
     /// The system's reason.
     pub source: io::Error,
 }
@@ -21,12 +23,17 @@ pub struct StoreError {
 impl StoreError {
     /// An error about one file.
     pub fn file(operation: &'static str, file: FileId, source: io::Error) -> Self {
-        StoreError { operation, file: Some(file), source }
+        StoreError { operation, file: Some(file), offset: None, source }
+    }
+
+    /// A failed read of one file from `offset`.
+    pub fn read(file: FileId, offset: u64, source: io::Error) -> Self {
+        StoreError { offset: Some(offset), ..StoreError::file("read", file, source) }
     }
 
     /// An error about the store as a whole.
     pub fn store(operation: &'static str, source: io::Error) -> Self {
-        StoreError { operation, file: None, source }
+        StoreError { operation, file: None, offset: None, source }
     }
 
     /// An appender that failed before refuses further use: what the medium holds since the last good sync is not known.
@@ -37,6 +44,13 @@ impl StoreError {
     /// The file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Bytes that were written are gone: the file ends before the bytes of a read, or the medium has lost them.
+    pub fn is_damage(&self) -> bool {
+        self.operation == "read"
+            && self.file.is_some()
+            && matches!(self.source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
     }
 
     /// The medium is full; room may come back.

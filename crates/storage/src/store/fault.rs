@@ -163,7 +163,7 @@ impl Plan {
 }
 
 fn error(operation: Operation, file: Option<FileId>, fault: Fault) -> StoreError {
-    StoreError { operation: operation.name(), file, source: io::Error::from_raw_os_error(fault.errno) }
+    StoreError { file, ..StoreError::store(operation.name(), io::Error::from_raw_os_error(fault.errno)) }
 }
 
 /// Counts and fails calls of the store below. A failed call does not reach it (a torn append in part), so that after a failed sync the

@@ -294,7 +294,7 @@ impl ReadAt for MemoryReader {
         if self.cell.read().content.read(offset, buffer) {
             return Ok(());
         }
-        Err(StoreError::file("read", self.id, io::ErrorKind::UnexpectedEof.into()))
+        Err(StoreError::read(self.id, offset, io::ErrorKind::UnexpectedEof.into()))
     }
 
     fn len(&self) -> u64 {

@@ -248,7 +248,8 @@ pub trait Appender: Send {
 
 /// Positioned reads of one file; any number of threads at once.
 pub trait ReadAt: Send + Sync + fmt::Debug {
-    /// Fills `buffer` from `offset`; a file that ends earlier is an error (`UnexpectedEof`).
+    /// Fills `buffer` from `offset`; a file that ends earlier is an error (`UnexpectedEof`), with file and
+    /// offset.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Length in bytes when opened (or, for a file still appended to, now).

@@ -169,8 +169,8 @@ impl ZonedPlace {
     }
 
     fn explain(&self, error: StoreError) -> StoreError {
-        let StoreError { operation, file, source } = error;
-        StoreError { operation, file, source: io::Error::new(source.kind(), format!("{}: {source}", self.drive.display())) }
+        let what = format!("{}: {}", self.drive.display(), error.source);
+        StoreError { source: io::Error::new(error.source.kind(), what), ..error }
     }
 }
 

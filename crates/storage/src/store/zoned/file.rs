@@ -133,15 +133,16 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    fn error(&self, source: io::Error) -> StoreError {
-        StoreError::file("read", self.cell.id, source)
+    fn error(&self, offset: u64, source: io::Error) -> StoreError {
+        StoreError::read(self.cell.id, offset, source)
     }
 
     fn read_piece(&self, piece: &Piece, skip: u64, buffer: &mut [u8]) -> Result<()> {
         if piece.zone == HOLE {
-            return Err(self.error(io::Error::new(io::ErrorKind::InvalidData, "bytes that were durable are damaged on the drive")));
+            let what = "bytes that were durable are damaged on the drive";
+            return Err(self.error(piece.offset + skip, io::Error::new(io::ErrorKind::InvalidData, what)));
         }
-        read(&self.volume, piece.zone, piece.at + skip, buffer).map_err(|e| StoreError { file: Some(self.cell.id), ..e })
+        read(&self.volume, piece.zone, piece.at + skip, buffer).map_err(|e| self.error(piece.offset + skip, e.source))
     }
 }
 
@@ -164,7 +165,7 @@ impl ReadAt for Reader {
         let content = self.cell.content.read();
         let length = buffer.len() as u64;
         if offset.checked_add(length).is_none_or(|end| end > content.len()) {
-            return Err(self.error(io::ErrorKind::UnexpectedEof.into()));
+            return Err(self.error(offset, io::ErrorKind::UnexpectedEof.into()));
         }
         if buffer.is_empty() {
             return Ok(());
