@@ -6,7 +6,8 @@
 //!
 //! 1. An entry is dropped if a newer value or tombstone of its key, or a range tombstone over it, lies in the same stripe. Of several
 //!    range tombstones over one fragment and in one stripe the newest is kept.
-//! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept.
+//! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept, unless the
+//!    output is a copy as of the last snapshot (`Rules::is_copy`): then none is.
 //! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
 //!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
 //!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live,
@@ -38,6 +39,8 @@ use std::cmp::Ordering;
 pub struct Rules<'a> {
     /// Live snapshots, ascending, the newest visible number last (also if it equals the newest snapshot: the filter must spare that).
     pub snapshots: &'a [Seq],
+    /// The output is for readers at these snapshots alone: entries and tombstones newer than the last one are dropped, not kept.
+    pub is_copy: bool,
     /// Nothing older than the inputs exists in their key range.
     pub bottommost: bool,
     /// Entries as old as this need no sequence number any more; `None`: all do.
@@ -85,9 +88,10 @@ impl Rules<'_> {
             let mut kept = seqs.to_vec();
             kept.retain(|&seq| {
                 let stripe = self.stripe(seq);
-                let repeated = last == Some(stripe) && stripe < self.snapshots.len();
+                let is_unseen = stripe == self.snapshots.len();
+                let repeated = last == Some(stripe) && !is_unseen;
                 last = Some(stripe);
-                !repeated && !self.droppable(stripe)
+                !(repeated || self.droppable(stripe) || is_unseen && self.is_copy)
             });
             kept
         })
@@ -301,10 +305,10 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.step()
     }
 
-    /// Rule 1.
+    /// Rules 1 and 2.
     #[inline]
     fn hidden(&self, seq: Seq, stripe: usize) -> bool {
-        let Some(&snapshot) = self.rules.snapshots.get(stripe) else { return false };
+        let Some(&snapshot) = self.rules.snapshots.get(stripe) else { return self.rules.is_copy };
         self.shadow == Some(stripe) || self.sweep.over.is_some_and(|f| f.newest(snapshot).is_some_and(|newest| newest > seq))
     }
 

@@ -64,6 +64,8 @@ pub struct Context<'a> {
     pub new_number: &'a (dyn Fn() -> u64 + Sync),
     /// Live snapshots, ascending, the newest visible sequence number last (also if it equals the newest snapshot).
     pub snapshots: &'a [Seq],
+    /// The output belongs to a copy of the database as of the last of these: what is newer is left out.
+    pub is_copy: bool,
     /// The family's merge operator.
     pub merge: Option<&'a dyn MergeOperator>,
     /// The family's compaction filter.
@@ -141,6 +143,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     let bytes_in: u64 = infos().map(|table| table.bytes).sum();
     let rules = Rules {
         snapshots: context.snapshots,
+        is_copy: context.is_copy,
         bottommost: plan.bottommost,
         zero_up_to: zero_up_to(plan, context),
         expired: context.expired,
@@ -211,6 +214,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
     let started = context.clock.monotonic_ns();
     let rules = Rules {
         snapshots: context.snapshots,
+        is_copy: context.is_copy,
         bottommost: false,
         zero_up_to: None,
         expired: None,

@@ -3,10 +3,15 @@
 //! Of a database with tiers, all tables go to one place, and the checkpoint has none; or each tier has a target, and they are the tiers
 //! of the checkpoint.
 
+use super::family::FamilyCore;
+use super::mem::Mem;
+use super::schedule::added;
 use super::tiers::stored_settings;
 use super::{Db, Inner};
+use crate::compaction::job::{Context, Outcome};
 use crate::error::{Error, Result};
-use crate::manifest::{KnownTier, ManifestLog, State};
+use crate::key::Seq;
+use crate::manifest::{Edit, KnownTier, ManifestLog, Place, State, TableChange};
 use crate::settings::TierPaths;
 use crate::tier::TierIdentity;
 use sinter_storage::store::DirStore;
@@ -16,8 +21,9 @@ use std::path::{Path, absolute};
 use std::sync::Arc;
 
 impl Db {
-    /// Writes a consistent copy of everything written so far, unlogged writes included, to a directory, which must
-    /// not exist or be empty. The copy is a database of its own, without tiers, and durable when this returns. Writers go on meanwhile.
+    /// Writes a copy of the database to a directory, which must not exist or be empty. The copy is the database at one moment between
+    /// the call and its return: all writes before that moment, in every family, unlogged writes included, and none after it; no batch is
+    /// in it by half. It is a database of its own, without tiers, and durable when this returns. Writers go on meanwhile.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         let target = DirStore::open(path.as_ref(), true)?;
         self.checkpoint_to(&target)
@@ -36,37 +42,103 @@ impl Db {
                 return Err(Error::invalid("the checkpoint's directory has files of a database in it"));
             }
         }
-        let by_temperature: BTreeMap<Temperature, &dyn Store> = tiers.iter().copied().collect();
+        let by_temperature: CopyTiers<'_> = tiers.iter().copied().collect();
         if by_temperature.len() < tiers.len() || by_temperature.contains_key(&Temperature::Unknown) {
             return Err(Error::invalid("the tiers of a checkpoint have different temperatures"));
         }
-        // What is in memtables goes to tables first: a checkpoint has no log, so there is no live log to be copied.
-        self.flush()?;
-        let held = Hold::new(&self.inner);
-        let (mut state, number) = {
-            let shared = held.inner.shared.lock();
-            (checkpoint_state(&shared.state, held.inner.visible()), held.inner.new_number())
-        };
-        for (_, _, table) in state.families.values().flat_map(|f| f.version.tables()) {
-            let id = FileId::table(table.number);
-            let place = held.inner.media.place(id);
-            let into = by_temperature.range(..=place).next_back().map_or(target, |(_, store)| *store);
-            let how = held.inner.store.share(id, into, &Hint::new(Cause::Checkpoint))?;
+        // A table of the source is linked, or serves it later as well; what memtables hold is written for the copy alone, so little is left
+        // there. A full source cannot flush, but its copy may lie on another medium.
+        match self.flush() {
+            Err(Error::NoSpace(_)) => {}
+            flushed => flushed?,
+        }
+        self.inner.copy_to(target, &by_temperature)
+    }
+}
+
+/// Where the tables of a copy go by their temperature; all others go to its primary store.
+type CopyTiers<'a> = BTreeMap<Temperature, &'a dyn Store>;
+
+/// The database as of one sequence number: every write up to that number, in all families, and no later one.
+struct Moment {
+    seq: Seq,
+    /// What the manifest says.
+    state: State,
+    /// Families with memtables, newest first.
+    mems: Vec<(Arc<FamilyCore>, Vec<Arc<Mem>>)>,
+    /// Keeps the files that `state` names.
+    _hold: Hold,
+}
+
+impl Inner {
+    /// Under the lead no commit is half inserted, and under the lock no tree changes: memtables, trees and state agree.
+    fn moment(self: &Arc<Self>) -> Result<Moment> {
+        self.lead_in_turn(|writers| {
+            self.check_writable()?;
+            let mut shared = self.shared.lock();
+            // Memtables of the copy were written by now.
+            self.take_sample(&mut shared);
+            let mut state = shared.state.clone();
+            state.last_seq = state.last_seq.max(writers.last_seq);
+            let of = |core: &Arc<FamilyCore>| core.view.load().mems().filter(|mem| !mem.is_empty()).cloned().collect::<Vec<_>>();
+            let mems = shared.families.values().map(|core| (core.clone(), of(core))).filter(|(_, mems)| !mems.is_empty()).collect();
+            shared.hold_deletes += 1;
+            Ok(Moment { seq: writers.last_seq, state, mems, _hold: Hold { inner: self.clone() } })
+        })
+    }
+
+    /// Writes the database as of now to empty stores. Writers and background jobs go on.
+    fn copy_to(self: &Arc<Self>, target: &dyn Store, tiers: &CopyTiers<'_>) -> Result<()> {
+        let Moment { seq, mut state, mems, _hold } = self.moment()?;
+        let shared: Vec<_> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, table)| table.number).collect();
+        let mut edit = Edit::default();
+        for (core, mems) in mems {
+            edit.tables.extend(self.write_copy(&core, mems, seq, target, tiers)?);
+        }
+        state.apply(&edit).map_err(Error::Invalid)?;
+        for id in shared.into_iter().map(FileId::table) {
+            let place = self.media.place(id);
+            let how = self.store.share(id, store_of(place, target, tiers), &Hint::new(Cause::Checkpoint))?;
             if let How::Copied(bytes) = how {
-                held.inner.ledger.record_on(place, None, Cause::Checkpoint, bytes);
+                self.ledger.record_on(place, None, Cause::Checkpoint, bytes);
             }
         }
-        held.inner.settle_checkpoint(&mut state, &by_temperature)?;
+        self.settle_checkpoint(&mut state, tiers)?;
+        let number = self.new_number();
+        state.next_number = state.next_number.max(self.peek_number());
+        state.forget_logs();
         // Tables first, names durable, manifest last: a crash before the manifest leaves a directory that does not open, not a wrong one.
         target.sync_names()?;
         ManifestLog::create(target, number, &state)?;
         Ok(())
     }
-}
 
-impl Inner {
+    /// Writes what memtables (newest first) hold up to a number to tables of the copy, as its newest run. The ledger has nothing of them:
+    /// the stores of this database write none of it.
+    fn write_copy(
+        &self,
+        core: &Arc<FamilyCore>,
+        mems: Vec<Arc<Mem>>,
+        seq: Seq,
+        target: &dyn Store,
+        tiers: &CopyTiers<'_>,
+    ) -> Result<impl Iterator<Item = TableChange>> {
+        let create = |id: FileId, hint: &Hint| {
+            let hint = Hint { cause: Cause::Checkpoint, ..hint.clone() };
+            Ok(store_of(hint.temperature, target, tiers).create(id, &hint)?)
+        };
+        let outcome = self.with_context(core, None, None, None, |context| {
+            // How fast the copy's medium takes what says nothing of this database's.
+            let context = Context { store: target, create: &create, codecs: None, snapshots: &[seq], is_copy: true, ..context };
+            self.level0(&mems, &context)
+        })?;
+        let Outcome::Done(report) = outcome else { return Err(Error::Closed("the database is closing".into())) };
+        let (family, to) = (core.id, Place { level: 0, run: self.new_number() });
+        Ok(report.outputs.into_iter().map(move |info| added(family, to, info)))
+    }
+
     /// Gives a checkpoint its tiers: their identities, which make the names of their tables durable, too, and where they are.
-    fn settle_checkpoint(&self, state: &mut State, tiers: &BTreeMap<Temperature, &dyn Store>) -> Result<()> {
+    fn settle_checkpoint(&self, state: &mut State, tiers: &CopyTiers<'_>) -> Result<()> {
         state.tiers.clear();
         let mut paths = BTreeMap::new();
         for (temperature, store) in tiers {
@@ -89,24 +161,14 @@ impl Inner {
     }
 }
 
-/// The state without its log.
-fn checkpoint_state(state: &State, last_seq: u64) -> State {
-    let mut state = state.clone();
-    state.forget_logs();
-    state.last_seq = state.last_seq.max(last_seq);
-    state
+/// Where what lies at `place`, or belongs there, goes in a copy: to the next hotter tier that it has, or to its primary store.
+fn store_of<'a>(place: Temperature, target: &'a dyn Store, tiers: &CopyTiers<'a>) -> &'a dyn Store {
+    tiers.range(..=place).next_back().map_or(target, |(_, store)| *store)
 }
 
-/// While it lives, no file is deleted.
+/// While it lives, no file is deleted. It is counted in `hold_deletes` when it is made.
 struct Hold {
     inner: Arc<Inner>,
-}
-
-impl Hold {
-    fn new(inner: &Arc<Inner>) -> Self {
-        inner.shared.lock().hold_deletes += 1;
-        Hold { inner: inner.clone() }
-    }
 }
 
 impl Drop for Hold {

@@ -352,11 +352,16 @@ impl Inner {
     pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Option<Urgency<'_>>) -> Result<Option<Report>> {
         // The newest of them were written by now.
         self.take_sample(&mut self.shared.lock());
+        self.finished(self.with_context(core, None, None, urgency, |context| self.level0(mems, &context)))
+    }
+
+    /// Writes memtables (newest first) to tables where `context` says.
+    pub(super) fn level0(&self, mems: &[Arc<Mem>], context: &Context<'_>) -> Result<Outcome> {
         let tombstones = merged_tombstones(mems);
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
-        self.finished(self.with_context(core, None, None, urgency, |context| job::flush(cursors, &tombstones, times, context)))
+        job::flush(cursors, &tombstones, times, context)
     }
 
     /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
@@ -412,7 +417,7 @@ impl Inner {
         let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| {
             let urgency: Urgency<'_> = &|| self.urgency(core);
-            self.finished(self.with_context(core, Some(plan), claim.as_ref(), Some(urgency), |context| job::run(plan, context)))
+            self.finished(self.with_context(core, Some(plan), claim.as_ref(), Some(urgency), |context| job::run(plan, &context)))
         };
         let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
@@ -463,13 +468,13 @@ impl Inner {
     }
 
     /// Runs a job of a family; `plan`: a compaction. How urgent it is says how little it may pause; `None`: it may not.
-    fn with_context<T>(
+    pub(super) fn with_context<T>(
         &self,
         core: &Arc<FamilyCore>,
         plan: Option<&Plan>,
         claim: Option<&Claim>,
         urgency: Option<Urgency<'_>>,
-        run: impl FnOnce(&Context<'_>) -> Result<T>,
+        run: impl FnOnce(Context<'_>) -> Result<T>,
     ) -> Result<T> {
         let settings = self.settings_of(core);
         let codecs = (settings.compression == Codecs::Auto).then(|| match plan {
@@ -485,7 +490,7 @@ impl Inner {
             tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
         };
         let tick = || self.tick();
-        run(&Context {
+        run(Context {
             store: &*self.store,
             db: self.db,
             family: core.id,
@@ -504,6 +509,7 @@ impl Inner {
             table: &table,
             new_number: &|| self.new_number(),
             snapshots: &snapshots,
+            is_copy: false,
             merge: core.merge.as_deref(),
             filter: core.filter.as_deref(),
             direct: self.settings.use_direct_io_for_flush_and_compaction,

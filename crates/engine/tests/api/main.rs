@@ -10,6 +10,7 @@ mod families;
 mod figures;
 mod full;
 mod many;
+mod moments;
 mod open;
 mod placement;
 mod read;

@@ -135,6 +135,7 @@ impl Case {
     fn rules(&self) -> Rules<'_> {
         Rules {
             snapshots: &self.snapshots,
+            is_copy: false,
             bottommost: self.from == 0,
             zero_up_to: Some(Cut::ALL),
             expired: None,
@@ -181,6 +182,24 @@ fn no_reader_can_tell_that_a_merge_took_place() {
             let zeroed = seq == 0 && case.from == 0 && rules.zero_up_to.is_some_and(|cut| *original <= cut.seq);
             assert!(zeroed || seq == *original && case.from < seq as usize, "seed {seed}");
             assert!(*original as usize <= case.to, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_shows_its_moment_and_holds_nothing_later() {
+    for seed in 0..500 {
+        let mut rng = Rng(seed);
+        let mut case = Case::random(&mut rng, seed % 2 == 0);
+        let (all, moment) = (case.history.len(), case.visible());
+        (case.from, case.to) = (0, all);
+        let rules = Rules { is_copy: true, bottommost: false, ..case.rules() };
+        let (copy, list) = compact(&mut rng, &case.history, (0, all), &rules);
+        assert!(list.originals.iter().all(|seq| *seq <= moment), "seed {seed}");
+        assert!(copy.1.fragments().iter().flat_map(|fragment| &fragment.seqs).all(|seq| *seq <= moment), "seed {seed}");
+        for snapshot in case.snapshots.iter().copied().chain([MAX_SEQ]) {
+            let expected = replay(&case.history, snapshot.min(moment));
+            assert_eq!(view(std::slice::from_ref(&copy), snapshot, &case.operator), expected, "seed {seed} snapshot {snapshot}");
         }
     }
 }
@@ -280,6 +299,7 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
     let operator = Append { partial: true };
     let mut rules = Rules {
         snapshots: &[100],
+        is_copy: false,
         bottommost: true,
         zero_up_to: None,
         expired: None,

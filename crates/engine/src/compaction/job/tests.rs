@@ -53,6 +53,7 @@ impl World {
             table: &|number| Ok(self.tables.lock()[&number].clone()),
             new_number: &|| self.next.fetch_add(1, Ordering::Relaxed),
             snapshots,
+            is_copy: false,
             merge: Some(&self.operator),
             filter: None,
             direct: false,

@@ -165,6 +165,7 @@ impl Case {
     fn rules(&self, zero_up_to: Option<Cut>, zeroed_seq: Seq) -> Rules<'_> {
         Rules {
             snapshots: &self.snapshots,
+            is_copy: false,
             bottommost: true,
             zero_up_to,
             expired: None,
@@ -305,6 +306,7 @@ fn a_zeroed_version_does_not_rise_over_what_stays_below() {
     let operator = Append { partial: true };
     let rules = Rules {
         snapshots: &[40, 100],
+        is_copy: false,
         bottommost: true,
         zero_up_to: None,
         expired: None,
@@ -332,6 +334,7 @@ fn a_time_of_its_own_does_not_take_a_value_past_others() {
     let all = [Span::default()];
     let rules = Rules {
         snapshots: &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
+        is_copy: false,
         bottommost: true,
         zero_up_to: None,
         expired: None,
@@ -381,6 +384,7 @@ fn tables_end_where_a_span_does_and_tombstones_fill_spans_without_entries() {
     let spans = [span("b", "c"), span("d", "e"), span("f", "g")];
     let rules = Rules {
         snapshots: &[],
+        is_copy: false,
         bottommost: false,
         zero_up_to: None,
         expired: None,
