@@ -9,6 +9,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Two kinds of time.
+///
+/// A clock calls nothing of a database: the engine asks for the time with its locks held. Methods of [`Db`](crate::Db) that can give an
+/// error give [`Error::Invalid`](crate::Error::Invalid) there, at once; the others tell nothing (no families, no figures).
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Nanoseconds since some fixed point; never goes back.
     fn monotonic_ns(&self) -> u64;

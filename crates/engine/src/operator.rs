@@ -1,6 +1,20 @@
 //! What a user can plug into a family: a merge operator and a compaction filter.
+//!
+//! # Calls into the database
+//!
+//! The engine waits for an operator or a filter that it calls, often with locks held. A method of [`Db`](crate::Db) that is called there, of
+//! the same database, works or gives [`Error::Invalid`](crate::Error::Invalid) at once:
+//!
+//! * Reads, iterators, snapshots, settings, properties and other figures work.
+//! * Writes, `sync`, `flush`, `compact_range`, `wait_for_compactions`, `checkpoint` and `close` give the error, and so does all that creates,
+//!   drops or changes families or the division of memory.
+//! * If the last handle goes there, a thread closes the database once the call has ended.
+//!
+//! Other databases are free, unless they wait for this one. Code that hands work to another thread and waits for it may wait for ever, and
+//! a merge operator that reads the key it merges calls itself without end.
 
-/// Folds operands into a value. Must be deterministic; the name is stored with the family and checked at open.
+/// Folds operands into a value. Must be deterministic; the name is stored with the family and checked at open. Readers, flushes and
+/// compactions call it; it may read from the database, and must not write to it ([Calls into the database](self#calls-into-the-database)).
 pub trait MergeOperator: Send + Sync {
     /// A stable name; opening a family with another operator than it was written with is an error.
     fn name(&self) -> &str;
@@ -27,7 +41,8 @@ pub enum Decision {
     Change(Vec<u8>),
 }
 
-/// Looks at values that no snapshot needs as compactions come by. Reads before that compaction still see the old value.
+/// Looks at values that no snapshot needs as compactions come by. Reads before that compaction still see the old value. It may read from
+/// the database, and must not write to it ([Calls into the database](self#calls-into-the-database)).
 pub trait CompactionFilter: Send + Sync {
     /// The fate of one value on its way to `level`.
     fn filter(&self, level: u8, key: &[u8], value: &[u8]) -> Decision;

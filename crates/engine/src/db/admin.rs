@@ -4,7 +4,7 @@ use super::family::{Family, FamilyCore};
 use super::mem::{Mem, MemWriter};
 use super::view::{Tree, View};
 use super::write::FamilyWriter;
-use super::{DEFAULT_FAMILY, Db, Inner, Shared};
+use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
 use crate::compaction::auto::Auto;
 use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
@@ -53,6 +53,11 @@ impl Db {
         check_family_name(name).map_err(Error::Invalid)?;
         validated(&settings)?;
         let inner = &self.inner;
+        inner.check_outside()?;
+        let merge = merge.map(|merge| callback::operator(inner.handle, merge));
+        let filter = filter.map(|filter| callback::filter(inner.handle, filter));
+        // Not within the lead: it is code of the user.
+        let operator = merge.as_ref().map(|m| m.name().to_owned()).unwrap_or_default();
         inner.lead_in_turn(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
@@ -61,7 +66,6 @@ impl Db {
             }
             let id = shared.state.next_family;
             let active = inner.active_log.load(Ordering::Acquire);
-            let operator = merge.as_ref().map(|m| m.name().to_owned()).unwrap_or_default();
             let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
             let family = NewFamily { id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
             let edit = Edit { new_families: vec![family], flushed_logs: vec![(id, active)], ..Edit::default() };
@@ -219,6 +223,7 @@ fn check_open(shared: &Shared) -> Result<()> {
 impl Inner {
     /// Returns when everything written before the call is in tables.
     pub(super) fn flush_all(&self) -> Result<()> {
+        self.check_outside()?;
         let targets: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
         let (mems, unlogged): (Vec<Arc<Mem>>, bool) = self.lead_in_turn(|state| {
             self.check_writable()?;
@@ -316,6 +321,7 @@ impl Inner {
 
     /// Until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
+        self.check_outside()?;
         if self.inline() {
             self.run_pending()?;
             return self.check_undamaged(&self.shared.lock(), None);

@@ -5,6 +5,7 @@ use super::Inner;
 use super::schedule::Takes;
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -43,14 +44,21 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for all threads to end; they must have been told to. False if the caller is one of them: an operator that a
-    /// job called held the last handle.
-    pub fn join(&self) -> bool {
+    /// Waits for all threads to end; they must have been told to.
+    pub fn join(&self) {
         let handles = std::mem::take(&mut *self.handles.lock());
-        let (own, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(|h| h.thread().id() == std::thread::current().id());
         // A thread that panicked has noted it ([`PanicGuard`]).
-        others.into_iter().for_each(|handle| drop(handle.join()));
-        own.is_empty()
+        handles.into_iter().for_each(|handle| drop(handle.join()));
+    }
+}
+
+/// Closes a database whose last handle went within code of the user: the job or the write that called it has to end first. If no thread
+/// can be started, writing ends and the store stays locked.
+pub(super) fn close_beside(inner: &Arc<Inner>) {
+    let closed = inner.clone();
+    if Builder::new().name("sinterdb-close".into()).spawn(move || drop(closed.shut_down())).is_err() {
+        inner.cancel.store(true, Ordering::Release);
+        inner.ended.store(true, Ordering::Release);
     }
 }
 

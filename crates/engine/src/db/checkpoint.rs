@@ -25,6 +25,7 @@ impl Db {
     /// the call and its return: all writes before that moment, in every family, unlogged writes included, and none after it; no batch is
     /// in it by half. It is a database of its own, without tiers, and durable when this returns. Writers go on meanwhile.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.inner.check_outside()?;
         let target = DirStore::open(path.as_ref(), true)?;
         self.checkpoint_to(&target)
     }
@@ -37,6 +38,7 @@ impl Db {
     /// [`Db::checkpoint`] into an empty store, and the tables of tiers into further ones, which are the tiers of the copy. Tables of a tier
     /// that has none here go to the next hotter one that has, and last to `target`. No two of these may be one store.
     pub fn checkpoint_to_tiers(&self, target: &dyn Store, tiers: &[(Temperature, &dyn Store)]) -> Result<()> {
+        self.inner.check_outside()?;
         for store in tiers.iter().map(|tier| tier.1).chain([target]) {
             if !store.list()?.is_empty() {
                 return Err(Error::invalid("the checkpoint's directory has files of a database in it"));

@@ -8,7 +8,7 @@
 
 use super::family::{Family, FamilyCore};
 use super::schedule::unpack;
-use super::{Damage, Db, Inner, Shared};
+use super::{Damage, Db, Inner, Shared, callback};
 use crate::compaction::{self, ManualRange, PickEnv, Plan};
 use crate::error::{Error, Result};
 use parking_lot::MutexGuard;
@@ -100,6 +100,9 @@ impl Inner {
 impl Db {
     /// The damaged tables that compactions have met since the database was opened, by number. [`Db::verify`] finds all there are.
     pub fn damaged_tables(&self) -> Vec<Damage> {
+        if !callback::is_readable() {
+            return Vec::new();
+        }
         let shared = self.inner.shared.lock();
         let damage = shared.damaged.iter().filter_map(|(number, damaged)| {
             let core = shared.families.get(&damaged.family)?;

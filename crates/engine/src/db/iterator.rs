@@ -3,7 +3,7 @@
 use super::family::{Family, FamilyCore};
 use super::read::ReadOptions;
 use super::view::{ReadTables, View};
-use super::{Db, Inner};
+use super::{Db, Inner, callback};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::seq_of;
@@ -198,25 +198,25 @@ impl DbIterator {
 
     /// To the first key.
     pub fn seek_first(&mut self) -> Result<()> {
-        let result = self.cursor.seek_first();
+        let result = callback::check_readable().and_then(|()| self.cursor.seek_first());
         self.moved(Ticker::NumberDbSeek, result)
     }
 
     /// To the last key.
     pub fn seek_last(&mut self) -> Result<()> {
-        let result = self.cursor.seek_last();
+        let result = callback::check_readable().and_then(|()| self.cursor.seek_last());
         self.moved(Ticker::NumberDbSeek, result)
     }
 
     /// To the first key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let result = self.cursor.seek(key);
+        let result = callback::check_readable().and_then(|()| self.cursor.seek(key));
         self.moved(Ticker::NumberDbSeek, result)
     }
 
     /// To the last key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        let result = self.cursor.seek_for_prev(key);
+        let result = callback::check_readable().and_then(|()| self.cursor.seek_for_prev(key));
         self.moved(Ticker::NumberDbSeek, result)
     }
 

@@ -1,7 +1,7 @@
 //! Where the files of an open database lie: in one store, or in a primary one and in tiers. Each has a meter below all of them, which is
 //! the outside view of what was written and read there.
 
-use super::{Db, Inner};
+use super::{Db, Inner, callback};
 use crate::error::{Error, Result};
 use crate::ledger::{HistogramSummary, Latencies, LedgerSnapshot};
 use crate::manifest::TierHeat;
@@ -240,11 +240,12 @@ impl Inner {
 impl Db {
     /// What lies and happens in each store of the database, the primary one first. A database without tiers has that one.
     pub fn tiers(&self) -> Vec<TierStats> {
-        self.inner.tier_stats()
+        if callback::is_readable() { self.inner.tier_stats() } else { Vec::new() }
     }
 
     /// Where a table lies; an error if there is none of that number.
     pub fn tier_of(&self, table: u64) -> Result<Temperature> {
+        callback::check_readable()?;
         let known = self.families().iter().any(|family| family.core.view.load().tree.table(table).is_some());
         if known { Ok(self.inner.media.place(FileId::table(table))) } else { Err(Error::invalid(format!("there is no table {table}"))) }
     }

@@ -7,6 +7,7 @@
 mod admin;
 mod background;
 mod batch;
+mod callback;
 mod checkpoint;
 mod codecs;
 mod confined;
@@ -98,6 +99,9 @@ use write::WriteState;
 pub const DEFAULT_FAMILY: &str = "default";
 
 /// An open database; cheap to clone. The last handle to go closes it, but cannot report errors: prefer [`Db::close`].
+///
+/// Code that the database calls (a merge operator, a compaction filter, a clock) may hold a handle. [`crate::operator`] and
+/// [`crate::clock`] say which methods work there; the others give [`Error::Invalid`] at once.
 #[derive(Clone)]
 pub struct Db {
     inner: Arc<Handle>,
@@ -367,8 +371,15 @@ impl Inner {
         self.settings.max_background_jobs == 0
     }
 
-    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there.
+    /// Refuses what writes or waits within code of the user for which this database waits.
+    #[inline]
+    fn check_outside(&self) -> Result<()> {
+        callback::check_outside(self.handle)
+    }
+
+    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there. Refuses all within a clock.
     fn check_family(&self, family: &Family) -> Result<()> {
+        callback::check_readable()?;
         let core = &family.core;
         if core.handle != self.handle {
             return Err(Error::invalid(format!("column family {:?} belongs to another open database", core.name)));
@@ -387,7 +398,7 @@ impl Inner {
         self.cancel.store(true, Ordering::Release);
         self.work.notify_all();
         self.changed.notify_all();
-        let is_outside = self.threads.join();
+        self.threads.join();
         self.packers.end();
         self.gone.clear();
         let synced = self.lead_in_turn(|state| {
@@ -405,13 +416,11 @@ impl Inner {
         });
         let mut shared = self.shared.lock();
         // Manual compactions run in the threads of their callers; they have been told to stop.
-        while is_outside && shared.running > 0 {
+        while shared.running > 0 {
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
         }
-        if is_outside {
-            // Nothing will be created, logged or deleted any more that the next opener could not bear.
-            self.locks.lock().clear();
-        }
+        // Nothing will be created, logged or deleted any more that the next opener could not bear.
+        self.locks.lock().clear();
         shared.failed.clone().map_or(synced, Err).and(flushed).and(self.check_undamaged(&shared, None))
     }
 }
@@ -431,7 +440,10 @@ impl std::ops::Deref for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // Nobody is left who could be told of an error; `Db::close` reports them.
-        let _ = self.shut_down();
+        match self.check_outside() {
+            Ok(()) => drop(self.shut_down()),
+            Err(_) => background::close_beside(&self.0),
+        }
     }
 }
 
@@ -468,6 +480,9 @@ impl Db {
 
     /// All families, by id.
     pub fn families(&self) -> Vec<Family> {
+        if !callback::is_readable() {
+            return Vec::new();
+        }
         self.inner.shared.lock().families.values().map(|core| Family { core: core.clone() }).collect()
     }
 
@@ -475,6 +490,7 @@ impl Db {
     /// background work that nobody was told of is reported here, damaged tables that compactions met included. Memtables are not flushed,
     /// because the log has them, unless they hold unlogged writes.
     pub fn close(self) -> Result<()> {
+        self.inner.check_outside()?;
         self.inner.shut_down()
     }
 }

@@ -18,7 +18,7 @@ use super::schedule::added;
 use super::tiers::{Opening, stored_settings};
 use super::view::{TableOpener, Tree, View};
 use super::write::{FamilyWriter, WriteState};
-use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared};
+use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::clock::{Clock, SystemClock, TrackedClock};
@@ -298,23 +298,24 @@ impl Builder {
 
     fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
         let (media, locks, ledger) = parts;
+        let asked = callback::clock(self.clock.clone());
         let pool = Arc::new(ChunkPool::default());
         let mut settings = stored_settings(&state)?;
         let family_settings = state.families.values().map(|family| family_settings(&family.settings)).collect::<Result<Vec<_>>>()?;
         let memory = MemoryWatch::new(&self.system_root, &mut settings, family_settings.iter());
         let is_bounded = settings.memory_budget > 0 || memory.room().is_some();
         let counts_all = settings.cache_index_and_filter_blocks || is_bounded;
-        let (cache, start) = (Cache::with(memory.cache_bytes(), counts_all, self.clock.clone()), settings.compressed_cache.start());
+        let (cache, start) = (Cache::with(memory.cache_bytes(), counts_all, asked.clone()), settings.compressed_cache.start());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
         cache.resize(cache.capacity(), (cache.capacity() as f64 * start) as u64);
         let newest = state.times.newest().map_or(0, |newest| newest.1);
-        let clock: Arc<dyn Clock> = Arc::new(TrackedClock::new(self.clock.clone(), newest));
+        let clock: Arc<dyn Clock> = Arc::new(TrackedClock::new(asked.clone(), newest));
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         let has_threads = settings.max_background_jobs > 0;
         let mut families = BTreeMap::new();
         let mut writers = WriteState::new(state.last_seq);
         for (family, settings) in state.families.values().zip(family_settings) {
-            let auto = Auto::new(self.clock.clone(), has_threads);
+            let auto = Auto::new(asked.clone(), has_threads);
             let times = auto.read_times();
             let opener = TableOpener { media: &media, db: state.db, cache: &cache, times, tolerant: self.read_only, opened: &[] };
             let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
@@ -324,8 +325,8 @@ impl Builder {
                 id: family.id,
                 name: family.name.clone(),
                 handle,
-                merge: self.operators.get(&family.name).cloned(),
-                filter: self.filters.get(&family.name).cloned(),
+                merge: self.operators.get(&family.name).map(|operator| callback::operator(handle, operator.clone())),
+                filter: self.filters.get(&family.name).map(|filter| callback::filter(handle, filter.clone())),
                 view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
                 counters: ledger.family(family.id),
                 dropped: AtomicBool::new(false),

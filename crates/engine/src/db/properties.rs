@@ -1,7 +1,7 @@
 //! Figures about an open database: statistics, and properties under RocksDB's names.
 
 use super::family::Family;
-use super::{Db, Inner, TierStats};
+use super::{Db, Inner, TierStats, callback};
 use crate::cache::{Cache, Part};
 use crate::error::Result;
 use crate::ledger::{self, HistogramSummary, LedgerSnapshot, Statistics};
@@ -66,6 +66,9 @@ impl Inner {
 impl Db {
     /// Figures of the whole database.
     pub fn stats(&self) -> Stats {
+        if !callback::is_readable() {
+            return Stats::default();
+        }
         let inner = &self.inner;
         let files = inner.store.list().unwrap_or_default();
         let ledger = inner.ledger.snapshot();
@@ -116,11 +119,14 @@ impl Db {
     /// something else to do meanwhile.
     #[doc(hidden)]
     pub fn would_wait(&self, family: &Family, underway: usize) -> bool {
-        self.inner.would_wait(&family.core, underway)
+        callback::is_readable() && self.inner.would_wait(&family.core, underway)
     }
 
     /// Bytes that memtables hold, and the cache with the indexes and filters beside it.
     pub fn memory_used(&self) -> (u64, u64) {
+        if !callback::is_readable() {
+            return (0, 0);
+        }
         (self.inner.memtable_bytes(), self.inner.cache.used() + self.inner.cache.outside())
     }
 
@@ -152,7 +158,7 @@ impl Db {
     /// on theirs. `sinterdb.zones` tells what a store on a zoned drive wrote below the files, and how its zones are; elsewhere it is not
     /// known.
     pub fn property(&self, family: &Family, name: &str) -> Option<String> {
-        if family.core.handle != self.inner.handle {
+        if family.core.handle != self.inner.handle || !callback::is_readable() {
             return None;
         }
         let view = family.core.view.load_full();

@@ -1,7 +1,7 @@
 //! Reads and verifies everything: each table whole, each log segment, the manifest, the identity of each tier.
 
-use super::Db;
 use super::tiers::{check_known, find_tiers};
+use super::{Db, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
@@ -51,6 +51,7 @@ impl Damage {
 impl Db {
     /// Reads everything past the cache and verifies it; every damage found, none if all is well. Goes on after each.
     pub fn verify(&self) -> Result<Vec<Damage>> {
+        callback::check_readable()?;
         let mut found = Vec::new();
         for family in self.families() {
             let view = family.core.view.load_full();

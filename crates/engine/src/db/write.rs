@@ -7,6 +7,7 @@
 //!   (`activate`): what is recovered is always a prefix of the writes.
 
 use super::batch::{Operation, WriteBatch, put_record_head};
+use super::callback::{Code, Inside};
 use super::family::{Family, FamilyCore};
 use super::mem::MemWriter;
 use super::queue::{Guest, Joined};
@@ -196,8 +197,13 @@ impl Db {
     /// for no more than that need not wait for the memtables. After that call the write fails only if the handle has ended.
     #[doc(hidden)]
     pub fn write_with_notice(&self, batch: &mut WriteBatch, options: &WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
+        self.inner.check_outside()?;
         batch.check(self.inner.handle)?;
         self.inner.check_writable()?;
+        let logged = &mut || {
+            let _inside = Inside::enter(self.inner.handle, Code::Notice);
+            logged();
+        };
         if batch.is_empty() && options.durability != Durability::Sync {
             logged();
             return Ok(());
@@ -217,6 +223,7 @@ impl Db {
     /// Syncs the log: everything acknowledged so far, other than unlogged writes, survives the machine. Buffered and unlogged writes go on
     /// meanwhile, where the medium lets them.
     pub fn sync(&self) -> Result<()> {
+        self.inner.check_outside()?;
         self.inner.check_writable()?;
         self.inner.sync_beside()
     }
@@ -225,6 +232,7 @@ impl Db {
 impl Inner {
     /// A single operation. The common case, nobody else writing, takes no memory: the leader encodes it into its own batch.
     fn write_one(&self, family: &Family, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8], options: WriteOptions) -> Result<()> {
+        self.check_outside()?;
         self.check_writable()?;
         self.check_family(family)?;
         if kind == Kind::Merge && family.core.merge.is_none() {
@@ -260,6 +268,7 @@ impl Inner {
 
     /// Waits for the lead, then [`Inner::lead`].
     pub(super) fn lead_in_turn<T>(&self, own: impl FnOnce(&mut WriteState) -> Result<T>) -> Result<T> {
+        self.check_outside()?;
         self.queue.lead();
         self.lead(own)
     }
