@@ -4,8 +4,10 @@ use crate::ended::Ended;
 use crate::store::{Where, escape, require_database};
 use clap::Args;
 use serde_json::json;
-use sinter_storage::store::Store;
+use sinter_storage::store::{FileId, FileKind, Store};
 use sinterdb::internal::db::verify_files;
+use sinterdb::internal::manifest;
+use sinterdb::internal::table::verify_alone;
 use sinterdb::{Damage, Db, Error};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -64,6 +66,32 @@ pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
             _ => Err(error.into()),
         },
         other => Ok(other?),
+    }
+}
+
+/// Damage of whatever a store has: a database, a tier of one, or nothing that says what its bytes should be.
+///
+/// # Errors
+/// Failures that are not damage.
+pub fn damage_in(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
+    let files: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
+    let has = |kind| files.iter().any(|id| id.kind == kind);
+    if has(FileKind::Manifest) {
+        return find_damage(store);
+    }
+    let tables = files.iter().filter(|id| id.kind == FileKind::Table && has(FileKind::Tier));
+    Ok(tables.filter_map(|id| verify_alone(&*store, *id).err().map(|error| Damage::from_error(&id.to_string(), &error))).collect())
+}
+
+/// The database in a store has tables elsewhere, too.
+///
+/// # Errors
+/// A manifest that cannot be read for another reason than damage.
+pub fn has_tiers(store: &dyn Store) -> Result<bool, Ended> {
+    match manifest::load(store) {
+        Ok(loaded) => Ok(loaded.state.is_some_and(|state| !state.tiers.is_empty())),
+        Err(Error::Corrupt { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

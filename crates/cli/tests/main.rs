@@ -1,6 +1,7 @@
 //! Integration tests of the command `sinter`, and the tests that keep the house in order. One program, because building and linking is the
 //! dearest part of such a test.
 
+mod backup;
 mod command;
 mod descriptors;
 mod documents;

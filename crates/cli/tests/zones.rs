@@ -6,20 +6,20 @@ use sinter_storage::store::Store;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn sinter(directory: &Path, args: &[&str]) -> Output {
+pub(super) fn sinter(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
 /// What it prints, if it is done well.
 #[track_caller]
-fn prints(directory: &Path, args: &[&str]) -> String {
+pub(super) fn prints(directory: &Path, args: &[&str]) -> String {
     let output = sinter(directory, args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[track_caller]
-fn json(directory: &Path, args: &[&str]) -> Value {
+pub(super) fn json(directory: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&prints(directory, args)).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn refused(directory: &Path, args: &[&str], code: i32, part: &str) {
 }
 
 /// 64 zones of 1 MiB, two of them for metadata, with a database of 10,000 keys in the volume.
-fn filled(at: &Path) {
+pub(super) fn filled(at: &Path) {
     prints(at, &["zones", "format", "--emulate", "zones.img,64x1MiB"]);
     let bench = ["bench", "--store=zoned:zones.img", "--num=10000", "--value_size=400", "--write_buffer_size=1MiB"];
     let tree = ["--target_file_size_base=1MiB", "--max_bytes_for_level_base=2MiB", "--seed=3"];

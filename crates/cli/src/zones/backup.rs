@@ -1,14 +1,17 @@
 //! `sinter zones backup` and `sinter zones restore`: all files of a volume in a directory, and back.
 
 use super::view::human;
+use crate::check::{damage_in, describe, has_tiers};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use anyhow::anyhow;
 use clap::Args;
-use sinter_storage::store::{Backup, Copied, StoreError, ZonedPlace};
+use sinter_storage::store::{Backup, Copied, DirStore, FileId, FileKind, Store, StoreError, ZonedPlace};
+use sinterdb::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What to copy where.
 #[derive(Debug, Args)]
@@ -48,30 +51,54 @@ fn say(backup: &Backup, what: &str, drive: &Path, directory: &Path) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies a volume into a directory: what can be read of it, if not all can.
+/// Copies a volume into a directory and verifies the copy as the database that it is. Damage is copied as it is, and is the end of it:
+/// the list that makes a backup of the copy is not written.
 pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     let store = super::open(&flags.drive)?;
     let (drive, directory) = (&flags.drive.drive, &flags.directory);
-    let lost = match Backup::make(&store, directory).map_err(wrong)? {
-        Copied::Whole(backup) => return say(&backup, "saved from", drive, directory),
-        Copied::Partly(lost) => lost,
-    };
-    let mut out = io::stdout().lock();
-    for lost in &lost {
-        writeln!(out, "lost: {} of {}: {}", human(lost.bytes), lost.file, lost.why)?;
+    let copied = Copied::make(&store, directory).map_err(wrong)?;
+    let is_lost = |damage: &Damage| copied.lost().iter().any(|lost| lost.file.to_string() == damage.file);
+    let damages: Vec<Damage> = damage_of_copy(copied.store())?.into_iter().filter(|damage| !is_lost(damage)).collect();
+    if copied.lost().is_empty() && damages.is_empty() {
+        return say(&copied.finish().map_err(wrong)?, "saved from", drive, directory);
     }
-    let (drive, directory, files) = (drive.display(), directory.display(), lost.len());
+    let mut out = io::stdout().lock();
+    for lost in copied.lost() {
+        writeln!(out, "lost: {} of {} from offset {}: {}", human(lost.bytes), lost.file, lost.offset, lost.why)?;
+    }
+    damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
+    let (drive, directory, lost, damaged) = (drive.display(), directory.display(), copied.lost().len(), damages.len());
     writeln!(
         out,
-        "{directory}: what could be read of {drive}; of {files} files something is lost, which is zeros there. It is no backup."
+        "{directory}: what could be read of {drive}; of {lost} files something is lost, which is zeros there; {damaged} damaged. \
+         It is no backup."
     )?;
     Ok(ExitCode::FAILURE)
 }
 
-/// Makes a volume of a backup. The backup is read once before the drive is touched.
+/// Damage of the files in a directory. What lies on tiers elsewhere is no part of a copy.
+fn damage_of_copy(store: &Arc<DirStore>) -> Result<Vec<Damage>, Ended> {
+    let there: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
+    let has_tiers = there.iter().any(|id| id.kind == FileKind::Manifest) && has_tiers(&**store)?;
+    let is_elsewhere = |damage: &Damage| {
+        let id = FileId::parse(&damage.file);
+        has_tiers && id.is_some_and(|id| matches!(id.kind, FileKind::Table | FileKind::Tier) && !there.contains(&id))
+    };
+    Ok(damage_in(Arc::clone(store) as Arc<dyn Store>)?.into_iter().filter(|damage| !is_elsewhere(damage)).collect())
+}
+
+/// Makes a volume of a backup. The backup is read and verified before the drive is touched.
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
+    let damages = damage_of_copy(backup.store())?;
+    if !damages.is_empty() {
+        let mut out = io::stdout().lock();
+        damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
+        let (drive, directory, damaged) = (flags.drive.drive.display(), flags.directory.display(), damages.len());
+        writeln!(out, "{directory}: {damaged} damaged; {drive} was left as it is. The directory can be read as a database.")?;
+        return Ok(ExitCode::FAILURE);
+    }
     let (mut place, drive) = (flags.drive.clone().quiet(), &flags.drive.drive);
     // How a volume is run is not kept on it, and a policy that refuses files would keep these from a drive that has room for them.
     place.options.fallback = true;

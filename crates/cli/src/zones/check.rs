@@ -1,7 +1,7 @@
 //! `sinter zones check`: everything that can be wrong with a volume, from the drive's states to the database's blocks.
 
 use super::view::View;
-use crate::check::{as_json, describe, find_damage};
+use crate::check::{as_json, damage_in, describe};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use serde_json::json;
@@ -57,16 +57,17 @@ fn look(place: &ZonedPlace) -> Result<Found, Ended> {
     };
     let view = View::of(drive, &store)?;
     let mut found = Found { volume: store.check().map_err(sinterdb::Error::from)?, files: view.files.len(), ..Found::default() };
-    if view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
-        match find_damage(store) {
-            Ok(damages) => found.database = damages,
-            // It stands beside what is known of the volume, which may be the reason.
-            Err(Ended::Failed(error)) => found.volume.push(format!("the database cannot be read: {error:#}")),
-            Err(ended) => return Err(ended),
-        }
-    } else {
-        // Nothing says what their bytes should be; they are there, at least.
-        found.volume.extend(view.files.iter().filter_map(|file| unreadable(&store, file.id)));
+    match damage_in(Arc::clone(&store) as Arc<dyn Store>) {
+        Ok(damages) => found.database = damages,
+        // It stands beside what is known of the volume, which may be the reason.
+        Err(Ended::Failed(error)) => found.volume.push(format!("the database cannot be read: {error:#}")),
+        Err(ended) => return Err(ended),
+    }
+    if !view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
+        // Nothing says what the bytes of most files should be; they are there, at least.
+        let named = |id: FileId| found.database.iter().any(|damage| damage.file == id.to_string());
+        let files = view.files.iter().filter(|file| !named(file.id));
+        found.volume.extend(files.filter_map(|file| unreadable(&store, file.id)));
     }
     Ok(found)
 }

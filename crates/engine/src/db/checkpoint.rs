@@ -8,11 +8,14 @@ use super::mem::Mem;
 use super::schedule::added;
 use super::tiers::stored_settings;
 use super::{Db, Inner};
+use crate::cache::Cache;
+use crate::checksum::DbId;
 use crate::compaction::job::{Context, Outcome};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::{Edit, KnownTier, ManifestLog, Place, State, TableChange};
+use crate::manifest::{Edit, KnownTier, ManifestLog, Place, State, TableChange, TableInfo};
 use crate::settings::TierPaths;
+use crate::table::Table;
 use crate::tier::TierIdentity;
 use sinter_storage::store::DirStore;
 use sinter_storage::store::{Cause, FileId, Hint, Shared as How, Store, Temperature};
@@ -24,6 +27,12 @@ impl Db {
     /// Writes a copy of the database to a directory, which must not exist or be empty. The copy is the database at one moment between
     /// the call and its return: all writes before that moment, in every family, unlogged writes included, and none after it; no batch is
     /// in it by half. It is a database of its own, without tiers, and durable when this returns. Writers go on meanwhile.
+    ///
+    /// On the file system of the database, tables are hard links, which are not read: damage of the one is damage of the other. Elsewhere
+    /// they are copied, and each copy is read back once and its checksums are verified.
+    ///
+    /// # Errors
+    /// `Corrupt` with the first table whose copy is damaged, as a rule because the table itself is. The copy is then no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner.check_outside()?;
         let target = DirStore::open(path.as_ref(), true)?;
@@ -92,16 +101,19 @@ impl Inner {
     /// Writes the database as of now to empty stores. Writers and background jobs go on.
     fn copy_to(self: &Arc<Self>, target: &dyn Store, tiers: &CopyTiers<'_>) -> Result<()> {
         let Moment { seq, mut state, mems, _hold } = self.moment()?;
-        let shared: Vec<_> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, table)| table.number).collect();
+        let shared: Vec<_> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, table)| table.clone()).collect();
         let mut edit = Edit::default();
         for (core, mems) in mems {
             edit.tables.extend(self.write_copy(&core, mems, seq, target, tiers)?);
         }
         state.apply(&edit).map_err(Error::Invalid)?;
-        for id in shared.into_iter().map(FileId::table) {
+        for table in shared {
+            let id = FileId::table(table.number);
             let place = self.media.place(id);
-            let how = self.store.share(id, store_of(place, target, tiers), &Hint::new(Cause::Checkpoint))?;
+            let into = store_of(place, target, tiers);
+            let how = self.store.share(id, into, &Hint::new(Cause::Checkpoint))?;
             if let How::Copied(bytes) = how {
+                verify_copy(into, state.db, &table)?;
                 self.ledger.record_on(place, None, Cause::Checkpoint, bytes);
             }
         }
@@ -166,6 +178,16 @@ impl Inner {
 /// Where what lies at `place`, or belongs there, goes in a copy: to the next hotter tier that it has, or to its primary store.
 fn store_of<'a>(place: Temperature, target: &'a dyn Store, tiers: &CopyTiers<'a>) -> &'a dyn Store {
     tiers.range(..=place).next_back().map_or(target, |(_, store)| *store)
+}
+
+/// Reads a copied table and checks that its bytes are the ones that were written, long ago or just now. A damaged copy is deleted.
+fn verify_copy(store: &dyn Store, db: DbId, table: &Arc<TableInfo>) -> Result<()> {
+    let verified = Table::open(store, db, Arc::clone(table), &Cache::new(0)).and_then(|copy| copy.verify_frames());
+    if verified.is_err() {
+        // The damage is the error to tell. A copy that stays is in the way of the next checkpoint to that directory, and of nothing else.
+        let _ = store.delete(FileId::table(table.number));
+    }
+    verified
 }
 
 /// While it lives, no file is deleted. It is counted in `hold_deletes` when it is made.

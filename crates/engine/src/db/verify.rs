@@ -34,16 +34,18 @@ impl Damage {
         Damage { file: file.to_owned(), offset, what, family: None, key_range: None }
     }
 
-    fn new(file: String, error: &Error) -> Self {
+    /// Damage as an error tells of it that was met while `file` was read.
+    #[doc(hidden)]
+    pub fn from_error(file: &str, error: &Error) -> Self {
         match error {
             Error::Corrupt { file, offset, what } => Damage::of(file, Some(*offset), what.clone()),
-            other => Damage::of(&file, None, other.to_string()),
+            other => Damage::of(file, None, other.to_string()),
         }
     }
 
     pub(super) fn of_table(family: &str, info: &TableInfo, error: &Error) -> Self {
         let key_range = Some((info.range.smallest.clone(), info.range.largest.clone()));
-        let damage = Damage::new(FileId::table(info.number).to_string(), error);
+        let damage = Damage::from_error(&FileId::table(info.number).to_string(), error);
         Damage { family: Some(family.to_owned()), key_range, ..damage }
     }
 }
@@ -69,7 +71,7 @@ impl Db {
             let checked =
                 self.inner.media.store_of(tier.temperature).map(|store| check_known(store, store.directory(), &tier, self.inner.db));
             if let Some(Err(error)) = checked {
-                found.push(Damage::new(FileId::tier(tier.number).to_string(), &error));
+                found.push(Damage::from_error(&FileId::tier(tier.number).to_string(), &error));
             }
         }
         for (id, _) in files.into_iter().filter(|(id, _)| matches!(id.kind, FileKind::Log | FileKind::Manifest)) {
@@ -84,7 +86,7 @@ fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Option<Damage>
         Ok(_) => None,
         // Deleted meanwhile, because a flush made it superfluous.
         Err(Error::Io(error)) if error.is_not_found() => None,
-        Err(error) => Some(Damage::new(id.to_string(), &error)),
+        Err(error) => Some(Damage::from_error(&id.to_string(), &error)),
     }
 }
 

@@ -9,9 +9,6 @@ use crate::error::Result;
 use crate::manifest::TableInfo;
 use sinter_storage::store::{Appender, FileId};
 
-/// Bytes per read and append.
-const PIECE: u64 = 1 << 20;
-
 /// A copy on its way.
 struct Copying<'a> {
     table: &'a Table,
@@ -36,27 +33,14 @@ impl Copying<'_> {
 
     /// The data blocks; false if told to stop.
     fn blocks(&mut self, goes_on: &dyn Fn() -> bool) -> Result<bool> {
-        let index = self.table.index_for_scan()?;
-        let end_of = |block: usize| index.extent(block).0 + index.extent(block).1;
-        let mut piece = Vec::new();
-        let mut first = 0;
-        while first < index.len() {
-            if !goes_on() {
-                return Ok(false);
-            }
-            let start = index.extent(first).0;
-            let last = (first + 1..index.len()).take_while(|block| end_of(*block) - start <= PIECE).last().unwrap_or(first);
-            piece.resize(self.table.length(start, end_of(last) - start)?, 0);
-            self.table.frames.file.read_at(start, &mut piece)?;
-            for block in first..=last {
-                let (offset, length) = index.extent(block);
+        let table = self.table;
+        table.pieces(goes_on, &mut |blocks, start, piece| {
+            for (offset, length) in blocks {
                 let at = (offset - start) as usize;
-                self.seal(offset, &mut piece[at..at + length as usize])?;
+                self.seal(*offset, &mut piece[at..at + *length as usize])?;
             }
-            self.out.append(&piece)?;
-            first = last + 1;
-        }
-        Ok(true)
+            Ok(self.out.append(piece)?)
+        })
     }
 
     fn sections(&mut self) -> Result<()> {

@@ -61,6 +61,11 @@ impl Footer {
         (length > 0).then_some(start..start + length)
     }
 
+    /// The database that the bytes of a footer name, before anything is verified.
+    pub fn database(bytes: &[u8]) -> Option<DbId> {
+        DbId::decode(&mut Decoder::new(bytes.get(MAGIC.len() + 4..)?))
+    }
+
     /// The format, for this offset of the file, and its checksum.
     pub fn encode(&self, salt: Salt, offset: u64) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(FOOTER_BYTES);

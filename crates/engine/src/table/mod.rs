@@ -36,6 +36,7 @@ pub use pack::Packers;
 pub use properties::TableProperties;
 pub use reader::{ReadOptions, Table};
 pub use scan::ScanCursor;
+pub use verify::verify_alone;
 
 #[cfg(test)]
 mod tests;

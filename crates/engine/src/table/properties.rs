@@ -162,6 +162,23 @@ impl TableProperties {
         if self.largest_raw_block == 0 { self.raw_block_bytes } else { self.largest_raw_block }
     }
 
+    /// The manifest's entry for a table, as far as the table itself knows it.
+    pub(super) fn info(&self) -> TableInfo {
+        TableInfo {
+            range: self.range.clone(),
+            min_seq: self.min_seq,
+            max_seq: self.max_seq,
+            entries: self.entries,
+            tombstones: self.tombstones,
+            range_tombstones: self.range_tombstones,
+            merges: self.merges,
+            raw_bytes: self.raw_key_bytes.saturating_add(self.raw_value_bytes),
+            oldest_time: self.oldest_time,
+            newest_time: self.newest_time,
+            ..TableInfo::default()
+        }
+    }
+
     /// What the manifest says of a table agrees with what the table says.
     pub(super) fn agrees(&self, info: &TableInfo) -> bool {
         self.entries == info.entries

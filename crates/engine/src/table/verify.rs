@@ -1,13 +1,23 @@
-//! Reads every byte of a table and checks it against every other: for `check`, and for tests.
+//! Reads every byte of a table. [`Table::verify`] checks each against every other, for `check` and for tests; [`Table::verify_frames`]
+//! checks that the bytes are those that were written, for copies.
 
 use super::block::hash;
-use super::footer::{Section, fold};
+use super::footer::{FOOTER_BYTES, Footer, Section, fold};
+use super::frame::Frames;
+use super::properties::TableProperties;
 use super::reader::{Table, read_section};
+use crate::cache::Cache;
+use crate::checksum::{DbId, Salt};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{self, Kind};
+use crate::manifest::TableInfo;
+use sinter_storage::store::{FileId, Store};
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// Data blocks are read in pieces of so many bytes, or one by one if they are larger.
+const PIECE: u64 = 1 << 20;
 
 /// What the entries add up to.
 #[derive(Default)]
@@ -100,4 +110,75 @@ fn check_sections(table: &Table, mut digest: u64) -> Result<()> {
         return Err(table.frames.corrupt(table.frames.file.len(), "the blocks are not the ones the footer was written for"));
     }
     Ok(())
+}
+
+/// Data blocks that were read together: where each lies in the file, offset and length; the offset of the first; all their bytes.
+type EachPiece<'a> = dyn FnMut(&[(u64, u64)], u64, &mut [u8]) -> Result<()> + 'a;
+
+impl Table {
+    /// Reads the data blocks in file order, a piece at a time. Hands each piece to `each`. False if `goes_on` said no.
+    pub(super) fn pieces(&self, goes_on: &dyn Fn() -> bool, each: &mut EachPiece<'_>) -> Result<bool> {
+        let index = self.index_for_scan()?;
+        let (mut piece, mut blocks): (Vec<u8>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
+        let mut first = 0;
+        while first < index.len() {
+            if !goes_on() {
+                return Ok(false);
+            }
+            let (start, length) = index.extent(first);
+            let mut end = start + length;
+            blocks.clear();
+            blocks.push((start, length));
+            blocks
+                .extend((first + 1..index.len()).map(|block| index.extent(block)).take_while(|(at, length)| at + length - start <= PIECE));
+            if let Some((at, length)) = blocks.last() {
+                end = at + length;
+            }
+            first += blocks.len();
+            piece.resize(self.length(start, end - start)?, 0);
+            self.frames.file.read_at(start, &mut piece)?;
+            each(&blocks, start, &mut piece)?;
+        }
+        Ok(true)
+    }
+
+    /// Checks that each byte of the file is the one that was written: all checksums, and the digest of these in the footer. Decompresses
+    /// nothing. Costs one read of the file and about 0.1 s of a processor per GiB.
+    ///
+    /// # Errors
+    /// `Corrupt` with the offset of the first damaged block.
+    pub fn verify_frames(&self) -> Result<()> {
+        let mut digest = 0;
+        self.pieces(&|| true, &mut |blocks, start, piece| {
+            for (offset, length) in blocks {
+                let at = (offset - start) as usize;
+                digest = fold(digest, self.frames.verify(*offset, &piece[at..at + *length as usize])?.checksum);
+            }
+            Ok(())
+        })?;
+        check_sections(self, digest)
+    }
+}
+
+/// [`Table::verify_frames`] for a table that no manifest at hand describes, such as one on a tier without its database. The table's own
+/// footer and properties stand for the manifest.
+///
+/// # Errors
+/// `Corrupt` for damage, `Io` if the file cannot be read.
+pub fn verify_alone(store: &dyn Store, id: FileId) -> Result<()> {
+    let file = store.open(id)?;
+    let at = file.len().saturating_sub(FOOTER_BYTES as u64);
+    let mut frames = Frames { id, file, salt: Salt::new(&DbId([0; 16]), id), most_raw: 0 };
+    if frames.file.len() < FOOTER_BYTES as u64 {
+        return Err(frames.corrupt(0, "the file is shorter than a footer"));
+    }
+    let tail = frames.read(at, FOOTER_BYTES)?;
+    let db = Footer::database(&tail).ok_or_else(|| frames.corrupt(at, "the footer is cut off"))?;
+    frames.salt = Salt::new(&db, id);
+    let (footer, identity) = Footer::decode(&tail, frames.salt, at).map_err(|what| frames.corrupt(at, what))?;
+    let start = at - footer.sections[Section::Properties as usize];
+    let payload = frames.plain(start, read_section(&frames, &footer, Section::Properties)?)?;
+    let properties = TableProperties::decode(&payload).ok_or_else(|| frames.corrupt(start, "damaged properties"))?;
+    let info = TableInfo { number: id.number, bytes: frames.file.len(), identity, ..properties.info() };
+    Table::open(store, db, Arc::new(info), &Cache::new(0))?.verify_frames()
 }

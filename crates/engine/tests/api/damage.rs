@@ -421,3 +421,44 @@ fn a_short_read_of_any_file_is_damage() {
         opened(u64::MAX, true).unwrap();
     }
 }
+
+/// Copies of tables are verified: damage is told with the table's name, and what was copied by then is no database.
+#[test]
+fn a_checkpoint_to_another_medium_does_not_copy_damage() {
+    let store = memory();
+    let open = || try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let (_, file) = with_damage(&store, &open, 2_000);
+    let db = open();
+    let target = memory();
+    corrupt(db.checkpoint_to(&*target), file);
+    let copied = target.list().unwrap();
+    assert!(copied.iter().all(|(id, _)| *id != file && id.kind == FileKind::Table), "{copied:?}");
+    assert!(matches!(try_open(&target, builder()), Err(Error::Corrupt { .. })));
+    flip(&store, file, 500);
+    let target = memory();
+    db.checkpoint_to(&*target).unwrap();
+    assert!(try_open(&target, builder()).unwrap().verify().unwrap().is_empty());
+}
+
+/// A move between tiers reads the whole table: a damaged one stays where it is, is set aside, and others move.
+#[test]
+fn a_damaged_table_does_not_move_to_another_tier() {
+    let (primary, cold) = (memory(), memory());
+    let clock = Arc::new(ManualClock::default());
+    clock.set_unix_seconds(1_700_000_000);
+    let settings = FamilySettings { temperature_ages: "hot 1h, cold".parse().unwrap(), ..small() };
+    let builder = || Db::builder().clock(clock.clone()).settings(inline()).family("default", settings.clone());
+    let open = || builder().tier_store(Temperature::Cold, cold.clone()).open_store(primary.clone()).unwrap();
+    let (model, file) = with_damage(&primary, &open, 2_000);
+    let db = open();
+    clock.advance_seconds(7200);
+    corrupt(db.wait_for_compactions(), file);
+    let tables = |store: &MemoryStore| -> Vec<FileId> {
+        store.list().unwrap().into_iter().map(|(id, _)| id).filter(|id| id.kind == FileKind::Table).collect()
+    };
+    assert_eq!(tables(&primary), [file], "all others moved");
+    assert!(tables(&cold).len() > 3);
+    assert_eq!(db.damaged_tables().len(), 1);
+    assert!((1..200).contains(&unreadable(&db, &db.default_family(), &model, file)));
+    db.put(b"k", b"v").unwrap();
+}

@@ -4,15 +4,18 @@
 //! The list is text. Its first line is `sinter backup 1`, the second `volume` and the identity; then one line for each file: name, bytes,
 //! checksum (XXH3 with 64 bits, hexadecimal), lifetime, level, family; the last line is `end`, how many files there are, and the checksum
 //! of all lines before. It is written last: a directory without it, or with a part of it, is no backup. Restoring goes the other way
-//! around: manifests come last, so that what was restored in part is no database. A volume of which something cannot be read is copied as
-//! far as it can be, without a list.
+//! around: manifests come last, so that what was restored in part is no database.
+//!
+//! The list says that the files are good. This module knows no format of the engine, so a backup is made in two steps: [`Copied::make`]
+//! copies as far as bytes can be read, the caller verifies the copy, and [`Copied::finish`] writes the list.
 
 use super::zoned::{FileEntry, VolumeId, ZonedStore};
 use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const LIST: &str = "BACKUP";
@@ -71,7 +74,7 @@ impl Saved {
 /// A backup in a directory.
 #[derive(Debug)]
 pub struct Backup {
-    store: DirStore,
+    store: Arc<DirStore>,
     volume: VolumeId,
     files: Vec<Saved>,
 }
@@ -115,24 +118,27 @@ fn copy(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u6
     Ok(copied)
 }
 
-/// Bytes of a file that could not be read.
+/// Bytes of a file that could not be read. They are zeros in the copy.
 #[derive(Debug)]
 pub struct Lost {
-    /// Which file.
+    /// The file.
     pub file: FileId,
+    /// Offset of the first of them, to whole pieces of 4 KiB.
+    pub offset: u64,
     /// How many, to whole pieces of 4 KiB.
     pub bytes: u64,
-    /// What was said of the first of them.
+    /// The error of the first read that failed.
     pub why: String,
 }
 
-/// A copy of a volume.
+/// The files of a volume in a directory, durable, without the list that makes a backup of them.
 #[derive(Debug)]
-pub enum Copied {
-    /// A backup.
-    Whole(Backup),
-    /// What could be read, and what could not, which is zeros in the copy. It has no list: nobody is to take it for what was there.
-    Partly(Vec<Lost>),
+pub struct Copied {
+    store: Arc<DirStore>,
+    list: PathBuf,
+    volume: VolumeId,
+    files: Vec<Saved>,
+    lost: Vec<Lost>,
 }
 
 /// As [`copy`], but goes on behind what cannot be read.
@@ -148,7 +154,7 @@ fn salvage(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<
             for (piece, at) in buffer.chunks_mut(PIECE).zip((at..).step_by(PIECE)) {
                 let Err(error) = file.read_at(at, piece) else { continue };
                 piece.fill(0);
-                lost.get_or_insert_with(|| Lost { file: id, bytes: 0, why: error.to_string() }).bytes += piece.len() as u64;
+                lost.get_or_insert_with(|| Lost { file: id, offset: at, bytes: 0, why: error.to_string() }).bytes += piece.len() as u64;
             }
         }
         sum.update(buffer);
@@ -159,57 +165,73 @@ fn salvage(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<
     Ok((at, sum.digest(), lost))
 }
 
-impl Backup {
-    /// Copies all files of a volume, which nobody writes, into a directory that is missing or empty. Durable when it returns.
+impl Copied {
+    /// Copies all files of a volume, which nobody writes, into a directory that is missing or empty. Goes on behind bytes that cannot be
+    /// read. Durable when it returns.
     pub fn make(from: &ZonedStore, directory: &Path) -> Result<Copied> {
         if directory.exists() && fs::read_dir(directory).map_err(|e| wrong(directory, e.kind(), e))?.next().is_some() {
             return Err(wrong(directory, io::ErrorKind::AlreadyExists, "the directory is not empty"));
         }
-        let store = DirStore::open(directory, true)?;
-        let (listed, path) = (from.files(), directory.join(LIST));
-        match Self::save(from, &listed, &store, &path) {
-            Ok((files, lost)) if lost.is_empty() => Ok(Copied::Whole(Backup { store, volume: from.id(), files })),
-            Ok((_, lost)) => Ok(Copied::Partly(lost)),
-            Err(error) => {
-                // It is not the drive that failed, and what there is of the copy is in the way of the next.
-                let _ = fs::remove_file(path);
-                for file in &listed {
-                    let _ = store.delete(file.id);
-                }
-                Err(error)
-            }
+        let (store, volume) = (Arc::new(DirStore::open(directory, true)?), from.id());
+        let mut copied = Copied { store, list: directory.join(LIST), volume, files: Vec::new(), lost: Vec::new() };
+        let listed = from.files();
+        let saved = listed.iter().try_for_each(|file| copied.save(from, file)).and_then(|()| copied.store.sync_names());
+        saved.inspect_err(|_| copied.remove(listed.iter().map(|file| file.id)))?;
+        Ok(copied)
+    }
+
+    fn save(&mut self, from: &ZonedStore, FileEntry { id, about, .. }: &FileEntry) -> Result<()> {
+        let saved = Saved { id: *id, bytes: 0, checksum: 0, lifetime: about.lifetime, level: about.level, family: about.family };
+        let (bytes, checksum, lost) = salvage(from, &*self.store, *id, &saved.hint())?;
+        self.lost.extend(lost);
+        self.files.push(Saved { bytes, checksum, ..saved });
+        Ok(())
+    }
+
+    /// The directory failed, not the drive: what there is of the copy would be in the way of the next.
+    fn remove(&self, files: impl Iterator<Item = FileId>) {
+        let _ = fs::remove_file(&self.list);
+        for file in files {
+            let _ = self.store.delete(file);
         }
     }
 
-    /// Copies files into an empty directory, and writes the list when all else is durable; none if anything was lost.
-    fn save(from: &ZonedStore, listed: &[FileEntry], store: &DirStore, path: &Path) -> Result<(Vec<Saved>, Vec<Lost>)> {
-        let (mut files, mut lost) = (Vec::with_capacity(listed.len()), Vec::new());
-        for FileEntry { id, about, .. } in listed {
-            let saved = Saved { id: *id, bytes: 0, checksum: 0, lifetime: about.lifetime, level: about.level, family: about.family };
-            let (bytes, checksum, gone) = salvage(from, store, *id, &saved.hint())?;
-            lost.extend(gone);
-            files.push(Saved { bytes, checksum, ..saved });
-        }
-        store.sync_names()?;
-        if !lost.is_empty() {
-            return Ok((files, lost));
+    /// The directory.
+    pub fn store(&self) -> &Arc<DirStore> {
+        &self.store
+    }
+
+    /// What could not be read.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// Writes the list. The caller has verified the files: the list says that they are good.
+    ///
+    /// # Errors
+    /// A copy of which something is lost.
+    pub fn finish(self) -> Result<Backup> {
+        if let Some(lost) = self.lost.first() {
+            return Err(StoreError::file("backup", lost.file, io::Error::new(io::ErrorKind::InvalidData, lost.why.clone())));
         }
         let write = || {
-            let mut file = File::options().write(true).create_new(true).open(path)?;
-            file.write_all(list(from.id(), &files).as_bytes())?;
+            let mut file = File::options().write(true).create_new(true).open(&self.list)?;
+            file.write_all(list(self.volume, &self.files).as_bytes())?;
             file.sync_all()
         };
-        write().map_err(|e| wrong(path, e.kind(), e))?;
-        store.sync_names()?;
-        Ok((files, lost))
+        let written = write().map_err(|e| wrong(&self.list, e.kind(), e)).and_then(|()| self.store.sync_names());
+        written.inspect_err(|_| self.remove(self.files.iter().map(|file| file.id)))?;
+        Ok(Backup { store: self.store, volume: self.volume, files: self.files })
     }
+}
 
+impl Backup {
     /// Reads the list of a backup. `InvalidData` if it is damaged, or if the directory has other files of a database than the list.
     pub fn open(directory: &Path) -> Result<Backup> {
         let path = directory.join(LIST);
         let text = fs::read_to_string(&path).map_err(|e| wrong(&path, e.kind(), e))?;
         let (volume, files) = parse(&text).map_err(|what| wrong(&path, io::ErrorKind::InvalidData, what))?;
-        let store = DirStore::open(directory, false)?;
+        let store = Arc::new(DirStore::open(directory, false)?);
         let mut there = store.list()?;
         there.sort_unstable();
         let mut listed: Vec<(FileId, u64)> = files.iter().map(|saved| (saved.id, saved.bytes)).collect();
@@ -221,6 +243,11 @@ impl Backup {
             return Err(wrong(directory, io::ErrorKind::InvalidData, format_args!("{id} is missing")));
         }
         Ok(Backup { store, volume, files })
+    }
+
+    /// The directory.
+    pub fn store(&self) -> &Arc<DirStore> {
+        &self.store
     }
 
     /// The volume that it was made of.
@@ -245,7 +272,7 @@ impl Backup {
 
     /// Reads all bytes. `InvalidData` with the name of the first file that is not what it was.
     pub fn verify(&self) -> Result<()> {
-        self.verify_in(&self.store)
+        self.verify_in(&*self.store)
     }
 
     fn verify_in(&self, store: &dyn Store) -> Result<()> {
@@ -265,7 +292,7 @@ impl Backup {
         let mut files = self.files.clone();
         files.sort_by_key(turn);
         for saved in &files {
-            self.compare(saved, copy(&self.store, to, saved.id, &saved.hint())?)?;
+            self.compare(saved, copy(&*self.store, to, saved.id, &saved.hint())?)?;
         }
         to.sync_names()?;
         self.verify_in(to)

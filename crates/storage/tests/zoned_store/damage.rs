@@ -3,7 +3,7 @@
 use super::support::*;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, Store, StoreLock};
-use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneState, ZonedDevice};
+use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneError, ZoneState, ZonedDevice};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct Rot {
     below: Arc<Emulator>,
-    /// In which zone, from where to where, and what becomes of a byte there.
+    /// In which zone, from where to where, and what becomes of a byte there; `None`: it cannot be read.
     zone: u32,
     place: Range<u64>,
-    change: fn(u64, u8) -> u8,
+    change: fn(u64, u8) -> Option<u8>,
 }
 
 impl ZonedDevice for Rot {
@@ -38,7 +38,7 @@ impl ZonedDevice for Rot {
     fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> Result<()> {
         self.below.read(zone, at, buffer)?;
         for (place, byte) in (at..).zip(buffer).filter(|(place, _)| zone == self.zone && self.place.contains(place)) {
-            *byte = (self.change)(place, *byte);
+            *byte = (self.change)(place, *byte).ok_or_else(|| ZoneError::io("read", Some(zone), std::io::Error::from_raw_os_error(5)))?;
         }
         Ok(())
     }
@@ -71,12 +71,12 @@ impl ZonedDevice for Rot {
 /// A copy of the drive with a byte flipped.
 fn rotten(drive: &Emulator, zone: u32, at: u64) -> Arc<dyn ZonedDevice> {
     let below = Arc::new(drive.clone_image().unwrap());
-    Arc::new(Rot { below, zone, place: at..at + 1, change: |place, byte| byte ^ 1 << (place % 8) })
+    Arc::new(Rot { below, zone, place: at..at + 1, change: |place, byte| Some(byte ^ 1 << (place % 8)) })
 }
 
 /// A copy of the drive on which zeros are read in a part of a zone.
 fn emptied(drive: &Emulator, zone: u32, place: Range<u64>) -> Arc<dyn ZonedDevice> {
-    Arc::new(Rot { below: Arc::new(drive.clone_image().unwrap()), zone, place, change: |_, _| 0 })
+    Arc::new(Rot { below: Arc::new(drive.clone_image().unwrap()), zone, place, change: |_, _| Some(0) })
 }
 
 #[test]
@@ -283,4 +283,68 @@ fn a_lost_zone_of_an_open_log_is_a_hole() {
             }
         }
     }
+}
+
+/// Fills a volume, deletes every other table, and fills it again, so that the collector empties zones.
+fn crowd(store: &ZonedStore, first: u64) -> Vec<FileId> {
+    let mut files = Vec::new();
+    for number in first..first + 1000 {
+        let id = FileId::table(number);
+        let Ok(mut file) = store.create(id, &table_hint(2)) else { break };
+        if file.append(&pattern(id, 3000)).and_then(|()| file.seal()).is_err() {
+            store.delete(id).unwrap();
+            break;
+        }
+        files.push(id);
+    }
+    store.sync_names().unwrap();
+    files
+}
+
+/// A crowded volume on `device`: how many of `files` are left damaged, and whether `rotten` was moved.
+fn collected(device: Arc<dyn ZonedDevice>, files: &[FileId], rotten: FileId, is_rot: bool) -> (usize, bool) {
+    let store = ZonedStore::open(device, plain()).unwrap();
+    let lies = || store.files().into_iter().find(|file| file.id == rotten).map(|file| file.extents);
+    let before = lies();
+    files.iter().step_by(2).for_each(|id| store.delete(*id).unwrap());
+    store.sync_names().unwrap();
+    crowd(&store, 10_000);
+    let mut damaged = 0;
+    for id in files.iter().skip(1).step_by(2) {
+        let file = store.open(*id).unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        match file.read_at(0, &mut bytes) {
+            Ok(()) => {
+                let wrong = bytes.iter().zip(pattern(*id, 3000)).filter(|(found, written)| **found != *written).count();
+                assert!(wrong == 0 || is_rot && wrong == 1 && *id == rotten, "{id}: {wrong} bytes");
+                damaged += wrong;
+            }
+            Err(error) => {
+                assert!(!is_rot && *id == rotten, "{id}: {error}");
+                damaged += 1;
+            }
+        }
+    }
+    (damaged, lies() != before)
+}
+
+/// The collector copies bytes as they are: rot stays the rot that checksums tell of, and what cannot be read stays where it is.
+#[test]
+fn the_collector_never_makes_damage_look_whole() {
+    let drive = tiny();
+    let store = format(&drive, plain());
+    let files = crowd(&store, 1);
+    let listed = store.files();
+    drop(store);
+    let mut moved = 0;
+    for id in files.iter().skip(1).step_by(2) {
+        let extent = listed.iter().find(|file| file.id == *id).unwrap().extents[0];
+        let (zone, place) = (extent.zone.unwrap(), extent.at..extent.at + 1);
+        let (rot, was_moved) = collected(rotten(&drive, zone, extent.at), &files, *id, true);
+        moved += usize::from(was_moved);
+        let below = Arc::new(drive.clone_image().unwrap());
+        let (unreadable, was_moved) = collected(Arc::new(Rot { below, zone, place, change: |_, _| None }), &files, *id, false);
+        assert_eq!((rot, unreadable, was_moved), (1, 1, false), "{id}");
+    }
+    assert!(moved > 5, "{moved} were moved");
 }
