@@ -8,6 +8,7 @@ mod common;
 mod differential;
 mod documentation;
 mod events;
+mod moments;
 mod net;
 mod operators;
 mod rdb;

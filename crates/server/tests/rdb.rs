@@ -274,7 +274,7 @@ fn restore_answers_as_redis_does() {
 }
 
 /// A server of ours on what a file or directory holds.
-fn served_from(source: &Path) -> (Served, Report, Arc<MemoryStore>) {
+pub fn served_from(source: &Path) -> (Served, Report, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::new());
     let mut keyspace = Keyspace::open(store.clone(), &Settings::default(), 7).unwrap();
     let report = Found::look(source).unwrap().load(&mut keyspace, false, unix_ms()).unwrap();
