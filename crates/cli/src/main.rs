@@ -4,6 +4,7 @@
 mod advise;
 mod bench;
 mod check;
+mod descriptors;
 #[cfg(test)]
 mod documentation;
 mod ended;
@@ -26,6 +27,8 @@ use std::process::ExitCode;
 
 /// SinterDB: a key-value store that can say, for every byte written, why.
 #[derive(Debug, Parser)]
+///
+/// Each command raises its limit of open files to the hard one (ulimit -Hn).
 #[command(name = "sinter", version, rename_all = "snake_case")]
 struct Cli {
     #[command(subcommand)]
@@ -77,6 +80,10 @@ fn dispatch() -> Result<ExitCode, Ended> {
         Ok(cli) => cli,
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
     };
+    if !matches!(cli.command, Command::Serve(_)) {
+        // What cannot be raised stays, and is enough for fewer open tables. A server logs it.
+        let _ = descriptors::raise();
+    }
     match cli.command {
         Command::Serve(flags) => serve::run(&flags),
         Command::Import(flags) => transfer::import(&flags),

@@ -1,10 +1,10 @@
 //! `sinter serve`: a server that speaks Redis's protocol.
 
+use crate::descriptors;
 use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, all_names, read};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
@@ -61,8 +61,9 @@ const LOGS_MAX: u64 = 256 << 20;
 ///
 /// # Errors
 /// A budget that is none; those of opening.
-pub fn open_keyspace(store: Arc<dyn Store>, memory: u64) -> Result<Keyspace, Ended> {
+pub fn open_keyspace(store: Arc<dyn Store>, memory: u64, max_open_files: u64) -> Result<Keyspace, Ended> {
     let mut settings = engine_settings(memory);
+    settings.db.max_open_files = max_open_files;
     settings.db.max_total_wal_size = settings.db.max_total_wal_size.min(LOGS_MAX);
     settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
     Keyspace::open(store, &settings, seed()?).map_err(failed)
@@ -181,17 +182,13 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
-/// Lets the process have as many files and clients open as it may, as Redis does: what it is given unasked, often 1,024, is enough for few
-/// clients. Before the data are opened, as the engine goes by it, too.
-fn raise_descriptors(log: &Log) {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    if soft >= hard {
-        return;
-    }
+/// Says what became of the limit of open files.
+fn note_descriptors(log: &Log) {
     let now = sinter_server::net::unix_ms();
-    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-        Ok(()) => log.event(now, Level::Notice, "descriptors_raised", &[("from", &soft), ("to", &hard)]),
-        Err(error) => log.event(now, Level::Warning, "descriptors_not_raised", &[("at", &soft), ("error", &error)]),
+    match descriptors::raise() {
+        None => {}
+        Some(Ok((from, to))) => log.event(now, Level::Notice, "descriptors_raised", &[("from", &from), ("to", &to)]),
+        Some(Err(error)) => log.event(now, Level::Warning, "descriptors_not_raised", &[("error", &error)]),
     }
 }
 
@@ -206,8 +203,9 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let listening = configuration.listening().map_err(Ended::usage)?;
     let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
-    raise_descriptors(&log);
-    let keyspace = open_keyspace(open(&directory)?, configuration.memory)?;
+    // Before the data are opened: clients and tables share the descriptors.
+    note_descriptors(&log);
+    let keyspace = open_keyspace(open(&directory)?, configuration.memory, sinter_server::net::files_max())?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
     let server = Server { configuration, run_id, tls, log: log.clone(), ..Server::default() };

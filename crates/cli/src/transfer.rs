@@ -79,7 +79,7 @@ pub fn import(flags: &ImportFlags) -> Result<ExitCode, Ended> {
         return Err(Ended::usage(format!("{}: no such file or directory", flags.path.display())));
     }
     let found = Found::look(&flags.path).map_err(ended)?;
-    let mut keyspace = serve::open_keyspace(serve::open(&flags.dir)?, flags.memory.unwrap_or(0))?;
+    let mut keyspace = serve::open_keyspace(serve::open(&flags.dir)?, flags.memory.unwrap_or(0), 0)?;
     let report = found.load(&mut keyspace, flags.replace, unix_ms()).map_err(|error| match error {
         Error::Request(what) => Ended::usage(format!("{}: {what}; --replace removes them first", flags.dir.display())),
         error => Ended::Failed(error.into()),

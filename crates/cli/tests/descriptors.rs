@@ -1,7 +1,13 @@
-//! A server with few descriptors: clients must not take those that the engine needs for its files.
+//! Processes with few descriptors: a server, whose clients must not take those that the engine needs for its files, and a database that
+//! has many more tables than its process may have files open.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use sinterdb::settings::{DbSettings, FamilySettings};
+use sinterdb::{Db, Error};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -72,4 +78,113 @@ fn the_soft_limit_is_raised() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Descriptors of the process with a database.
+const FEW: u64 = 64;
+/// The directory of the database, for the process that the test starts.
+const DATABASE: &str = "SINTER_TEST_FEW_DESCRIPTORS";
+const KEYS: u32 = 40_000;
+
+/// A database with hundreds of tables in a process with 64 descriptors: the test program itself, started again.
+#[test]
+fn a_database_needs_few_descriptors() {
+    if let Some(directory) = std::env::var_os(DATABASE) {
+        setrlimit(Resource::RLIMIT_NOFILE, FEW, FEW).unwrap();
+        return few_descriptors(Path::new(&directory));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "descriptors::a_database_needs_few_descriptors", "--nocapture"])
+        .env(DATABASE, directory.path())
+        .output()
+        .unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success() && out.contains("1 passed"), "{out}\n{errors}");
+}
+
+fn open(directory: &Path, read_only: bool) -> Result<Db, Error> {
+    let family = FamilySettings {
+        write_buffer_size: 16 << 10,
+        target_file_size_base: 16 << 10,
+        max_bytes_for_level_base: 64 << 10,
+        max_compaction_bytes: 1 << 20,
+        ..FamilySettings::default()
+    };
+    let settings = DbSettings { cache_size: 64 << 10, ..DbSettings::default() };
+    let builder = Db::builder().settings(settings).family("default", family);
+    if read_only { Db::builder().read_only().open(directory) } else { builder.open(directory) }
+}
+
+fn value(n: u32, round: u32) -> Vec<u8> {
+    (n ^ round << 20).wrapping_mul(0x9E37_79B1).to_le_bytes().repeat(25)
+}
+
+fn put_all(db: &Db, round: u32) {
+    (0..KEYS).for_each(|n| db.put(&n.to_be_bytes(), &value(n, round)).unwrap_or_else(|error| panic!("after {n} puts: {error}")));
+}
+
+fn holds(entries: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>, round: u32) {
+    let mut count = 0;
+    for (n, entry) in (0u32..).zip(entries) {
+        assert!(entry.unwrap() == (n.to_be_bytes().to_vec(), value(n, round)), "{n}");
+        count += 1;
+    }
+    assert_eq!(count, KEYS);
+}
+
+/// Takes all descriptors that there are.
+fn take_all() -> Vec<File> {
+    let mut taken = Vec::new();
+    loop {
+        match File::open("/dev/null") {
+            Ok(file) => taken.push(file),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(Errno::EMFILE as i32));
+                return taken;
+            }
+        }
+    }
+}
+
+fn few_descriptors(directory: &Path) {
+    let db = open(directory, false).unwrap();
+    put_all(&db, 1);
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    let count = |db: &Db| db.version(&db.default_family()).unwrap().tables().count();
+    assert!(count(&db) > 3 * FEW as usize, "{} tables", count(&db));
+    assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0, FEW, "a library leaves the limit alone");
+    db.close().unwrap();
+
+    let db = open(directory, false).unwrap();
+    let figure = |name: &str| db.property(&db.default_family(), name).unwrap().parse::<u64>().unwrap();
+    assert_eq!(figure("sinterdb.open-files-capacity"), FEW / 2);
+    // What the iterator reads is replaced meanwhile; what a reader beside the writer needs is deleted.
+    let (before, beside) = (db.iter(), open(directory, true).unwrap());
+    put_all(&db, 2);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    assert!(figure("sinterdb.open-files") <= FEW / 2);
+    holds(before, 1);
+    holds(db.iter(), 2);
+    match beside.iter().find_map(Result::err) {
+        Some(Error::Busy(what)) => assert!(what.contains("a writer has deleted it"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    drop(beside);
+
+    // Nothing of what happens without descriptors lasts.
+    let taken = take_all();
+    let failed = (0..KEYS).find_map(|n| db.put(&n.to_be_bytes(), &value(n, 2)).err());
+    assert!(failed.is_none_or(|error| matches!(error, Error::NoDescriptors(_))));
+    drop(taken);
+    put_all(&db, 3);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    holds(db.iter(), 3);
+    assert!(db.damaged_tables().is_empty() && db.verify().unwrap().is_empty());
+    db.close().unwrap();
+    let named = std::fs::read_dir(directory).unwrap().count();
+    let db = open(directory, false).unwrap();
+    assert!(named < count(&db) + 10, "{named} files of {} tables", count(&db));
+    holds(db.iter(), 3);
 }

@@ -20,6 +20,7 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/fault", 20),
     ("storage/src/store/meter", 20),
     ("storage/src/store/throttle", 20),
+    ("storage/src/store/open_files", 20),
     ("storage/src/store/tiers", 20),
     ("storage/src/store/place", 20),
     ("storage/src/store/backup", 20),

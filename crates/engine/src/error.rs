@@ -30,6 +30,10 @@ pub enum Error {
     /// The medium is full. Writing resumes when there is room again.
     #[error("no space: {0}")]
     NoSpace(Arc<StoreError>),
+    /// The process or the system has no file descriptor left. What was asked for may be tried again; the database does so itself with its
+    /// own work. Raise the limit of open files, or lower `max_open_files` to leave more to others.
+    #[error("no descriptors: {0}")]
+    NoDescriptors(Arc<StoreError>),
     /// The medium failed.
     #[error("input/output: {0}")]
     Io(Arc<StoreError>),
@@ -45,6 +49,11 @@ impl Error {
         Error::Corrupt { file: file.to_string(), offset, what: what.into() }
     }
 
+    /// What failed may succeed later, on this handle.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Error::NoSpace(_) | Error::NoDescriptors(_))
+    }
+
     /// A wrong request.
     #[doc(hidden)]
     pub fn invalid(what: impl Into<String>) -> Self {
@@ -56,6 +65,10 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         if error.is_no_space() {
             Error::NoSpace(Arc::new(error))
+        } else if error.is_no_descriptors() {
+            Error::NoDescriptors(Arc::new(error))
+        } else if error.is_superseded() {
+            Error::Busy(error.to_string())
         } else if error.is_locked() {
             Error::Busy(format!("the database is open elsewhere ({error})"))
         } else if let Some(file) = error.file.filter(|_| error.is_damage()) {

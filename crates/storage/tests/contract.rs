@@ -3,7 +3,8 @@
 
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{
-    Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, Shared, Store, Temperature, Throttle, Tiers,
+    BoundedStore, Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, OpenFiles, Shared, Store, Temperature, Throttle,
+    Tiers,
 };
 use sinter_storage::zoned::{Emulator, Geometry};
 use std::io::ErrorKind;
@@ -31,14 +32,23 @@ fn wrapped(store: Arc<dyn Store>) -> Arc<dyn Store> {
     Arc::new(FaultStore::new(Arc::new(Meter::new(Arc::new(Throttle::new(store, medium))))))
 }
 
+/// Two files stay open.
+fn bounded(store: Arc<dyn Store>) -> BoundedStore {
+    let files = OpenFiles::new();
+    files.set_most(2);
+    BoundedStore::new(store, files, false)
+}
+
 /// Runs a test over a fresh pair of each kind of store.
 fn over_all(test: impl Fn(&str, &dyn Store, &dyn Store)) {
-    let homes: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let homes: Vec<_> = (0..6).map(|_| tempfile::tempdir().unwrap()).collect();
     let dir = |i: usize| Arc::new(DirStore::open(homes[i].path(), false).unwrap());
     test("dir", &*dir(0), &*dir(1));
     test("memory", &MemoryStore::new(), &MemoryStore::new());
     test("tiers", &tiered(), &tiered());
     test("wrapped dir", &*wrapped(dir(2)), &*wrapped(dir(3)));
+    test("bounded dir", &bounded(dir(4)), &bounded(dir(5)));
+    test("bounded memory", &bounded(Arc::new(MemoryStore::new())), &bounded(Arc::new(MemoryStore::new())));
     test("zoned", &zoned(), &zoned());
     test("wrapped zoned", &*wrapped(Arc::new(zoned())), &*wrapped(Arc::new(zoned())));
     test("wrapped memory", &*wrapped(Arc::new(MemoryStore::new())), &*wrapped(Arc::new(MemoryStore::new())));

@@ -86,6 +86,7 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
                 drop(shared);
                 inner.gone.clear();
                 if is_idle {
+                    inner.delete_doomed();
                     inner.pool.release();
                 }
             }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{HistogramSummary, Latencies, LedgerSnapshot};
 use crate::manifest::TierHeat;
 use crate::placement::heat;
-use sinter_storage::store::{Cause, FileId, FileKind, Meter, MeterSnapshot, Store, Temperature, Tiers};
+use sinter_storage::store::{Cause, FileId, FileKind, Meter, MeterSnapshot, OpenFiles, Store, Temperature, Tiers};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +28,8 @@ pub(crate) struct Media {
     pub store: Arc<dyn Store>,
     /// `None`: there is only one.
     pub tiers: Option<Arc<Tiers>>,
+    /// Those of all members that are open.
+    pub files: Arc<OpenFiles>,
     /// The primary one first.
     members: Vec<Member>,
     /// When what happens in them began to be counted, unix seconds.
@@ -36,13 +38,13 @@ pub(crate) struct Media {
 
 impl Media {
     /// A primary store, and further ones for tables.
-    pub fn new(primary: Arc<Meter>, tiers: Vec<(Temperature, Arc<Meter>)>) -> Result<Media> {
+    pub fn new(files: &Arc<OpenFiles>, primary: Arc<Meter>, tiers: Vec<(Temperature, Arc<Meter>)>) -> Result<Media> {
         let member = |(temperature, meter)| Member { temperature, meter, latencies: Arc::default(), answered: AtomicU64::default() };
         let below = || tiers.iter().map(|(temperature, meter)| (*temperature, Arc::clone(meter) as Arc<dyn Store>));
         let composed = if tiers.is_empty() { None } else { Some(Arc::new(Tiers::new(primary.clone(), below())?)) };
         let store = composed.clone().map_or_else(|| primary.clone() as Arc<dyn Store>, |tiers| tiers as Arc<dyn Store>);
         let members = std::iter::once((Temperature::Unknown, primary)).chain(tiers).map(member).collect();
-        Ok(Media { store, tiers: composed, members, since: OnceLock::new() })
+        Ok(Media { store, tiers: composed, files: Arc::clone(files), members, since: OnceLock::new() })
     }
 
     /// Where a file lies.

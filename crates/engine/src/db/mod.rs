@@ -401,6 +401,9 @@ impl Inner {
         self.threads.join();
         self.packers.end();
         self.gone.clear();
+        if !self.ended.load(Ordering::Acquire) {
+            self.delete_doomed();
+        }
         let synced = self.lead_in_turn(|state| {
             if self.ended.load(Ordering::Acquire) {
                 // Who was writing or syncing when the handle ended may not go on beside the next opener.

@@ -31,8 +31,7 @@ use crate::memtable::ChunkPool;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::{Budgets, DbSettings, FamilySettings, Settings};
 use arc_swap::ArcSwap;
-use sinter_storage::store::DirStore;
-use sinter_storage::store::Meter;
+use sinter_storage::store::{BoundedStore, DirStore, Meter, OpenFiles};
 use sinter_storage::store::{Cause, FileId, FileKind, Store, StoreLock, Temperature};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -173,7 +172,8 @@ impl Builder {
 
     pub(super) fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
         let mut locks = if self.read_only { Vec::new() } else { vec![store.lock()?] };
-        let primary = Arc::new(Meter::new(store));
+        let files = OpenFiles::new();
+        let primary = Arc::new(Meter::new(Arc::new(BoundedStore::new(store, Arc::clone(&files), self.read_only))));
         let mut loaded = manifest::load(&*primary)?;
         let mut state = match loaded.state.take() {
             Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
@@ -184,8 +184,9 @@ impl Builder {
         let needed_log = state.needed_log();
         let before = stored_settings(&state)?.tiers;
         self.merge_settings(&mut state)?;
+        files.set_most(stored_settings(&state)?.max_open_files);
         let ledger = Arc::new(Ledger::default());
-        let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, before };
+        let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, files: &files, before };
         let media = self.open_tiers(&primary, opening)?;
         let log = open_log(&*media.store, &state)?;
         if self.read_only {

@@ -202,6 +202,8 @@ impl Db {
             "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),
             "sinterdb.compressed-cache-usage" => self.inner.cache.packed_used(),
             "sinterdb.memtable-capacity" => self.inner.division.memtables(),
+            "sinterdb.open-files" => self.inner.media.files.open() as u64,
+            "sinterdb.open-files-capacity" => self.inner.media.files.most() as u64,
             "sinterdb.limits" => return Some(self.inner.limits_text()),
             "sinterdb.tiering" => return Some(self.tiering_lines(family)),
             "sinterdb.tiers" => return Some(self.inner.tier_lines()),

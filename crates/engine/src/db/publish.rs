@@ -74,7 +74,7 @@ impl Inner {
                 self.torn_manifest.store(false, Ordering::Release);
                 Ok(())
             }
-            Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => Err(error),
+            Err(error) if error.passes() && !manifest.in_doubt() => Err(error),
             Err(error) => Err(self.poison("change of manifests", error)),
         }
     }
@@ -88,8 +88,9 @@ impl Inner {
         self.gone.clear();
         let doomed = {
             let mut shared = self.shared.lock();
-            // Without space the job will be done again, with other tables. Any other error ends the handle, and the edit may be durable.
-            if matches!(result, Ok(false) | Err(Error::NoSpace(_))) {
+            // Without space or descriptors the job will be done again, with other tables. Any other error ends the handle, and the edit
+            // may be durable.
+            if result.as_ref().map_or_else(Error::passes, |published| !published) {
                 shared.doomed.extend(new_tables(&edit.tables));
             }
             self.take_doomed(&mut shared)
@@ -164,12 +165,24 @@ impl Inner {
         if kept { Vec::new() } else { std::mem::take(&mut shared.doomed) }
     }
 
-    /// Deletes files that nothing names. A failure loses nothing but space: the next open tries again.
+    /// Deletes files that nothing names. A failure loses nothing but space: the next open tries again. A file that is still read, and for
+    /// which there is no descriptor, is tried again here.
     pub(super) fn delete_files(&self, files: &[FileId]) {
-        for file in files {
-            let _ = self.store.delete(*file);
+        let is_kept = |file: &&FileId| {
+            let deleted = self.store.delete(**file);
             self.deleted.store(true, Ordering::Release);
+            deleted.is_err_and(|error| error.is_no_descriptors())
+        };
+        let kept: Vec<FileId> = files.iter().filter(is_kept).copied().collect();
+        if !kept.is_empty() {
+            self.shared.lock().doomed.extend(kept);
         }
+    }
+
+    /// Deletes what could not be deleted before.
+    pub(super) fn delete_doomed(&self) {
+        let doomed = self.take_doomed(&mut self.shared.lock());
+        self.delete_files(&doomed);
     }
 }
 

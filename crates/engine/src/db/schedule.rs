@@ -288,8 +288,8 @@ impl Inner {
         if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
 
-    /// Notes how background work ended. Lack of space holds writers up until some work succeeds again; anything else ends the handle (a
-    /// damaged input of a compaction has been set aside before).
+    /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends the
+    /// handle (a damaged input of a compaction has been set aside before).
     pub(super) fn settle(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
         self.changed.notify_all();
         match &result {
@@ -307,7 +307,7 @@ impl Inner {
             }
             Ok(Ended::Stopped) => {}
             // Nobody is woken for work: another thread would run into the same at once, and wake this one.
-            Err(error @ Error::NoSpace(_)) => shared.blocked = Some(error.clone()),
+            Err(error) if error.passes() => shared.blocked = Some(error.clone()),
             // Whoever closes gets it.
             Err(error) if shared.closing => drop(shared.failed.get_or_insert_with(|| error.clone())),
             Err(error) => {

@@ -21,7 +21,9 @@ use crate::ledger::Ledger;
 use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
 use crate::settings::{DbSettings, TierPaths};
 use crate::tier::{TIER_BYTES, TierIdentity};
-use sinter_storage::store::{Cause, FileId, FileKind, Meter, Place, Relation, Store, StoreError, StoreLock, Temperature, relation};
+use sinter_storage::store::{
+    BoundedStore, Cause, FileId, FileKind, Meter, OpenFiles, Place, Relation, Store, StoreError, StoreLock, Temperature, relation,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,6 +63,7 @@ impl Tier {
         match error {
             Error::Io(error) => Error::Io(at_tier(error)),
             Error::NoSpace(error) => Error::NoSpace(at_tier(error)),
+            Error::NoDescriptors(error) => Error::NoDescriptors(at_tier(error)),
             error => error,
         }
     }
@@ -231,11 +234,12 @@ impl Builder {
         let paths = paths_of(&stored_settings(state)?);
         let wanted = self.wanted_tiers(&paths, state)?;
         if wanted.is_empty() && state.tiers.is_empty() {
-            return Media::new(Arc::clone(primary), Vec::new());
+            return Media::new(opening.files, Arc::clone(primary), Vec::new());
         }
         let find = |temperature: &Temperature| {
             let path = paths.get(temperature);
-            let store = Arc::new(Meter::new(self.find_tier(*temperature, path)?));
+            let found = BoundedStore::new(self.find_tier(*temperature, path)?, Arc::clone(opening.files), self.read_only);
+            let store = Arc::new(Meter::new(Arc::new(found)));
             let at = store.directory().or(path.map(PathBuf::as_path)).map(Path::to_owned);
             Ok(Tier { temperature: *temperature, store, at, known: state.tiers.get(temperature).copied() })
         };
@@ -250,7 +254,7 @@ impl Builder {
         if !self.read_only {
             self.settle_tiers(primary, &tiers, opening)?;
         }
-        Media::new(Arc::clone(primary), tiers.into_iter().map(|tier| (tier.temperature, tier.store)).collect())
+        Media::new(opening.files, Arc::clone(primary), tiers.into_iter().map(|tier| (tier.temperature, tier.store)).collect())
     }
 
     /// The tiers that the database has from now on; `paths` are the directories in the settings that hold from now on.
@@ -343,6 +347,7 @@ pub(super) struct Opening<'a> {
     pub state: &'a mut State,
     pub locks: &'a mut Vec<Box<dyn StoreLock>>,
     pub ledger: &'a Ledger,
+    pub files: &'a Arc<OpenFiles>,
     /// Directories of tiers before the settings were changed.
     pub before: TierPaths,
 }

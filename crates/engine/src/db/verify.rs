@@ -58,8 +58,11 @@ impl Db {
         for family in self.families() {
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
-                if let Err(error) = table.verify() {
-                    found.push(Damage::of_table(family.name(), table.info(), &error));
+                match table.verify() {
+                    Ok(()) => {}
+                    // No damage: a writer has deleted the table, or it could not be opened.
+                    Err(error @ (Error::Busy(_) | Error::NoDescriptors(_))) => return Err(error),
+                    Err(error) => found.push(Damage::of_table(family.name(), table.info(), &error)),
                 }
             }
         }

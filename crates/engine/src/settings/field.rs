@@ -298,6 +298,16 @@ pub(super) static DB: &[Field<DbSettings>] = &[
         "Larger: many families may fill their memtables. Smaller: memory is bounded whatever the number of families, flushes are smaller.",
         "the memtables must hold at least a few batches",
     ),
+    whole!(
+        max_open_files,
+        Count,
+        0,
+        1 << 30,
+        "max_open_files",
+        "Larger: fewer tables are opened again to be read. Smaller: more descriptors are left to others. 0: the soft limit of the process \
+         (ulimit -n) when the database is opened, less a quarter, 32 at least.",
+        "no system has as many descriptors",
+    ),
     Field {
         name: "tiers",
         rocksdb: "",

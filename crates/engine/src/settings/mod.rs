@@ -99,6 +99,8 @@ pub struct DbSettings {
     pub max_total_wal_size: u64,
     /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
+    /// Files that stay open to be read; 0: as many as the process's limit leaves room for when the database is opened.
+    pub max_open_files: u64,
     /// Further directories for tables, by temperature.
     pub tiers: TierPaths,
 }
@@ -202,6 +204,7 @@ impl Default for DbSettings {
             bytes_per_sync: 1 << 20,
             max_total_wal_size: 1 << 30,
             db_write_buffer_size: u64::MAX,
+            max_open_files: 0,
             tiers: TierPaths::Stored,
         }
     }

@@ -104,6 +104,7 @@ fn random_settings_survive_text() {
             bytes_per_sync: random(3) << random(38),
             max_total_wal_size: 4096 + random(1 << 40),
             db_write_buffer_size: if random(2) == 0 { u64::MAX } else { 4096 << random(20) },
+            max_open_files: random(1 << 30),
             tiers: ["stored", "none", "cold=/mnt/slow", r#"hot=/a "b"\c, ice=/tape=1"#][random(4) as usize].parse().unwrap(),
         };
         assert_eq!(DbSettings::from_toml(&db.to_toml()).as_ref(), Ok(&db), "seed {seed}");

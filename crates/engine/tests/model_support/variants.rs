@@ -86,6 +86,7 @@ const EDITS: &[(&str, Edit)] = &[
     ("no filter on the last level", |v| (v.family.bloom_bits_per_key, v.family.bloom_bits_last_level) = (4.0, 0.0)),
     ("no cache", |v| v.db.cache_size = 0),
     ("a tiny cache", |v| v.db.cache_size = 16 << 10),
+    ("few open files", |v| (v.db.max_open_files, v.db.cache_size) = (3, 64 << 10)),
     ("a large cache", |v| v.db.cache_size = 256 << 20),
     ("placed by age", |v| placed(v, Style::Leveled, 300)),
     ("placed by age, soon old", |v| {

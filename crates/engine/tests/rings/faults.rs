@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::runner::{Runner, builder};
 use crate::workloads::{self, Workload};
 use parking_lot::Mutex;
-use sinter_storage::store::{Calls, EIO, ENOSPC, Fault, FaultStore, MemoryStore, Operation};
+use sinter_storage::store::{Calls, EIO, EMFILE, ENOSPC, Fault, FaultStore, MemoryStore, Operation};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::settings::DbSettings;
 use sinterdb::{Durability, Error, WriteBatch, WriteOptions};
@@ -30,15 +30,18 @@ enum Plan {
     Full,
     /// One reading call fails.
     Read,
+    /// From one mutating call on there are no descriptors, until the first error was seen.
+    Descriptors,
 }
 
-const PLANS: [Plan; 6] = [
+const PLANS: [Plan; 7] = [
     Plan::Once { errno: EIO, torn: 0 },
     Plan::Once { errno: EIO, torn: 11 },
     Plan::Once { errno: ENOSPC, torn: 0 },
     Plan::Once { errno: ENOSPC, torn: u64::MAX },
     Plan::Full,
     Plan::Read,
+    Plan::Descriptors,
 ];
 
 /// One run with one fault.
@@ -67,7 +70,7 @@ impl Trial {
         match plan {
             Plan::Once { errno, torn } => store.inject(Fault::once(Calls::Mutating, at, errno).torn(torn)),
             Plan::Read => store.inject(Fault::once(Calls::Reading, at, EIO)),
-            Plan::Full => {}
+            Plan::Full | Plan::Descriptors => {}
         }
         let (seen, weak) = (hit.clone(), Arc::downgrade(&store));
         store.on_call(Some(Arc::new(move |call, operation| {
@@ -77,6 +80,10 @@ impl Trial {
             if let (Plan::Full, true, Some(store)) = (plan, call == at, weak.upgrade()) {
                 store.inject(Fault::from(Calls::Only(Operation::Append), 0, ENOSPC).torn(5));
                 store.inject(Fault::from(Calls::Only(Operation::Create), 0, ENOSPC));
+            }
+            if let (Plan::Descriptors, true, Some(store)) = (plan, call == at, weak.upgrade()) {
+                let takes_one = [Operation::Create, Operation::Open, Operation::List, Operation::Share];
+                takes_one.iter().for_each(|operation| store.inject(Fault::from(Calls::Only(*operation), 0, EMFILE)));
             }
         })));
         let runner = Runner::new(workload, model, store.clone());
@@ -88,6 +95,7 @@ impl Trial {
         let fitting = match self.plan {
             Plan::Once { errno: EIO, .. } | Plan::Read => matches!(error, Error::Io(_) | Error::Closed(_)),
             Plan::Once { .. } | Plan::Full => matches!(error, Error::NoSpace(_) | Error::Closed(_)),
+            Plan::Descriptors => matches!(error, Error::NoDescriptors(_)),
         };
         assert!(fitting, "the error does not fit: {error:?}");
     }
@@ -119,7 +127,7 @@ impl Trial {
             self.errors += 1;
             self.expect_typed(&error);
         }
-        let silent = self.errors == 0 && self.hit_a_sync() && !matches!(self.plan, Plan::Full | Plan::Read);
+        let silent = self.errors == 0 && self.hit_a_sync() && !matches!(self.plan, Plan::Full | Plan::Read | Plan::Descriptors);
         assert!(!silent, "nobody was told of the failed {:?}", self.hit.lock());
     }
 
@@ -127,6 +135,10 @@ impl Trial {
     fn failed(&mut self, error: &Error) -> Handle {
         self.errors += 1;
         self.expect_typed(error);
+        if let Plan::Descriptors = self.plan {
+            // Reads may need some as well.
+            self.store.clear();
+        }
         self.check_reads();
         if let Plan::Full = self.plan {
             for _ in 0..2 {
@@ -147,6 +159,7 @@ impl Trial {
                 Err(error) => self.expect_typed(&error),
             }
         }
+        assert!(!matches!(self.plan, Plan::Descriptors), "the lack of descriptors has not passed: {error}");
         let full = matches!(self.plan, Plan::Full | Plan::Once { errno: ENOSPC, .. });
         assert!(!full || self.hit_a_sync(), "writing does not resume; first {error}, then {:?}", self.runner.step());
         assert!(!matches!(self.plan, Plan::Read) || matches!(self.runner.step(), Err(Error::Closed(_))), "first {error}");

@@ -31,6 +31,7 @@ mod tests;
 mod ticking;
 
 pub use crate::system::unix_ms;
+pub use descriptors::files_max;
 
 use crate::command::configuration::Listening;
 use crate::command::{Client, Fsync, Server, Session, tell_expired};

@@ -84,7 +84,6 @@ impl DirStore {
             create_durably(path).map_err(explain)?;
         }
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
-        sys::raise_file_limit();
         let held = Some(sys::path_of(&handle)).filter(|held| held.exists()).unwrap_or_else(|| path.to_owned());
         Ok(DirStore { path: path.to_owned(), handle, held, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
     }
@@ -253,6 +252,10 @@ impl ReadAt for DirReader {
 
     fn will_need(&self, offset: u64, length: u64) {
         sys::will_need(&self.file, offset, length);
+    }
+
+    fn holds_descriptor(&self) -> bool {
+        true
     }
 
     fn past_cache(&self) -> Option<Box<dyn ReadAt>> {

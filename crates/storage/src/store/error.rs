@@ -1,6 +1,7 @@
 //! Why an operation on a store failed: which operation, on which file, and the system's own reason.
 
-use super::FileId;
+use super::{FileId, sys};
+use std::fmt;
 use std::io;
 
 /// The result of a store operation.
@@ -8,7 +9,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// A failed store operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation}{}{}: {source}", file.map(|f| format!(" {f}")).unwrap_or_default(), offset.map(|at| format!(" at offset {at}")).unwrap_or_default())]
+#[error("{operation}{}: {source}", place(*file, *offset))]
 pub struct StoreError {
     /// What was tried, such as `append`.
     pub operation: &'static str,
@@ -18,6 +19,12 @@ pub struct StoreError {
     pub offset: Option<u64>,
     /// The system's reason.
     pub source: io::Error,
+}
+
+/// Where in which file, for people.
+fn place(file: Option<FileId>, offset: Option<u64>) -> String {
+    let (file, at) = (file.map(|file| format!(" {file}")), offset.map(|at| format!(" at offset {at}")));
+    file.unwrap_or_default() + &at.unwrap_or_default()
 }
 
 impl StoreError {
@@ -41,6 +48,30 @@ impl StoreError {
         StoreError::file(operation, file, io::Error::other("an earlier append or sync of this file failed"))
     }
 
+    /// The error with `what`, such as a place, before its reason.
+    #[must_use]
+    pub fn named(self, what: impl fmt::Display) -> Self {
+        let (kind, code) = (self.source.kind(), self.code());
+        let source = io::Error::new(kind, Named { text: format!("{what}: {}", self.source), code });
+        StoreError { source, ..self }
+    }
+
+    /// The system's error number.
+    fn code(&self) -> Option<i32> {
+        let named = || self.source.get_ref()?.downcast_ref::<Named>()?.code;
+        self.source.raw_os_error().or_else(named)
+    }
+
+    /// The process or the system has no file descriptor left (EMFILE, ENFILE); there may be one later.
+    pub fn is_no_descriptors(&self) -> bool {
+        self.code().is_some_and(sys::is_no_descriptors)
+    }
+
+    /// A file that was open has been deleted by another process that writes.
+    pub fn is_superseded(&self) -> bool {
+        self.operation == "read" && self.source.kind() == io::ErrorKind::ResourceBusy
+    }
+
     /// The file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
@@ -62,4 +93,12 @@ impl StoreError {
     pub fn is_locked(&self) -> bool {
         self.operation == "lock" && self.source.kind() == io::ErrorKind::WouldBlock
     }
+}
+
+/// A reason with more text than the system gave, and the system's error number.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Named {
+    text: String,
+    code: Option<i32>,
 }

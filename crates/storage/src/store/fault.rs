@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The medium failed.
 pub const EIO: i32 = libc::EIO;
 
+/// The process has no descriptor left.
+pub const EMFILE: i32 = libc::EMFILE;
+
 /// The medium is full.
 pub const ENOSPC: i32 = libc::ENOSPC;
 
@@ -349,5 +352,9 @@ impl ReadAt for FaultReader {
 
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
+    }
+
+    fn holds_descriptor(&self) -> bool {
+        self.below.holds_descriptor()
     }
 }

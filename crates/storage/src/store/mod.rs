@@ -18,6 +18,7 @@ mod fault;
 mod hint;
 mod memory;
 mod meter;
+mod open_files;
 mod place;
 mod sys;
 mod throttle;
@@ -40,11 +41,13 @@ pub use behind::behind;
 #[doc(hidden)]
 pub use dir::{Relation, relation};
 #[doc(hidden)]
-pub use fault::{Calls, EIO, ENOSPC, Fault, FaultStore, Hook, Operation};
+pub use fault::{Calls, EIO, EMFILE, ENOSPC, Fault, FaultStore, Hook, Operation};
 #[doc(hidden)]
 pub use memory::{CrashMode, Fate, Tail, Unsynced};
 #[doc(hidden)]
 pub use meter::Meter;
+#[doc(hidden)]
+pub use open_files::{BoundedStore, OpenFiles};
 #[doc(hidden)]
 pub use sys::give_back_when_freed;
 #[doc(hidden)]
@@ -266,5 +269,11 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// The same file for who wants to know what a read of the medium costs: past the page cache. `None`: this store has no such way.
     fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
         None
+    }
+
+    /// It takes one of the descriptors of the process as long as it lives. A database closes such files and opens them again, so that it
+    /// has no more than `max_open_files` of them.
+    fn holds_descriptor(&self) -> bool {
+        false
     }
 }

@@ -169,8 +169,7 @@ impl ZonedPlace {
     }
 
     fn explain(&self, error: StoreError) -> StoreError {
-        let what = format!("{}: {}", self.drive.display(), error.source);
-        StoreError { source: io::Error::new(error.source.kind(), what), ..error }
+        error.named(self.drive.display())
     }
 }
 

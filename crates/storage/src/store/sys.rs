@@ -34,17 +34,22 @@ pub(super) fn lifetime(file: &File) -> Option<u64> {
     (unsafe { libc::fcntl(file.as_raw_fd(), F_GET_RW_HINT, &raw mut hint) } == 0).then_some(hint)
 }
 
-/// Lets this process open as many files as it may: every table of a database holds a descriptor, and the soft limit of 1,024 that
-/// systems keep for the sake of `select` is 64 GiB of tables. What cannot be raised stays; opening a file then says so.
-pub(super) fn raise_file_limit() {
+/// How many descriptors this process may have; `None`: nothing limits them.
+pub(super) fn descriptor_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one rlimit behind the pointer, which points to a live local.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    if known && limit.rlim_cur < limit.rlim_max {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: the kernel reads one rlimit behind the pointer, which points to a live local.
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    }
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// The error of a call that finds no descriptor.
+pub(super) fn no_descriptors() -> io::Error {
+    io::Error::from_raw_os_error(libc::EMFILE)
+}
+
+/// The process (EMFILE) or the system (ENFILE) has no descriptor left.
+pub(super) fn is_no_descriptors(code: i32) -> bool {
+    matches!(code, libc::EMFILE | libc::ENFILE)
 }
 
 /// From now on memory that is freed goes back to the kernel at once, in pieces of 128 KiB and more. Else glibc raises that bound to the

@@ -184,4 +184,8 @@ impl ReadAt for ThrottleReader {
     fn will_need(&self, offset: u64, length: u64) {
         self.below.will_need(offset, length);
     }
+
+    fn holds_descriptor(&self) -> bool {
+        self.below.holds_descriptor()
+    }
 }

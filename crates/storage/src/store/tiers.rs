@@ -53,8 +53,7 @@ impl Member {
             return error;
         }
         let at = self.store.directory().map(|path| format!(" ({})", path.display())).unwrap_or_default();
-        let what = format!("tier {}{at}: {}", self.temperature.name(), error.source);
-        StoreError { source: io::Error::new(error.source.kind(), what), ..error }
+        error.named(format_args!("tier {}{at}", self.temperature.name()))
     }
 
     /// Whether the medium has room for so many more bytes, as far as it knows.

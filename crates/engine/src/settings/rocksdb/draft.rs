@@ -36,6 +36,8 @@ impl DbDraft {
             "max_background_compactions" => self.max_background_compactions = optional(value)?,
             "max_background_flushes" => self.max_background_flushes = optional(value)?,
             "max_total_wal_size" if value == "0" => self.wal_follows_memtables = true,
+            // RocksDB: all stay open. Here, as many as the process may have.
+            "max_open_files" if value == "-1" => self.settings.max_open_files = 0,
             "db_write_buffer_size" if value == "0" => self.settings.db_write_buffer_size = u64::MAX,
             _ => return direct(DB, "", &mut self.settings, key, value),
         }

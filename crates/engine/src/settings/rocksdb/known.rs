@@ -159,9 +159,8 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "files are handled by the store: opened once, read at offsets, deleted when no reader is left",
+        "files are handled by the store: read at offsets, deleted when no reader is left",
         &[
-            ("max_open_files", "-1"),
             ("max_file_opening_threads", "16"),
             ("table_cache_numshardbits", "*"),
             ("delete_obsolete_files_period_micros", "21600000000"),

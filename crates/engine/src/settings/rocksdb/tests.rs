@@ -26,7 +26,8 @@ fn every_option_of_a_real_file_is_classified() {
     assert_eq!(file.unknown, vec![]);
     let used: Vec<&str> = file.used.iter().map(|e| e.key.as_str()).collect();
     let expected = [
-        "bytes_per_sync max_background_jobs max_background_flushes max_subcompactions max_background_compactions max_total_wal_size",
+        "bytes_per_sync max_background_jobs max_background_flushes max_open_files max_subcompactions max_background_compactions",
+        "max_total_wal_size",
         "use_direct_io_for_flush_and_compaction db_write_buffer_size",
         "compression_opts.enabled compression_opts.max_dict_bytes compression_opts.level",
         "target_file_size_multiplier write_buffer_size max_write_buffer_number",

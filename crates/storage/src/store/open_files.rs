@@ -1,0 +1,382 @@
+//! A bounded number of descriptors for any number of files that are read.
+//!
+//! [`BoundedStore`] gives out readers whose file may be closed while nobody reads it, and is opened again by the next read. All stores of
+//! a database share one [`OpenFiles`], which closes the file that was not read for longest, about: a hand goes round, passes a file that
+//! was read since it came by last, and closes the first other one. A read of an open file takes no lock and writes no shared memory.
+//!
+//! A deleted file stays readable, as [`Store::delete`] promises: before the name goes, the file is opened if it is closed, and stays open
+//! as long as its reader lives. Where too many files are held like this, the deletion fails as if there were no descriptors, and can be
+//! tried again.
+//!
+//! A call that finds no descriptor, because others in the process have them, closes files of the list and is made again. Readers that have
+//! no descriptor ([`ReadAt::holds_descriptor`]) are not on the list.
+
+use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A quarter of the descriptors of a process, and so many at least, are left to all that is no file of this list.
+const RESERVE: u64 = 32;
+/// The list is no shorter than this, however few descriptors there are.
+const LEAST: u64 = 8;
+
+/// How many files stay open where `soft` descriptors are allowed.
+fn room(soft: u64) -> u64 {
+    soft.saturating_sub(RESERVE.max(soft / 4)).max(LEAST)
+}
+
+type File = Arc<Arc<dyn ReadAt>>;
+
+/// The files that are open, of all stores of a database.
+pub struct OpenFiles {
+    listed: Mutex<Listed>,
+    next: AtomicU64,
+}
+
+struct Listed {
+    /// Files that stay open, the deleted ones included.
+    most: usize,
+    /// Every reader, by store, file and number.
+    readers: BTreeMap<(u64, FileId, u64), Arc<Slot>>,
+    /// Those whose file is open and may be closed, by number.
+    open: BTreeMap<u64, Arc<Slot>>,
+    /// Files on their way to `open`.
+    opening: usize,
+    /// Files that are deleted, or about to be, and stay open.
+    kept: usize,
+    /// Where the hand stands in `open`.
+    hand: u64,
+}
+
+/// One reader's file.
+struct Slot {
+    number: u64,
+    id: FileId,
+    file: ArcSwapOption<Arc<dyn ReadAt>>,
+    /// It was read since the hand came by.
+    touched: AtomicBool,
+    /// Held by whoever opens it.
+    turn: Mutex<()>,
+    /// Its name is gone, or about to go.
+    kept: AtomicBool,
+}
+
+impl OpenFiles {
+    /// As many as the process's soft limit leaves room for.
+    pub fn new() -> Arc<Self> {
+        let listed = Listed { most: 0, readers: BTreeMap::new(), open: BTreeMap::new(), opening: 0, kept: 0, hand: 0 };
+        let files = OpenFiles { listed: Mutex::new(listed), next: AtomicU64::new(0) };
+        files.set_most(0);
+        Arc::new(files)
+    }
+
+    /// From now on `most` files stay open; 0: as many as the process's soft limit, as it is now, leaves room for.
+    pub fn set_most(&self, most: u64) {
+        let most = if most > 0 { most } else { sys::descriptor_limit().map_or(u64::MAX, room) };
+        self.listed.lock().most = usize::try_from(most).unwrap_or(usize::MAX);
+    }
+
+    /// How many files stay open at most.
+    pub fn most(&self) -> usize {
+        self.listed.lock().most
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        let listed = self.listed.lock();
+        listed.open.len() + listed.opening + listed.kept
+    }
+
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Makes a call, and again as long as it finds no descriptor and one can be had.
+    fn with_descriptors<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match call() {
+                Err(error) if error.is_no_descriptors() => {
+                    let closed = self.listed.lock().close_one();
+                    if closed.is_none() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Opens a file of the list.
+    fn open_one(&self, open: impl FnMut() -> Result<Arc<dyn ReadAt>>) -> Result<Arc<dyn ReadAt>> {
+        let closed = self.listed.lock().make_room();
+        drop(closed);
+        let opened = self.with_descriptors(open);
+        self.listed.lock().opening -= 1;
+        opened
+    }
+}
+
+impl fmt::Debug for OpenFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenFiles({} of {})", self.open(), self.most())
+    }
+}
+
+impl Listed {
+    /// Counts a file that is about to be opened. What is closed for it is for the caller to drop, without the lock.
+    fn make_room(&mut self) -> Vec<File> {
+        self.opening += 1;
+        let mut closed = Vec::new();
+        while self.open.len() + self.opening + self.kept > self.most
+            && let Some(file) = self.close_one()
+        {
+            closed.push(file);
+        }
+        closed
+    }
+
+    /// Takes a file off the list: the first that was not read since the hand came by.
+    fn close_one(&mut self) -> Option<File> {
+        // After one round none is touched but by who reads right now.
+        for _ in 0..=2 * self.open.len() {
+            let behind = self.open.range((Bound::Excluded(self.hand), Bound::Unbounded)).next();
+            let (number, slot) = behind.or_else(|| self.open.iter().next())?;
+            self.hand = *number;
+            if !slot.touched.swap(false, Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.open.remove(&self.hand)?.file.swap(None)
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn touch(&self) {
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A store whose readers have a bounded number of descriptors.
+pub struct BoundedStore {
+    below: Arc<dyn Store>,
+    files: Arc<OpenFiles>,
+    number: u64,
+    beside_writer: bool,
+}
+
+impl BoundedStore {
+    /// `beside_writer`: another process may delete files, so that one which cannot be opened again is no damage.
+    pub fn new(below: Arc<dyn Store>, files: Arc<OpenFiles>, beside_writer: bool) -> Self {
+        BoundedStore { below, number: files.number(), files, beside_writer }
+    }
+
+    /// Sees to it that a file stays open as long as its reader lives.
+    fn keep_open(&self, slot: &Slot) -> Result<()> {
+        let _turn = slot.turn.lock();
+        if slot.kept.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        {
+            let mut listed = self.files.listed.lock();
+            // Half of the list is left to files that have a name.
+            if listed.kept >= (listed.most / 2).max(1) {
+                return Err(StoreError::file("delete", slot.id, sys::no_descriptors()));
+            }
+            listed.kept += 1;
+            listed.open.remove(&slot.number);
+            slot.kept.store(true, Ordering::Relaxed);
+        }
+        if slot.file.load().is_some() {
+            return Ok(());
+        }
+        match self.files.open_one(|| self.below.open(slot.id)) {
+            Ok(file) => {
+                slot.file.store(Some(Arc::new(file)));
+                Ok(())
+            }
+            // Its reader has lost it before, or nobody deletes it now.
+            Err(error) => {
+                self.files.listed.lock().kept -= 1;
+                slot.kept.store(false, Ordering::Relaxed);
+                if error.is_not_found() { Ok(()) } else { Err(error) }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for BoundedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundedStore").field("below", &self.below).field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Store for BoundedStore {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
+        self.files.with_descriptors(|| self.below.create(id, hint))
+    }
+
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
+        let file = self.files.open_one(|| self.below.open(id))?;
+        if !file.holds_descriptor() {
+            return Ok(file);
+        }
+        let number = self.files.number();
+        let slot = Arc::new(Slot {
+            number,
+            id,
+            touched: AtomicBool::new(true),
+            turn: Mutex::new(()),
+            kept: AtomicBool::new(false),
+            file: ArcSwapOption::empty(),
+        });
+        let len = file.len();
+        slot.file.store(Some(Arc::new(file)));
+        let mut listed = self.files.listed.lock();
+        listed.readers.insert((self.number, id, number), slot.clone());
+        listed.open.insert(number, slot.clone());
+        drop(listed);
+        let (files, below) = (self.files.clone(), self.below.clone());
+        Ok(Arc::new(Reader { slot, files, below, store: self.number, len, beside_writer: self.beside_writer }))
+    }
+
+    fn delete(&self, id: FileId) -> Result<()> {
+        let of_file = (self.number, id, 0)..=(self.number, id, u64::MAX);
+        let readers: Vec<Arc<Slot>> = self.files.listed.lock().readers.range(of_file).map(|(_, slot)| slot.clone()).collect();
+        readers.iter().try_for_each(|slot| self.keep_open(slot))?;
+        self.below.delete(id)
+    }
+
+    fn list(&self) -> Result<Vec<(FileId, u64)>> {
+        self.files.with_descriptors(|| self.below.list())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.below.sync_names()
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.below.free_bytes()
+    }
+
+    fn lock(&self) -> Result<Box<dyn StoreLock>> {
+        self.files.with_descriptors(|| self.below.lock())
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.below.directory()
+    }
+
+    fn beneath(&self) -> Option<Beneath> {
+        self.below.beneath()
+    }
+
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
+    fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
+        self.files.with_descriptors(|| self.below.share(id, target, hint))
+    }
+}
+
+/// A reader whose file may be closed.
+struct Reader {
+    slot: Arc<Slot>,
+    files: Arc<OpenFiles>,
+    below: Arc<dyn Store>,
+    /// The store's number.
+    store: u64,
+    /// When it was opened, bytes.
+    len: u64,
+    beside_writer: bool,
+}
+
+impl Reader {
+    /// Opens the file again, unless another thread has done so.
+    #[cold]
+    fn reopen(&self) -> Result<File> {
+        let _turn = self.slot.turn.lock();
+        if let Some(file) = self.slot.file.load_full() {
+            return Ok(file);
+        }
+        let file = Arc::new(self.files.open_one(|| self.below.open(self.slot.id)).map_err(|error| self.lost(error))?);
+        self.slot.file.store(Some(file.clone()));
+        self.slot.touch();
+        self.files.listed.lock().open.insert(self.slot.number, self.slot.clone());
+        Ok(file)
+    }
+
+    /// What it means that the file cannot be opened again.
+    fn lost(&self, error: StoreError) -> StoreError {
+        let source = match error.is_not_found() {
+            true if self.beside_writer => io::Error::new(io::ErrorKind::ResourceBusy, "a writer has deleted it: open the database again"),
+            true => io::Error::new(io::ErrorKind::InvalidData, "the file is missing"),
+            false => error.source,
+        };
+        StoreError::read(self.slot.id, 0, source)
+    }
+
+    /// Calls `read` with the open file.
+    #[inline]
+    fn with<T>(&self, read: impl FnOnce(&dyn ReadAt) -> T) -> Result<T> {
+        let guard = self.slot.file.load();
+        if let Some(file) = &*guard {
+            self.slot.touch();
+            return Ok(read(&***file));
+        }
+        drop(guard);
+        Ok(read(&**self.reopen()?))
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reader({})", self.slot.id)
+    }
+}
+
+impl ReadAt for Reader {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.with(|file| file.read_at(offset, buffer))?
+    }
+
+    /// Of a file that is closed, what it was: only open ones grow.
+    fn len(&self) -> u64 {
+        self.slot.file.load().as_ref().map_or(self.len, |file| file.len())
+    }
+
+    fn will_need(&self, offset: u64, length: u64) {
+        let _ = self.with(|file| file.will_need(offset, length));
+    }
+
+    fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
+        self.with(|file| file.past_cache()).ok()?
+    }
+
+    fn holds_descriptor(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let Slot { number, id, kept, .. } = &*self.slot;
+        let mut listed = self.files.listed.lock();
+        listed.readers.remove(&(self.store, *id, *number));
+        listed.open.remove(number);
+        listed.kept -= usize::from(kept.load(Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests;
