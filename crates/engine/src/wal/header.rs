@@ -5,8 +5,11 @@ use crate::checksum::{DbId, Salt};
 use crate::coding::Decoder;
 use sinter_storage::store::{FileId, FileKind};
 
-/// The version of the record format behind the header.
-pub const VERSION: u16 = 1;
+/// The version of the record format behind the header, as it is written.
+pub const VERSION: u16 = 2;
+
+/// The oldest version that is read. In version 1 a record that moved cannot be told from junk.
+pub(super) const OLDEST: u16 = 1;
 
 /// Most bytes of a log's own first words.
 pub const MAX_EXTRA: usize = 64 << 10;

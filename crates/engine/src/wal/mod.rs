@@ -4,7 +4,8 @@
 //! watermark; the idea is Pebble's WAL chunk with a sync offset, 2025), so a reader can tell rot from a torn tail: damage below a
 //! watermark found anywhere behind it is an error, damage above all of them is the end that a crash left, and is cut and reported.
 //! After each sync a marker (a record without payload) carries the new watermark, so only the newest group is ever ambiguous.
-//! Checksums are bound to database, file and offset; nothing is trusted before its checksum was seen.
+//! Checksums are bound to database, file and offset; nothing is trusted before its checksum was seen. Records behind damage are also
+//! recognised where bytes that were inserted or removed have moved them to, up to 64 KiB.
 
 mod frame;
 mod header;

@@ -1,7 +1,7 @@
 //! Reading a log: the good records, and how the file ended. [`survey_log`] reads in pieces and keeps none of them; [`read_log`] keeps all.
 
 use super::frame::{RECORD_HEADER, Record, Salts};
-use super::header::{self, FileHeader, MAX_EXTRA, VERSION};
+use super::header::{self, FileHeader, MAX_EXTRA, OLDEST, VERSION};
 use super::window::Window;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
@@ -36,6 +36,8 @@ pub struct LogSurvey {
     pub first_record: Option<u64>,
     /// Where the header ends.
     start: usize,
+    /// Of its records.
+    version: u16,
 }
 
 /// One log file, read whole. Damage below the synced watermark is `Corrupt`; above it the tail is cut and reported in `end`.
@@ -107,7 +109,7 @@ pub fn walk_log(
     mut visit: impl FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let Some(db) = &survey.db else { return Ok(()) };
-    let salts = Salts::new(db, id);
+    let salts = Salts::new(db, id, survey.version);
     let mut window = Window::new(file, id)?;
     let end = usize::try_from(end.min(survey.end.good)).unwrap_or(usize::MAX);
     let mut at = survey.start;
@@ -147,8 +149,8 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
     let head = window.get(0, most)?.unwrap_or_default();
     let Some(found) = header::decode(head) else { return survey_without_header(&mut window, db, id) };
     check_identity(&found, db, id)?;
-    let (start, db, extra) = (found.len, found.db, found.extra.to_vec());
-    let salts = Salts::new(&db, id);
+    let (start, version, db, extra) = (found.len, found.version, found.db, found.extra.to_vec());
+    let salts = Salts::new(&db, id, version);
     let (mut good, mut synced) = (start, 0);
     let (mut records, mut first_record) = (0, None);
     while let Some((record, payload)) = good_record(salts, &mut window, good)? {
@@ -170,7 +172,7 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         cut_records: tail.records,
         synced: u64::from(synced.max(tail.synced)),
     };
-    Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start })
+    Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start, version })
 }
 
 /// The record at `at`, if it is whole and its checksums are right.
@@ -179,7 +181,7 @@ fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Resul
     let len = window.len();
     let Some(record) = window.header(at)?.and_then(|header| salts.record(header, at, len)) else { return Ok(None) };
     let Some(payload) = payload(window, at, &record)? else { return Ok(None) };
-    Ok(salts.payload_is_good(at, &record, payload).then_some((record, payload)))
+    Ok(salts.payload_is_good(&record, payload).then_some((record, payload)))
 }
 
 /// The payload is asked for with the header before it, so that a scan that goes on behind the header finds the window where it needs it.
@@ -194,8 +196,8 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
         let what = format!("belongs to database {}, file {}; expected {id}{belongs}", found.db, found.id);
         return Err(Error::corrupt(id, 0, what));
     }
-    if found.version != VERSION {
-        let what = format!("has format version {}, this program reads {VERSION}", found.version);
+    if !(OLDEST..=VERSION).contains(&found.version) {
+        let what = format!("has format version {}, this program reads {OLDEST} to {VERSION}", found.version);
         return Err(Error::corrupt(id, 0, what));
     }
     Ok(())
@@ -203,13 +205,17 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
 
 /// The first sync of a log covers its header, so any watermark at all proves that a header which is not there has been damaged.
 fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
-    let tail = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id), window, 0, 0)?;
+    let mut tail = Tail { synced: 0, records: 0 };
+    for version in OLDEST..=VERSION {
+        let found = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id, version), window, 0, 0)?;
+        tail = Tail { synced: tail.synced.max(found.synced), records: tail.records + found.records };
+    }
     if tail.synced > 0 {
         let what = format!("the header is damaged, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, 0, what));
     }
     let end = LogEnd { good: 0, cut_bytes: window.len() as u64, cut_records: tail.records, synced: 0 };
-    Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0 })
+    Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0, version: VERSION })
 }
 
 /// What lies behind damage.
@@ -218,8 +224,9 @@ struct Tail {
     records: u64,
 }
 
-/// Looks at every byte from `from` on for records, until one knows of durable bytes above `good`. Time is linear in the file: a
-/// header check per byte, and payloads are read for no more than the length of the file in all, whatever lengths claim.
+/// Looks at every byte from `from` on for records, at their place or moved, until one knows of durable bytes above `good`. What a
+/// watermark says of the file is true wherever it stands. Time is linear in the file: a header check per byte, and payloads are read for
+/// no more than the length of the file in all, whatever lengths claim.
 fn scan(salts: Salts, window: &mut Window<'_>, from: usize, good: usize) -> Result<Tail> {
     let mut tail = Tail { synced: 0, records: 0 };
     let len = window.len();
@@ -232,18 +239,23 @@ fn scan(salts: Salts, window: &mut Window<'_>, from: usize, good: usize) -> Resu
         if u128::from_le_bytes(*head) == 0 {
             continue;
         }
-        let Some(record) = salts.record(head, here, len) else { continue };
-        tail.synced = tail.synced.max(record.synced);
-        if tail.synced as usize > good {
-            return Ok(tail);
+        let Some(record) = salts.found(head, here, len) else { continue };
+        // The header of a moved record may be one by chance; the payload tells.
+        let in_place = record.origin == here;
+        if in_place {
+            tail.synced = tail.synced.max(record.synced);
         }
-        if record.len <= payload_budget {
+        if tail.synced as usize <= good && record.len <= payload_budget {
             payload_budget -= record.len;
             let payload = payload(window, here, &record)?.unwrap_or_default();
-            if salts.payload_is_good(here, &record, payload) {
+            if salts.payload_is_good(&record, payload) {
+                tail.synced = tail.synced.max(record.synced);
                 tail.records += u64::from(record.len > 0);
                 at = record.end;
             }
+        }
+        if tail.synced as usize > good {
+            return Ok(tail);
         }
     }
     Ok(tail)

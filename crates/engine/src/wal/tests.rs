@@ -5,6 +5,8 @@ use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use sinter_storage::store::{Cause, FileId, Hint};
 
+mod moved;
+
 const DB: DbId = DbId(*b"sixteen byte id!");
 const ID: FileId = FileId { kind: sinter_storage::store::FileKind::Log, number: 7 };
 
@@ -57,15 +59,63 @@ fn golden_bytes() {
     log.append_parts(&[b"wor", b"", b"ld"]).unwrap();
     let hex: String = store.get(ID).iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(hex, GOLDEN);
-    let log = parse(&store.get(ID)).unwrap();
-    assert_eq!(log.records().collect::<Vec<_>>(), [(51, &b"hello"[..]), (88, &b"world"[..])]);
-    assert_eq!((log.extra.as_deref(), log.db), (Some(&b"xyz"[..]), Some(DB)));
-    assert_eq!(log.end, LogEnd { good: 109, cut_bytes: 0, cut_records: 0, synced: 72 });
+    assert_eq!(store.get(ID), unhex(GOLDEN));
+    for golden in [GOLDEN, GOLDEN_1] {
+        let log = parse(&unhex(golden)).unwrap();
+        assert_eq!(log.records().collect::<Vec<_>>(), [(51, &b"hello"[..]), (88, &b"world"[..])]);
+        assert_eq!((log.extra.as_deref(), log.db), (Some(&b"xyz"[..]), Some(DB)));
+        assert_eq!(log.end, LogEnd { good: 109, cut_bytes: 0, cut_records: 0, synced: 72 });
+    }
 }
 
-/// Header: magic, version 1, kind 1, 3 bytes of extra, database, number 7, extra, checksum. Then a record, a marker (72 bytes are
+#[test]
+fn a_log_of_version_1_is_judged_as_one_of_version_2() {
+    // Damage of the header, of the first record, and of the last one, which is not synced.
+    for golden in [GOLDEN, GOLDEN_1] {
+        for (at, offset) in [(9, Some(0)), (45, Some(0)), (51, Some(51)), (70, Some(51)), (90, None), (108, None)] {
+            let mut bytes = unhex(golden);
+            bytes[at] ^= 1;
+            match offset {
+                Some(offset) => assert!(is_corrupt(&parse(&bytes), offset), "byte {at}"),
+                None => assert_eq!(parse(&bytes).unwrap().end, LogEnd { good: 88, cut_bytes: 21, cut_records: 0, synced: 72 }, "byte {at}"),
+            }
+        }
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// Header: magic, version 2, kind 1, 3 bytes of extra, database, number 7, extra, checksum. Then a record, a marker (72 bytes are
 /// synced), a record that says so, too.
 const GOLDEN: &str = concat!(
+    "53494e54524c4f47",
+    "0200",
+    "0100",
+    "03000000",
+    "7369787465656e206279746520696421",
+    "0700000000000000",
+    "78797a",
+    "0b5619651d978083",
+    "366e6b6b",
+    "2f9c62ce",
+    "05000000",
+    "00000000",
+    "68656c6c6f",
+    "4c577f11",
+    "fbc2303f",
+    "00000000",
+    "48000000",
+    "2f12494b",
+    "8b06fb9b",
+    "05000000",
+    "48000000",
+    "776f726c64",
+);
+
+/// The same as version 1 has it.
+const GOLDEN_1: &str = concat!(
     "53494e54524c4f47",
     "0100",
     "0100",
@@ -335,18 +385,18 @@ fn records_of_another_log_are_no_records_here() {
 fn a_newer_format_is_refused_and_not_cut() {
     let mut bytes = Vec::new();
     header::encode(&DB, ID, b"", &mut bytes);
-    bytes[8] = 2;
+    bytes[8] = 3;
     let covered = bytes.len() - 8;
     let check = crate::checksum::Salt::new(&DB, ID).checksum(0, &bytes[..covered]);
     bytes[covered..].copy_from_slice(&check.to_le_bytes());
     let message = parse(&bytes).unwrap_err().to_string();
-    assert!(message.contains("format version 2"), "{message}");
+    assert!(message.contains("format version 3"), "{message}");
 }
 
 #[test]
 fn a_long_tail_is_read_in_linear_time() {
     let (good, tail) = log_with_tail();
-    let salts = Salts::new(&DB, ID);
+    let salts = Salts::new(&DB, ID, VERSION);
     let len = 64 << 20;
     let mut random = Random(3);
     let words: Vec<u8> = (0..len / 8).flat_map(|_| random.next().to_le_bytes()).collect();

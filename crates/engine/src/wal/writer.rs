@@ -1,7 +1,7 @@
 //! Writing a log: one append to the medium per record, from one buffer that is used again.
 
 use super::frame::{RECORD_HEADER, Salts};
-use super::header::{self, MAX_EXTRA};
+use super::header::{self, MAX_EXTRA, VERSION};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError, SyncBeside};
@@ -40,7 +40,7 @@ impl LogWriter {
         let mut out = store.create(id, hint)?;
         out.append(&buffer)?;
         let len = buffer.len() as u64;
-        Ok(LogWriter { out, id, salts: Salts::new(&db, id), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
+        Ok(LogWriter { out, id, salts: Salts::new(&db, id, VERSION), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
     }
 
     /// Appends one record (one write to the medium). In the kernel when it returns. `Invalid` for an empty payload and for one that
