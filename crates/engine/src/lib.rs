@@ -67,7 +67,7 @@ mod visible;
 mod wal;
 
 pub use db::{
-    Builder, DEFAULT_FAMILY, Damage, Db, DbIterator, Durability, Family, MAX_BATCH, MAX_KEY, MAX_VALUE, ReadOptions, RecoveryReport,
+    Builder, Cut, DEFAULT_FAMILY, Damage, Db, DbIterator, Durability, Family, MAX_BATCH, MAX_KEY, MAX_VALUE, ReadOptions, RecoveryReport,
     Snapshot, Stats, TierStats, WriteBatch, WriteOptions,
 };
 pub use error::{Error, Result};

@@ -1,14 +1,16 @@
 //! Log segments: started at each memtable switch, synced in order, deleted when no memtable needs them.
 //!
-//! Each segment's header names its predecessor and the length that one had when it ended. Recovery follows this chain: it replays a
-//! segment only if everything before it is there, so a lost tail can never leave a hole in the middle of the writes.
+//! Each segment's header names its predecessor, the length that one had when it ended, and how much of that was synced. Recovery follows
+//! this chain: it replays a segment only if everything before it is there, so a lost tail can never leave a hole in the middle of the
+//! writes. The manifest has the synced lengths, too: of a segment when its first sync is acknowledged, of those before it with each change
+//! of the tree, and of all when the database is closed.
 
 use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::Edit;
+use crate::manifest::{Edit, State};
 use crate::wal::LogWriter;
 use parking_lot::MutexGuard;
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime};
@@ -21,23 +23,25 @@ pub(super) struct Chain {
     pub previous: u64,
     /// Length of that segment up to the end of its last record, bytes.
     pub previous_len: u64,
+    /// So much of that, bytes, was known to be durable.
+    pub previous_synced: u64,
     /// Sequence number of the first write that can be in this one.
     pub first: Seq,
 }
 
 impl Chain {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24);
-        put_varint(&mut out, self.previous);
-        put_varint(&mut out, self.previous_len);
-        put_varint(&mut out, self.first);
+        let mut out = Vec::with_capacity(32);
+        [self.previous, self.previous_len, self.first, self.previous_synced].into_iter().for_each(|n| put_varint(&mut out, n));
         out
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Decoder::new(bytes);
-        let chain = Chain { previous: from.varint()?, previous_len: from.varint()?, first: from.varint()? };
-        from.is_empty().then_some(chain)
+        let (previous, previous_len, first) = (from.varint()?, from.varint()?, from.varint()?);
+        // A log of version 1 ends here.
+        let previous_synced = if from.is_empty() { 0 } else { from.varint()? };
+        from.is_empty().then_some(Chain { previous, previous_len, previous_synced, first })
     }
 }
 
@@ -61,12 +65,12 @@ impl Inner {
 
     /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too.
     pub(super) fn start_log(&self, state: &mut WriteState) -> Result<()> {
-        let (previous, previous_len) = match &state.log {
-            Some(log) => (log.id().number, log.records_len()),
-            None => state.broken_log.unwrap_or((0, 0)),
+        let (previous, previous_len, previous_synced) = match &state.log {
+            Some(log) => (log.id().number, log.records_len(), log.synced()),
+            None => state.broken_log.map_or((0, 0, 0), |(number, good)| (number, good, 0)),
         };
         let id = FileId::log(self.new_number());
-        let chain = Chain { previous, previous_len, first: state.last_seq + 1 };
+        let chain = Chain { previous, previous_len, previous_synced, first: state.last_seq + 1 };
         let log = match LogWriter::create(&*self.store, self.db, id, &Self::log_hint(), &chain.encode()) {
             Ok(log) => log,
             Err(error) => {
@@ -95,12 +99,15 @@ impl Inner {
     }
 
     /// The active segment could not take a record, must not keep its last one, or is taken for ended: no more is written to it, and what
-    /// stands behind `good` bytes does not count.
+    /// stands behind `good` bytes does not count. The same of the segment that was active last, if that has been retired already.
     pub(super) fn retire_log(&self, state: &mut WriteState, good: u64) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
             state.broken_log = Some((number, good));
             self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log), syncing: false });
+        } else if let Some((number, kept)) = &mut state.broken_log {
+            *kept = good.min(*kept);
+            self.retired.lock().iter_mut().filter(|log| log.number == *number).for_each(|log| log.good = *kept);
         }
     }
 
@@ -143,34 +150,49 @@ impl Inner {
         Ok(true)
     }
 
-    /// Before the first sync in a segment is acknowledged: its name is made durable and the manifest told of it, so that its loss would
-    /// be noticed. By who has the turn to sync the log.
-    pub(super) fn activate(&self, number: u64) -> Result<()> {
+    /// Before the first sync of a segment: its name is made durable, so that whatever later says that it was synced can find it. By who has
+    /// the turn to sync the log.
+    pub(super) fn name_log(&self, number: u64) -> Result<()> {
         if self.activated.load(Ordering::Acquire) >= number {
             return Ok(());
         }
-        self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+        self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))
+    }
+
+    /// Behind the first sync in a segment, before it is acknowledged: the manifest is told of it and of the `synced` bytes in it, and of
+    /// those before, so that their loss would be noticed. By who has the turn to sync the log.
+    pub(super) fn activate(&self, number: u64, synced: u64) -> Result<()> {
+        if self.activated.load(Ordering::Acquire) >= number {
+            return Ok(());
+        }
         let mut shared = self.shared.lock();
         if number < shared.state.needed_log() {
             // Given up meanwhile: what it held is in tables.
             return Ok(());
         }
-        let edit = Edit { new_logs: vec![number], ..Edit::default() };
+        let mut lengths = self.synced_logs();
+        lengths.push((number, synced));
+        let mut edit = Edit::default();
+        add_lengths(&mut edit, &lengths, &shared.state);
         self.log_edit(&mut shared, &edit)?;
         self.activated.fetch_max(number, Ordering::AcqRel);
         Ok(())
     }
 
-    /// The last edit of a clean close: how long the synced segments are. A segment that is shorter at the next open was damaged, not cut
-    /// by a crash.
+    /// The last edit of a clean close: how long the segments are, all of which are synced.
     pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
-        let mut log_lengths: Vec<(u64, u64)> = self.retired.lock().iter().map(|log| (log.number, log.good)).collect();
-        log_lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
+        let mut lengths = self.synced_logs();
+        lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
         let mut shared = self.shared.lock();
-        let needed = shared.state.needed_log();
-        log_lengths.retain(|(number, _)| *number >= needed);
-        let new_logs = log_lengths.iter().map(|l| l.0).filter(|number| !shared.state.logs.contains(number)).collect();
-        self.log_edit(&mut shared, &Edit { new_logs, log_lengths, ..Edit::default() })
+        let mut edit = Edit::default();
+        add_lengths(&mut edit, &lengths, &shared.state);
+        self.log_edit(&mut shared, &edit)
+    }
+
+    /// The segments before the active one that are synced, and how long they are.
+    pub(super) fn synced_logs(&self) -> Vec<(u64, u64)> {
+        let retired = self.retired.lock();
+        retired.iter().filter(|log| log.unsynced.is_none() && !log.syncing).map(|log| (log.number, log.good)).collect()
     }
 
     /// Gives up segments that no family needs any more. Called with the state that the manifest has.
@@ -187,16 +209,26 @@ impl Inner {
     }
 }
 
+/// Adds to an edit how long synced segments are, whose names are durable: one that is shorter at the next open was damaged, not cut by a
+/// crash.
+pub(super) fn add_lengths(edit: &mut Edit, lengths: &[(u64, u64)], state: &State) {
+    let is_new = |log: &&(u64, u64)| log.0 >= state.needed_log() && state.log_lengths.get(&log.0) != Some(&log.1);
+    edit.log_lengths = lengths.iter().filter(is_new).copied().collect();
+    edit.new_logs = edit.log_lengths.iter().map(|log| log.0).filter(|number| !state.logs.contains(number)).collect();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_chain_reads_back() {
-        let chain = Chain { previous: 7, previous_len: 1 << 33, first: 99 };
+        let chain = Chain { previous: 7, previous_len: 1 << 33, previous_synced: 1 << 32, first: 99 };
         let bytes = chain.encode();
         assert_eq!(Chain::decode(&bytes), Some(chain));
-        for end in 0..bytes.len() {
+        // A log of version 1 has the first seven bytes.
+        assert_eq!(Chain::decode(&bytes[..7]), Some(Chain { previous_synced: 0, ..chain }));
+        for end in (0..bytes.len()).filter(|end| *end != 7) {
             assert_eq!(Chain::decode(&bytes[..end]), None);
         }
     }

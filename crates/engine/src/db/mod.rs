@@ -51,7 +51,7 @@ pub use media::TierStats;
 pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
-pub use recover::RecoveryReport;
+pub use recover::{Cut, RecoveryReport};
 pub use snapshot::Snapshot;
 pub use tiers::{FoundTiers, find_tiers};
 pub use verify::{Damage, verify_files};
@@ -461,7 +461,7 @@ impl Db {
         Builder::default()
     }
 
-    /// What recovery found when the database was opened.
+    /// What recovery found when the database was opened, and what it cut. A read-only open says what an open for writing would cut.
     pub fn recovery(&self) -> RecoveryReport {
         self.inner.recovery.lock().clone()
     }

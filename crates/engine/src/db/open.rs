@@ -193,8 +193,9 @@ impl Builder {
             check_log(&*primary, needed_log)?;
         }
         let mut survey = survey(log, &state)?;
-        survey.report.cut_bytes += loaded.end.cut_bytes;
-        survey.report.cut_records += loaded.end.cut_records;
+        if let Some(manifest) = loaded.live {
+            survey.report.cut(manifest, &loaded.end);
+        }
         self.assemble((media, locks, ledger), state, survey, &loaded)
     }
 

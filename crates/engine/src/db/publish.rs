@@ -8,6 +8,7 @@
 //! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
 
 use super::family::FamilyCore;
+use super::logs::add_lengths;
 use super::mem::Mem;
 use super::view::{TableOpener, Tree, View};
 use super::{Inner, Shared};
@@ -116,7 +117,8 @@ impl Inner {
 
     /// False if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
-        // Names of new tables, and of the log that an edit may mention, first.
+        let lengths = self.synced_logs();
+        // Names of new tables, and of the logs that an edit may mention, first.
         self.sync_names()?;
         let times = core.auto.read_times();
         let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
@@ -133,6 +135,7 @@ impl Inner {
         }
         // The edit may say of other families that they need no old log. Those may have been dropped, too.
         edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
+        add_lengths(edit, &lengths, &shared.state);
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
         let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);

@@ -2,7 +2,7 @@
 //!
 //! A segment is replayed only if all before it are whole: each names its predecessor and that one's length. Where the chain is broken above
 //! every synced watermark, the rest was lost with the power and is cut; where a later segment proves that the lost part had been
-//! synced, it is damage and an error.
+//! synced, it is damage and an error. So it is where a segment is shorter than what the manifest or its successor says was synced.
 //!
 //! The log is read twice, a piece at a time, so that it may be longer than memory has room for. [`survey`] judges all of it and changes
 //! nothing: a log that is damaged far behind is refused before any of it was used. [`Survey::replay`] fills memtables and hands over
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::State;
 use crate::memtable::ChunkPool;
-use crate::wal::{LogSurvey, survey_file, walk_log};
+use crate::wal::{LogEnd, LogSurvey, survey_file, walk_log};
 use sinter_storage::store::{FileId, FileKind, ReadAt, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +33,34 @@ pub struct RecoveryReport {
     pub cut_bytes: u64,
     /// Whole records among them, which came after the first damage.
     pub cut_records: u64,
+    /// The same, file by file.
+    pub cuts: Vec<Cut>,
+}
+
+/// The end of a file that opening leaves out (and, when it opens for writing, deletes with the file). A crash leaves such an end of writes
+/// that were not synced. Damage looks the same only where nothing that survived says that what it hit had been synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cut {
+    /// The file's name.
+    pub file: String,
+    /// Where the part begins that is left out, bytes.
+    pub offset: u64,
+    /// Its length, bytes; 0 for an empty file.
+    pub bytes: u64,
+    /// Whole records in it.
+    pub records: u64,
+}
+
+impl RecoveryReport {
+    /// Notes what is cut from a file, whose header is good if any of it is.
+    pub(super) fn cut(&mut self, id: FileId, end: &LogEnd) {
+        self.cut_bytes += end.cut_bytes;
+        self.cut_records += end.cut_records;
+        if end.cut_bytes > 0 || end.good == 0 {
+            self.cuts.push(Cut { file: id.to_string(), offset: end.good, bytes: end.cut_bytes, records: end.cut_records });
+        }
+    }
 }
 
 /// The log as it will be replayed.
@@ -66,16 +94,24 @@ pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc
 /// Reads the log and finds out what of it counts.
 pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<Survey> {
     let segments = survey_segments(state.db, log)?;
-    for (number, length) in &state.log_lengths {
-        let good = segments.iter().find(|s| s.number == *number).map_or(0, |s| s.log.end.good);
-        if good < *length {
-            let what = format!("the log segment ends early: the database was closed with {length} bytes in it");
-            return Err(Error::corrupt(FileId::log(*number), good, what));
-        }
-    }
+    check_lengths(&segments, state)?;
     let mut report = RecoveryReport::default();
     let usable = check_chain(&segments, state.needed_log(), &mut report)?;
     Ok(Survey { segments, usable, report })
+}
+
+/// Segments of which the manifest or the next segment says how much was made durable are that long at least.
+fn check_lengths(segments: &[Segment], state: &State) -> Result<()> {
+    let by_manifest = state.log_lengths.iter().map(|(number, length)| (*number, *length));
+    let chains = segments.iter().filter_map(|s| s.chain).filter(|chain| chain.previous >= state.needed_log());
+    for (number, length) in by_manifest.chain(chains.map(|chain| (chain.previous, chain.previous_synced))) {
+        let good = segments.iter().find(|s| s.number == number).map_or(0, |s| s.log.end.good);
+        if good < length {
+            let what = format!("the log segment ends early: {length} bytes of it had been made durable");
+            return Err(Error::corrupt(FileId::log(number), good, what));
+        }
+    }
+    Ok(())
 }
 
 fn survey_segments(db: DbId, files: Vec<(u64, Arc<dyn ReadAt>)>) -> Result<Vec<Segment>> {
@@ -104,8 +140,7 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
     let mut expected: Option<(u64, u64)> = None;
     for (at, segment) in segments.iter().enumerate() {
         let Some(chain) = segment.chain else {
-            report.cut_bytes += segment.log.end.cut_bytes;
-            report.cut_records += segment.log.end.cut_records;
+            report.cut(FileId::log(segment.number), &segment.log.end);
             continue;
         };
         let is_empty = segment.log.records == 0;
@@ -124,8 +159,7 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
         expected = Some((segment.number, segment.log.end.good));
     }
     if let Some(last) = segments.iter().rev().find(|s| s.chain.is_some()) {
-        report.cut_bytes += last.log.end.cut_bytes;
-        report.cut_records += last.log.end.cut_records;
+        report.cut(FileId::log(last.number), &last.log.end);
     }
     Ok(segments.len())
 }
@@ -137,13 +171,12 @@ fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut Reco
         let what = format!("the log is cut before byte {} although later segments were synced", chain.previous_len);
         return Err(Error::corrupt(FileId::log(chain.previous), chain.previous_len, what));
     }
-    for segment in &segments[at..] {
-        report.cut_bytes += segment.log.end.good + segment.log.end.cut_bytes;
-        report.cut_records += segment.log.records + segment.log.end.cut_records;
-    }
     if let Some(last) = segments[..at].iter().rev().find(|s| s.chain.is_some()) {
-        report.cut_bytes += last.log.end.cut_bytes;
-        report.cut_records += last.log.end.cut_records;
+        report.cut(FileId::log(last.number), &last.log.end);
+    }
+    for Segment { number, log: LogSurvey { end, records, .. }, .. } in &segments[at..] {
+        let (cut_bytes, cut_records) = (end.good + end.cut_bytes, records + end.cut_records);
+        report.cut(FileId::log(*number), &LogEnd { good: 0, cut_bytes, cut_records, synced: 0 });
     }
     Ok(at)
 }

@@ -51,7 +51,8 @@ impl Damage {
 }
 
 impl Db {
-    /// Reads everything past the cache and verifies it; every damage found, none if all is well. Goes on after each.
+    /// Reads everything past the cache and verifies it; every damage found, none if all is well. Goes on after each. The end of a log that
+    /// opening has cut is not among them: [`Db::recovery`] has it.
     pub fn verify(&self) -> Result<Vec<Damage>> {
         callback::check_readable()?;
         let mut found = Vec::new();

@@ -3,8 +3,8 @@
 //!
 //! * A crash before the append is fine: nothing was acknowledged.
 //! * A crash after the append is fine: the record is whole (its checksum says so) or it is cut; a group is never half visible.
-//! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it
-//!   (`activate`): what is recovered is always a prefix of the writes.
+//! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it and how
+//!   long it is at least (`name_log`, `activate`): what is recovered is always a prefix of the writes.
 
 use super::batch::{Operation, WriteBatch, put_record_head};
 use super::callback::{Code, Inside};
@@ -451,15 +451,15 @@ impl Inner {
     pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
         let turn = self.log_sync.lock();
         self.sync_retired_in(&turn)?;
-        let Some(number) = state.log.as_ref().map(|log| log.id().number) else {
+        let Some((number, end)) = state.log.as_ref().map(|log| (log.id().number, log.records_len())) else {
             // The last segment is torn, and retired: its name is all that is missing.
             return self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()));
         };
-        self.activate(number)?;
+        self.name_log(number)?;
         let start = self.clock.monotonic_ns();
         self.sync_active(state, LogWriter::sync)?;
         self.note_log_sync(start);
-        Ok(())
+        self.activate(number, end)
     }
 
     /// Syncs the active segment, or notes that it is synced.
@@ -489,9 +489,10 @@ impl Inner {
             // Whoever had the turn before began later.
             return Ok(());
         }
-        self.activate(number)?;
+        self.name_log(number)?;
         let start = self.clock.monotonic_ns();
         sync().map_err(|error| self.poison("sync of the log", error.into()))?;
+        self.activate(number, end)?;
         *turn = (number, end);
         self.note_log_sync(start);
         drop(turn);
@@ -513,8 +514,8 @@ impl Inner {
             self.renew_manifest()?;
         }
         match &state.log {
-            // A segment that is synced was synced after those before it.
-            Some(log) if !log.is_dirty() => return Ok(None),
+            // A segment that is synced was synced after those before it. The manifest may not have been told, for lack of space.
+            Some(log) if !log.is_dirty() && self.activated.load(Ordering::Acquire) >= log.id().number => return Ok(None),
             Some(log) => {
                 if let Some((sync, end)) = log.sync_beside() {
                     return Ok(Some((log.id().number, sync, end)));

@@ -101,8 +101,8 @@ pub struct Edit {
     pub flushed_logs: Vec<(u32, u64)>,
     /// Log segments that exist from now on and must be found at recovery, until every family's flushed log is above them.
     pub new_logs: Vec<u64>,
-    /// Log segments and the length, bytes, that their records are known to have: written when a database is closed, so that a segment
-    /// that was shortened since is not taken for one that a crash cut.
+    /// Log segments and the length, bytes, up to which their records are known to be durable: a segment that is shorter was damaged, not
+    /// cut by a crash.
     pub log_lengths: Vec<(u64, u64)>,
     /// File numbers below this have been used.
     pub next_number: Option<u64>,

@@ -12,6 +12,7 @@ mod machine;
 mod model;
 #[path = "../model_support/random.rs"]
 mod random;
+mod reshaped;
 mod runner;
 mod tiers;
 mod times;

@@ -126,7 +126,7 @@ fn a_segment_that_was_given_up_is_not_told_to_the_manifest() {
     let number = db.inner.active_log.load(Ordering::Acquire);
     db.put(b"key", b"v").unwrap();
     db.flush().unwrap();
-    db.inner.activate(number).unwrap();
+    db.inner.activate(number, 0).unwrap();
     assert!(!db.inner.shared.lock().state.logs.contains(&number));
     assert_eq!(keys(&memory).len(), 1);
 }
