@@ -1,4 +1,4 @@
-//! `sinter check`: reads and verifies everything, and says what is damaged.
+//! `sinter check`: reads and verifies everything, and says what is damaged and what opening would cut.
 
 use crate::ended::Ended;
 use crate::store::{Where, escape, require_database};
@@ -8,12 +8,12 @@ use sinter_storage::store::{FileId, FileKind, Store};
 use sinterdb::internal::db::verify_files;
 use sinterdb::internal::manifest;
 use sinterdb::internal::table::verify_alone;
-use sinterdb::{Damage, Db, Error};
+use sinterdb::{Cut, Damage, Db, Error};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to check. Exit code 0: clean; 1: damaged; 2: not a database.
+/// What to check. Exit code 0: clean; 1: damaged; 2: not a database; 3: not damaged, but opening would cut the end of a log.
 #[derive(Debug, Args)]
 pub struct CheckFlags {
     #[command(flatten)]
@@ -29,58 +29,95 @@ pub struct CheckFlags {
 /// A path without a database; failures that are not damage, such as a database that is open elsewhere.
 pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
     let path = flags.place.path();
-    let damages = find_damage(require_database(path)?)?;
+    let Verified { damages, cuts } = verify(require_database(path)?)?;
     let mut out = io::stdout().lock();
     if flags.json {
-        let report = json!({ "path": path, "clean": damages.is_empty(), "damages": damages.iter().map(as_json).collect::<Vec<_>>() });
+        let damaged: Vec<_> = damages.iter().map(as_json).collect();
+        let clean = damages.is_empty() && cuts.is_empty();
+        let report = json!({ "path": path, "clean": clean, "damages": damaged, "cuts": cuts_as_json(&cuts) });
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else if damages.is_empty() {
-        writeln!(out, "{}: clean", path.display())?;
     } else {
         damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
-        writeln!(out, "{}: {} damaged", path.display(), damages.len())?;
+        cuts.iter().try_for_each(|cut| writeln!(out, "{}", describe_cut(cut)))?;
+        match (damages.len(), cuts.len()) {
+            (0, 0) => writeln!(out, "{}: clean", path.display())?,
+            (0, _) => writeln!(out, "{}: {CUTS}", path.display())?,
+            (damaged, _) => writeln!(out, "{}: {damaged} damaged", path.display())?,
+        }
     }
-    Ok(if damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(damages.len(), cuts.len()))
+}
+
+/// Said of a database of which opening cuts something.
+pub const CUTS: &str = "not damaged, as far as can be told, but opening cuts what is named: the end that a crash leaves of unsynced writes";
+
+/// The exit code for so many damaged places and so many cuts.
+pub fn exit_code(damaged: usize, cuts: usize) -> ExitCode {
+    ExitCode::from(match (damaged, cuts) {
+        (0, 0) => 0,
+        (0, _) => 3,
+        _ => 1,
+    })
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Damaged places.
+    pub damages: Vec<Damage>,
+    /// What opening for writing would cut.
+    pub cuts: Vec<Cut>,
 }
 
 /// Verifies a database, also one that damage keeps from opening: then file by file.
 ///
 /// # Errors
 /// Failures that are not damage.
-pub fn find_damage(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
-    let opened = Db::builder().read_only().create_if_missing(false).open_store(Arc::clone(&store));
-    let verified = opened.and_then(|db| {
+pub fn verify(store: Arc<dyn Store>) -> Result<Verified, Ended> {
+    let open = || Db::builder().read_only().create_if_missing(false).open_store(Arc::clone(&store));
+    let verified = open().and_then(|db| {
         let damages = db.verify()?;
-        db.close().map(|()| damages)
+        let mut cuts = db.recovery().cuts;
+        db.close()?;
+        if !cuts.is_empty() {
+            // A record that another process is just writing looks like a cut as well; a moment later it is whole.
+            let again = open()?;
+            cuts.retain(|cut| again.recovery().cuts.iter().any(|other| (&other.file, other.offset) == (&cut.file, cut.offset)));
+            again.close()?;
+        }
+        Ok(Verified { damages, cuts })
     });
-    match verified {
+    let damages = match verified {
+        Ok(verified) => return Ok(verified),
         Err(Error::Corrupt { file, offset, what }) => {
             let mut damages = verify_files(&store)?;
             if damages.iter().all(|damage| damage.file != file) {
                 damages.insert(0, Damage::of(&file, Some(offset), what));
             }
-            Ok(damages)
+            damages
         }
         Err(error @ Error::Io(_)) => match verify_files(&store) {
-            Ok(damages) if !damages.is_empty() => Ok(damages),
-            _ => Err(error.into()),
+            Ok(damages) if !damages.is_empty() => damages,
+            _ => return Err(error.into()),
         },
-        other => Ok(other?),
-    }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Verified { damages, ..Verified::default() })
 }
 
-/// Damage of whatever a store has: a database, a tier of one, or nothing that says what its bytes should be.
+/// [`verify`] of whatever a store has: a database, a tier of one, or nothing that says what its bytes should be.
 ///
 /// # Errors
 /// Failures that are not damage.
-pub fn damage_in(store: Arc<dyn Store>) -> Result<Vec<Damage>, Ended> {
+pub fn verify_any(store: Arc<dyn Store>) -> Result<Verified, Ended> {
     let files: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
     let has = |kind| files.iter().any(|id| id.kind == kind);
     if has(FileKind::Manifest) {
-        return find_damage(store);
+        return verify(store);
     }
     let tables = files.iter().filter(|id| id.kind == FileKind::Table && has(FileKind::Tier));
-    Ok(tables.filter_map(|id| verify_alone(&*store, *id).err().map(|error| Damage::from_error(&id.to_string(), &error))).collect())
+    let damaged = tables.filter_map(|id| verify_alone(&*store, *id).err().map(|error| Damage::from_error(&id.to_string(), &error)));
+    Ok(Verified { damages: damaged.collect(), ..Verified::default() })
 }
 
 /// The database in a store has tables elsewhere, too.
@@ -118,4 +155,18 @@ pub fn as_json(damage: &Damage) -> serde_json::Value {
         "smallest_key": damage.key_range.as_ref().map(|r| escape(&r.0)),
         "largest_key": damage.key_range.as_ref().map(|r| escape(&r.1)),
     })
+}
+
+/// One line: what opening cuts from which file.
+pub fn describe_cut(cut: &Cut) -> String {
+    let Cut { file, offset, bytes, records, .. } = cut;
+    match bytes {
+        0 => format!("opening passes over {file}, which is empty"),
+        _ => format!("opening cuts {bytes} bytes from {file}, from offset {offset} on, with {records} whole records in them"),
+    }
+}
+
+/// Cuts for programs.
+pub fn cuts_as_json(cuts: &[Cut]) -> serde_json::Value {
+    cuts.iter().map(|cut| json!({ "file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "records": cut.records })).collect()
 }

@@ -1,5 +1,5 @@
 //! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
-//! request was wrong, 130 ended by Ctrl-C.
+//! request was wrong, 3 (`check` alone) opening would cut the end of a log, 130 ended by Ctrl-C.
 
 mod advise;
 mod bench;

@@ -1,7 +1,7 @@
 //! `sinter zones backup` and `sinter zones restore`: all files of a volume in a directory, and back.
 
 use super::view::human;
-use crate::check::{damage_in, describe, has_tiers};
+use crate::check::{describe, has_tiers, verify_any};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use anyhow::anyhow;
@@ -84,7 +84,7 @@ fn damage_of_copy(store: &Arc<DirStore>) -> Result<Vec<Damage>, Ended> {
         let id = FileId::parse(&damage.file);
         has_tiers && id.is_some_and(|id| matches!(id.kind, FileKind::Table | FileKind::Tier) && !there.contains(&id))
     };
-    Ok(damage_in(Arc::clone(store) as Arc<dyn Store>)?.into_iter().filter(|damage| !is_elsewhere(damage)).collect())
+    Ok(verify_any(Arc::clone(store) as Arc<dyn Store>)?.damages.into_iter().filter(|damage| !is_elsewhere(damage)).collect())
 }
 
 /// Makes a volume of a backup. The backup is read and verified before the drive is touched.

@@ -1,13 +1,12 @@
 //! `sinter zones check`: everything that can be wrong with a volume, from the drive's states to the database's blocks.
 
 use super::view::View;
-use crate::check::{as_json, damage_in, describe};
+use crate::check::{CUTS, Verified, as_json, cuts_as_json, describe, describe_cut, exit_code, verify_any};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use serde_json::json;
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
-use sinterdb::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,28 +20,34 @@ struct Found {
     /// About metadata, zones and files: sentences.
     volume: Vec<String>,
     /// About the database.
-    database: Vec<Damage>,
+    database: Verified,
     files: usize,
 }
 
-/// Runs the verb. Exit code 0: clean; 1: damaged.
+/// Runs the verb. Exit code 0: clean; 1: damaged; 3: not damaged, but opening the database would cut the end of a log.
 pub fn run(place: &ZonedPlace, json: bool) -> Result<ExitCode, Ended> {
     let (found, drive) = (look(place)?, &place.drive);
-    let number = found.volume.len() + found.database.len();
+    let Verified { damages, cuts } = &found.database;
+    let number = found.volume.len() + damages.len();
     let mut out = io::stdout().lock();
     if json {
-        let database: Vec<_> = found.database.iter().map(as_json).collect();
-        let report = json!({ "drive": drive, "clean": number == 0, "files": found.files, "volume": found.volume, "database": database });
+        let database: Vec<_> = damages.iter().map(as_json).collect();
+        let (clean, cuts) = (number == 0 && cuts.is_empty(), cuts_as_json(cuts));
+        let report = json!({
+            "drive": drive, "clean": clean, "files": found.files, "volume": found.volume, "database": database, "cuts": cuts,
+        });
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
         found.volume.iter().try_for_each(|what| writeln!(out, "damaged: {what}"))?;
-        found.database.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
-        match number {
-            0 => writeln!(out, "{}: clean, {} files", drive.display(), found.files)?,
+        damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;
+        cuts.iter().try_for_each(|cut| writeln!(out, "{}", describe_cut(cut)))?;
+        match (number, cuts.len()) {
+            (0, 0) => writeln!(out, "{}: clean, {} files", drive.display(), found.files)?,
+            (0, _) => writeln!(out, "{}: {CUTS}", drive.display())?,
             _ => writeln!(out, "{}: {number} damaged", drive.display())?,
         }
     }
-    Ok(if number == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(number, cuts.len()))
 }
 
 fn look(place: &ZonedPlace) -> Result<Found, Ended> {
@@ -57,15 +62,15 @@ fn look(place: &ZonedPlace) -> Result<Found, Ended> {
     };
     let view = View::of(drive, &store)?;
     let mut found = Found { volume: store.check().map_err(sinterdb::Error::from)?, files: view.files.len(), ..Found::default() };
-    match damage_in(Arc::clone(&store) as Arc<dyn Store>) {
-        Ok(damages) => found.database = damages,
+    match verify_any(Arc::clone(&store) as Arc<dyn Store>) {
+        Ok(verified) => found.database = verified,
         // It stands beside what is known of the volume, which may be the reason.
         Err(Ended::Failed(error)) => found.volume.push(format!("the database cannot be read: {error:#}")),
         Err(ended) => return Err(ended),
     }
     if !view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
         // Nothing says what the bytes of most files should be; they are there, at least.
-        let named = |id: FileId| found.database.iter().any(|damage| damage.file == id.to_string());
+        let named = |id: FileId| found.database.damages.iter().any(|damage| damage.file == id.to_string());
         let files = view.files.iter().filter(|file| !named(file.id));
         found.volume.extend(files.filter_map(|file| unreadable(&store, file.id)));
     }
