@@ -26,6 +26,9 @@ pub enum Kind {
     ValueReference = 4,
     /// The key has a value that was written with a time of its own: a varint before the value, unix seconds ([`put_timed`]).
     TimedValue = 5,
+    /// All older entries from this key on are gone. Only in batches and logs: a memtable has [`Kind::RangeDelete`] for it, with the end
+    /// behind the largest key that is older.
+    RangeDeleteFrom = 6,
 }
 
 impl Kind {
@@ -38,13 +41,24 @@ impl Kind {
             3 => Kind::RangeDelete,
             4 => Kind::ValueReference,
             5 => Kind::TimedValue,
+            6 => Kind::RangeDeleteFrom,
             _ => return None,
         })
     }
 
     /// It takes away what was written before, and puts nothing.
     pub fn deletes(self) -> bool {
-        matches!(self, Kind::Delete | Kind::RangeDelete)
+        matches!(self, Kind::Delete | Kind::RangeDelete | Kind::RangeDeleteFrom)
+    }
+
+    /// It deletes a range of keys: never among point entries.
+    pub fn is_range(self) -> bool {
+        matches!(self, Kind::RangeDelete | Kind::RangeDeleteFrom)
+    }
+
+    /// Nothing follows the key in a batch.
+    pub fn is_bare(self) -> bool {
+        matches!(self, Kind::Delete | Kind::RangeDeleteFrom)
     }
 }
 

@@ -220,7 +220,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::Value => "put",
         Kind::Merge => "merge",
-        Kind::RangeDelete => "delete_range",
+        Kind::RangeDelete | Kind::RangeDeleteFrom => "delete_range",
         Kind::ValueReference => "value_reference",
         Kind::TimedValue => "timed_put",
     }
@@ -233,6 +233,7 @@ fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String 
     let rest = match kind {
         Kind::Delete => String::new(),
         Kind::RangeDelete => format!(" to {}", escape(value)),
+        Kind::RangeDeleteFrom => " to the end".to_owned(),
         Kind::TimedValue => split_timed(value).map_or_else(String::new, |(time, value)| format!(", {} bytes, of {time}", value.len())),
         _ => format!(", {} bytes", value.len()),
     };

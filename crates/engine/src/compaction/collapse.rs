@@ -298,7 +298,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
                 self.output.put(&self.key, here, self.input.value(), self.original(seq))?;
             }
             Some(Kind::Merge) => return self.merge(seq, stripe),
-            Some(Kind::RangeDelete) | None => {
+            Some(Kind::RangeDelete | Kind::RangeDeleteFrom) | None => {
                 return Err(Error::corrupt("entries", 0, format!("version of kind {} of key {}", here as u8, shown(&self.key))));
             }
         }

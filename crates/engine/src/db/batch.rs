@@ -40,7 +40,7 @@ pub struct Operation<'a> {
     pub kind: Kind,
     /// The key, or the start of a deleted range.
     pub key: &'a [u8],
-    /// The value, the operand, or the end of a deleted range; empty for a delete. Of a timed value, time and value
+    /// The value, the operand, or the end of a deleted range; empty for a delete and for a range without an end. Of a timed value, time and value
     /// ([`key::split_timed`]).
     pub value: &'a [u8],
 }
@@ -71,9 +71,15 @@ impl WriteBatch {
         self.push(0, Kind::Merge, key, operand);
     }
 
-    /// Removes all keys from `from` up to (not including) `to` from the default family.
+    /// Removes all keys from `from` up to (not including) `to` from the default family. Equal ends remove nothing; a batch with an end
+    /// before its start is refused.
     pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
         self.push(0, Kind::RangeDelete, from, to);
+    }
+
+    /// Removes all keys from `from` on from the default family.
+    pub fn delete_range_from(&mut self, from: &[u8]) {
+        self.push(0, Kind::RangeDeleteFrom, from, b"");
     }
 
     /// Sets a key.
@@ -97,9 +103,14 @@ impl WriteBatch {
         self.push_in(family, Kind::Merge, key, operand);
     }
 
-    /// Removes all keys from `from` up to (not including) `to`.
+    /// Removes all keys from `from` up to (not including) `to`: see [`WriteBatch::delete_range`].
     pub fn delete_range_in(&mut self, family: &Family, from: &[u8], to: &[u8]) {
         self.push_in(family, Kind::RangeDelete, from, to);
+    }
+
+    /// Removes all keys from `from` on.
+    pub fn delete_range_from_in(&mut self, family: &Family, from: &[u8]) {
+        self.push_in(family, Kind::RangeDeleteFrom, from, b"");
     }
 
     /// Empties the batch and keeps its memory.
@@ -151,6 +162,8 @@ impl WriteBatch {
             self.refused = Some("a key is longer than 1 MiB");
         } else if value.len() > MAX_VALUE {
             self.refused = Some("a value is longer than 1 GiB");
+        } else if kind == Kind::RangeDelete && value < key {
+            self.refused = Some("a range ends before it begins");
         } else if self.operations.len() + key.len() + value.len() > MAX_BATCH || self.count == u32::MAX {
             self.refused = Some("the batch is larger than 1 GiB");
         }
@@ -167,7 +180,7 @@ impl WriteBatch {
         if let Some(time) = time {
             put_varint(&mut self.operations, (varint_len(time) + value.len()) as u64);
             key::put_timed(&mut self.operations, time, value);
-        } else if kind != Kind::Delete {
+        } else if !kind.is_bare() {
             put_bytes(&mut self.operations, value);
         }
         self.count += 1;
@@ -217,7 +230,7 @@ impl<'a> Operations<'a> {
         let family = if byte & FAMILY_FLAG == 0 { 0 } else { u32::try_from(self.from.varint()?).ok()? };
         let kind = Kind::from_byte(byte & !FAMILY_FLAG).filter(|k| *k != Kind::ValueReference)?;
         let key = self.from.prefixed()?;
-        let value = if kind == Kind::Delete { &[][..] } else { self.from.prefixed()? };
+        let value = if kind.is_bare() { &[][..] } else { self.from.prefixed()? };
         if kind == Kind::TimedValue {
             key::split_timed(value)?;
         }
@@ -268,6 +281,7 @@ mod tests {
         batch.push(300, Kind::Merge, b"k", b"+1");
         batch.delete_range(b"a", b"b");
         batch.put_at(b"k", b"v", 300);
+        batch.delete_range_from(b"a");
         let read: Vec<_> = batch.operations().map(|o| o.unwrap()).collect();
         assert_eq!(read.len(), batch.len());
         assert_eq!(read[0], Operation { family: 0, kind: Kind::Value, key: b"", value: b"" });
@@ -276,6 +290,7 @@ mod tests {
         assert_eq!(read[3], Operation { family: 0, kind: Kind::RangeDelete, key: b"a", value: b"b" });
         assert_eq!(read[4], Operation { family: 0, kind: Kind::TimedValue, key: b"k", value: b"\xac\x02v" });
         assert_eq!(key::split_timed(read[4].value), Some((300, &b"v"[..])));
+        assert_eq!(read[5], Operation { family: 0, kind: Kind::RangeDeleteFrom, key: b"a", value: b"" });
     }
 
     #[test]
@@ -286,11 +301,16 @@ mod tests {
         batch.push(300, Kind::Merge, b"m", b"+1");
         batch.delete_range(b"a", b"b");
         batch.put_at(b"k", b"v", 300);
+        batch.push(300, Kind::RangeDeleteFrom, b"f", b"");
         let mut record = Vec::new();
         put_record_head(&mut record, 200, batch.len() as u64);
         record.extend_from_slice(batch.encoded());
-        // As docs/engine/format.md has it: 200 and 5, a value, a delete, an operand of family 300, a range, a value with a time.
-        assert_eq!(record, b"\xc8\x01\x05\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b\x05\x01k\x03\xac\x02v");
+        // As docs/engine/format.md has it: 200 and 6, a value, a delete, an operand of family 300, a range, a value with a time, a
+        // range without an end of family 300.
+        assert_eq!(
+            record,
+            b"\xc8\x01\x06\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b\x05\x01k\x03\xac\x02v\x86\xac\x02\x01f"
+        );
         // A timed value whose time goes beyond its end.
         assert_eq!(log_operations(b"\x01\x01\x05\x01k\x01\xac"), None);
         assert_eq!(log_operations(b"\x01\x01\x05\x01k\x00"), None);
@@ -337,6 +357,10 @@ mod tests {
         batch.put_at(&vec![0; MAX_KEY + 1], b"", 7);
         assert!(matches!(batch.check(1), Err(Error::Invalid(_))));
         batch.clear();
+        batch.delete_range(b"b", b"a");
+        assert!(matches!(batch.check(1), Err(Error::Invalid(what)) if what.contains("ends before it begins")));
+        batch.clear();
+        batch.delete_range(b"a", b"a");
         assert!(batch.check(1).is_ok());
     }
 }

@@ -1,6 +1,8 @@
 //! One memtable of a family: point entries in the ordered memtable, range tombstones beside it.
 
+use crate::cursor::Cursor;
 use crate::key::{Kind, Seq};
+use crate::manifest::Version;
 use crate::memtable::{ChunkPool, Memtable, MemtableWriter, Place};
 use crate::range_del::RangeTombstones;
 use arc_swap::ArcSwap;
@@ -82,12 +84,34 @@ impl Mem {
         fresh
     }
 
+    /// The first key after all point entries; empty if there are none.
+    pub fn behind_points(&self) -> Vec<u8> {
+        let mut cursor = self.points.cursor();
+        // A cursor over memory does not fail.
+        if cursor.seek_last().is_err() || !cursor.valid() {
+            return Vec::new();
+        }
+        successor(cursor.key())
+    }
+
     fn add_tombstone(&self, from: &[u8], to: &[u8], seq: Seq) {
         let mut raw = self.raw.lock();
         raw.push((from.to_vec(), to.to_vec(), seq));
         self.tombstone_bytes.fetch_add(from.len() + to.len() + TOMBSTONE_OVERHEAD, Ordering::Relaxed);
         self.count.store(raw.len(), Ordering::Release);
     }
+}
+
+/// The smallest key above `key`.
+fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The first key after all point entries in a tree; empty if there are none.
+pub(super) fn behind_tables(version: &Version) -> Vec<u8> {
+    let last = version.levels.iter().flatten().filter_map(|run| run.tables.last()).map(|table| &table.range);
+    let ends = last.map(|range| if range.end_exclusive { range.largest.clone() } else { successor(&range.largest) });
+    ends.max().unwrap_or_default()
 }
 
 /// The right to write to a [`Mem`]; the leader of the write queue has it.
@@ -102,7 +126,7 @@ impl MemWriter {
         MemWriter { points: mem.points.writer(), mem }
     }
 
-    /// Adds one operation.
+    /// Adds one operation that is not [`Kind::RangeDeleteFrom`].
     pub fn insert(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         self.insert_at(None, key, seq, kind, value);
     }
@@ -112,14 +136,14 @@ impl MemWriter {
     pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         if kind.deletes() {
             self.mem.deletes.store(true, Ordering::Relaxed);
-        }
-        if kind == Kind::RangeDelete {
-            // An empty range deletes nothing; it only uses up its number.
-            if key < value {
-                self.mem.add_tombstone(key, value, seq);
+            if kind.is_range() {
+                // An empty range deletes nothing; it only uses up its number. So does an inverted one, which an old log may have.
+                if key < value {
+                    self.mem.add_tombstone(key, value, seq);
+                }
+                return;
             }
-        } else {
-            self.points.insert_at(place, key, seq, kind, value);
         }
+        self.points.insert_at(place, key, seq, kind, value);
     }
 }

@@ -10,10 +10,10 @@
 
 use super::batch::{Operation, decode_record};
 use super::logs::Chain;
-use super::mem::{Mem, MemWriter};
+use super::mem::{Mem, MemWriter, behind_tables};
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use crate::key::Seq;
+use crate::key::{Kind, Seq};
 use crate::manifest::State;
 use crate::memtable::ChunkPool;
 use crate::wal::{LogEnd, LogSurvey, survey_file, walk_log};
@@ -186,7 +186,8 @@ impl Survey {
     /// newest sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
     /// Returns the newest sequence number.
     pub fn replay(&mut self, state: &State, room: Room<'_>, hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>) -> Result<Seq> {
-        let mut replay = Replay { state, room, mems: BTreeMap::new(), held: 0, last_seq: state.last_seq, hand_over };
+        let (mems, behind) = (BTreeMap::new(), BTreeMap::new());
+        let mut replay = Replay { state, room, mems, behind, held: 0, last_seq: state.last_seq, hand_over };
         for (at, segment) in self.segments.iter().enumerate().take(self.usable) {
             // A successor knows how long this one was when it ended: what stands behind was never acknowledged.
             let end = successor(&self.segments, at).map_or(u64::MAX, |(_, chain)| chain.previous_len);
@@ -215,7 +216,9 @@ struct Replay<'a> {
     room: Room<'a>,
     /// Families without data have none.
     mems: BTreeMap<u32, MemWriter>,
-    /// Bytes of these.
+    /// The first key after all that was handed over, by family.
+    behind: BTreeMap<u32, Vec<u8>>,
+    /// Bytes of the memtables.
     held: usize,
     last_seq: Seq,
     hand_over: &'a mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>,
@@ -255,7 +258,13 @@ impl Replay<'_> {
         let pool = self.room.pool;
         let writer = self.mems.entry(family).or_insert_with(|| MemWriter::new(Mem::new(pool, 0, 0)));
         let before = writer.mem.memory();
-        writer.insert(operation.key, seq, operation.kind, operation.value);
+        if operation.kind == Kind::RangeDeleteFrom {
+            let tree = self.state.families.get(&family).map_or_else(Vec::new, |family| behind_tables(&family.version));
+            let end = [writer.mem.behind_points(), self.behind.get(&family).cloned().unwrap_or_default()].into_iter().fold(tree, Vec::max);
+            writer.insert(operation.key, seq, Kind::RangeDelete, &end);
+        } else {
+            writer.insert(operation.key, seq, operation.kind, operation.value);
+        }
         let after = writer.mem.memory();
         self.held += after - before;
         self.last_seq = self.last_seq.max(seq);
@@ -273,6 +282,8 @@ impl Replay<'_> {
     fn full(&mut self, family: u32) -> Result<()> {
         let Some(writer) = self.mems.remove(&family) else { return Ok(()) };
         self.held -= writer.mem.memory();
+        let behind = self.behind.entry(family).or_default();
+        *behind = writer.mem.behind_points().max(std::mem::take(behind));
         (self.hand_over)(family, writer.mem, self.last_seq)
     }
 }

@@ -9,7 +9,7 @@
 use super::batch::{Operation, WriteBatch, put_record_head};
 use super::callback::{Code, Inside};
 use super::family::{Family, FamilyCore};
-use super::mem::MemWriter;
+use super::mem::{MemWriter, behind_tables};
 use super::queue::{Guest, Joined};
 use super::{Db, Inner};
 use crate::error::{Error, Result};
@@ -62,6 +62,17 @@ pub(super) struct FamilyWriter {
     pub limit: usize,
 }
 
+impl FamilyWriter {
+    /// Deletes all keys from `from` on. The range ends behind the largest key there is: no larger one is older than this write.
+    #[cold]
+    fn delete_from(&mut self, from: &[u8], seq: Seq) {
+        let view = self.core.view.load();
+        let mems = [&self.mem.mem].into_iter().chain([&view.mem]).chain(&view.full);
+        let end = mems.map(|mem| mem.behind_points()).fold(behind_tables(&view.tree.version), Vec::max);
+        self.mem.insert(from, seq, Kind::RangeDelete, &end);
+    }
+}
+
 /// What only the leader of the queue touches.
 pub(super) struct WriteState {
     /// By family id; ids are small and never used again.
@@ -110,7 +121,7 @@ impl WriteState {
 
     /// The memtable into which an operation goes.
     fn points(&mut self, operation: &Operation<'_>) -> Option<&MemtableWriter> {
-        let writer = self.family(operation.family).filter(|_| operation.kind != Kind::RangeDelete)?;
+        let writer = self.family(operation.family).filter(|_| !operation.kind.is_range())?;
         Some(&writer.mem.points)
     }
 
@@ -118,7 +129,11 @@ impl WriteState {
     fn insert(&mut self, place: Option<Place>, operation: &Operation<'_>, seq: Seq, logged: bool) {
         let Some(writer) = self.family(operation.family) else { return };
         let before = writer.mem.mem.memory();
-        writer.mem.insert_at(place, operation.key, seq, operation.kind, operation.value);
+        if operation.kind == Kind::RangeDeleteFrom {
+            writer.delete_from(operation.key, seq);
+        } else {
+            writer.mem.insert_at(place, operation.key, seq, operation.kind, operation.value);
+        }
         let held = writer.mem.mem.memory();
         let bytes = (operation.key.len() + operation.value.len()) as u64;
         writer.core.counters.user(1, bytes);
@@ -177,14 +192,25 @@ impl Db {
         self.inner.write_one(family, Kind::Merge, key, None, operand, *options)
     }
 
-    /// Removes all keys from `from` up to (not including) `to` from the default family, buffered: one range tombstone.
+    /// Removes all keys from `from` up to (not including) `to` from the default family, buffered: one range tombstone. Equal ends remove
+    /// nothing; an end before the start is `Invalid`.
     pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         self.delete_range_with(&self.inner.default_family, from, to, &WriteOptions::default())
     }
 
-    /// Removes all keys from `from` up to (not including) `to`: one range tombstone.
+    /// Removes all keys from `from` up to (not including) `to`: see [`Db::delete_range`].
     pub fn delete_range_with(&self, family: &Family, from: &[u8], to: &[u8], options: &WriteOptions) -> Result<()> {
         self.inner.write_one(family, Kind::RangeDelete, from, None, to, *options)
+    }
+
+    /// Removes all keys from `from` on from the default family, buffered: one range tombstone. The empty key removes all keys.
+    pub fn delete_range_from(&self, from: &[u8]) -> Result<()> {
+        self.delete_range_from_with(&self.inner.default_family, from, &WriteOptions::default())
+    }
+
+    /// Removes all keys from `from` on: one range tombstone.
+    pub fn delete_range_from_with(&self, family: &Family, from: &[u8], options: &WriteOptions) -> Result<()> {
+        self.inner.write_one(family, Kind::RangeDeleteFrom, from, None, b"", *options)
     }
 
     /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are

@@ -268,7 +268,7 @@ impl TableBuilder {
             Some(Kind::Value | Kind::ValueReference) => {}
             Some(Kind::TimedValue) if key::own_time(trailer, value).is_some() => {}
             Some(Kind::TimedValue) => return Err(Error::invalid("a timed value without a time")),
-            Some(Kind::RangeDelete) | None => return Err(Error::invalid("not a kind of point entries")),
+            Some(Kind::RangeDelete | Kind::RangeDeleteFrom) | None => return Err(Error::invalid("not a kind of point entries")),
         }
         if key.len().saturating_add(value.len()) > LARGEST_ENTRY {
             return Err(Error::invalid("an entry of more than 3 GiB"));

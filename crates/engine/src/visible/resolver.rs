@@ -64,7 +64,9 @@ impl<'a> Resolver<'a> {
                 self.operands.push(value);
                 return ControlFlow::Continue(());
             }
-            Kind::RangeDelete | Kind::ValueReference => self.answer = Some(Err(unreadable(self.key, trailer(seq, kind)))),
+            Kind::RangeDelete | Kind::RangeDeleteFrom | Kind::ValueReference => {
+                self.answer = Some(Err(unreadable(self.key, trailer(seq, kind))))
+            }
         }
         ControlFlow::Break(())
     }

@@ -1,7 +1,8 @@
 //! Reads: gets, iterators, snapshots, range deletes, merges, the cache.
 
 use super::*;
-use sinterdb::DbIterator;
+use sinterdb::{DbIterator, MAX_KEY, WriteBatch};
+use std::collections::BTreeSet;
 
 fn iterator(db: &Db, options: ReadOptions) -> DbIterator {
     db.iter_with(&db.default_family(), options).unwrap()
@@ -213,14 +214,78 @@ fn delete_range_includes_its_start_and_excludes_its_end() {
 }
 
 #[test]
-fn an_empty_or_inverted_range_deletes_nothing() {
+fn an_empty_range_deletes_nothing_and_an_inverted_one_is_refused() {
     let db = ace();
     db.delete_range(b"c", b"c").unwrap();
-    db.delete_range(b"e", b"a").unwrap();
+    assert!(invalid(db.delete_range(b"e", b"a")).contains("ends before it begins"));
+    assert!(invalid(db.delete_range_with(&db.default_family(), b"a\0", b"a", &SYNC)).contains("ends before it begins"));
+    let mut batch = WriteBatch::new();
+    batch.put(b"d", b"D");
+    batch.delete_range_in(&db.default_family(), b"z", b"");
+    assert!(invalid(db.write(&mut batch, &WriteOptions::default())).contains("ends before it begins"), "and nothing of the batch counts");
     db.delete_range(b"", b"").unwrap();
     assert_eq!(keys(&db), ["a", "c", "e"]);
     db.compact_range(&db.default_family(), None, None).unwrap();
     assert_eq!(keys(&db), ["a", "c", "e"]);
+}
+
+/// From memtables, the log, tables on several levels and a checkpoint; what is written afterwards stays.
+#[test]
+fn a_range_without_an_end_deletes_all_keys_from_its_start_on() {
+    let store = memory();
+    let open = || try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+    let longest = vec![0xff; MAX_KEY];
+    let mut expected: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut db = open();
+    for round in 0..30usize {
+        for n in 0..40 {
+            let key = key(round * 7919 % 1000 + n * 25);
+            db.put(&key, &noise(round, 50)).unwrap();
+            expected.insert(key);
+        }
+        db.put(&longest, b"v").unwrap();
+        let from = key(200 + round * 131 % 1000);
+        let at = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+        let (before, snapshot) = (expected.len() + 1, db.iter_with(&db.default_family(), at).unwrap());
+        let mut batch = WriteBatch::new();
+        batch.put(b"z", b"older");
+        batch.delete_range_from(&from);
+        batch.put(b"y", b"newer");
+        db.write(&mut batch, &if round % 7 == 0 { NO_WAL } else { WriteOptions::default() }).unwrap();
+        expected.retain(|key| *key < from);
+        expected.insert(b"y".to_vec());
+        match round % 6 {
+            0 => db.flush().unwrap(),
+            1 => db.compact_range(&db.default_family(), None, None).unwrap(),
+            2 if round % 7 > 0 => {
+                drop(snapshot);
+                drop(db);
+                db = open();
+                assert_eq!(db.iter().count(), expected.len(), "round {round}");
+                continue;
+            }
+            3 => {
+                let target = memory();
+                db.checkpoint_to(&*target).unwrap();
+                let copy = try_open(&target, builder().settings(inline())).unwrap();
+                assert!(copy.iter().map(|entry| entry.unwrap().0).eq(expected.iter().cloned()), "round {round}");
+            }
+            4 => {
+                let reader = try_open(&store, builder().read_only()).unwrap();
+                assert!(round % 7 == 0 || reader.iter().map(|entry| entry.unwrap().0).eq(expected.iter().cloned()), "round {round}");
+            }
+            _ => {}
+        }
+        assert!(db.iter().map(|entry| entry.unwrap().0).eq(expected.iter().cloned()), "round {round}");
+        assert_eq!(db.get(&longest).unwrap(), None);
+        assert_eq!(snapshot.filter(|entry| entry.is_ok()).count(), before, "round {round}");
+    }
+    db.delete_range_from(b"").unwrap();
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    assert_eq!(db.iter().count(), 0);
+    assert!(db.version(&db.default_family()).unwrap().tables().next().is_none());
+    db.delete_range_from(b"a").unwrap();
+    assert!(invalid(db.delete_range_from(&vec![0; MAX_KEY + 1])).contains("1 MiB"));
 }
 
 #[test]

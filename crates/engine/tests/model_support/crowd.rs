@@ -65,7 +65,7 @@ impl Writer<'_> {
                 }
                 12 => {
                     let (from, to) = range(&mut self.random);
-                    let (from, to) = ([&[self.prefix], &*from].concat(), [&[self.prefix], &*to].concat());
+                    let (from, to) = ([&[self.prefix], &**(&from).min(&to)].concat(), [&[self.prefix], &**(&from).max(&to)].concat());
                     batch.delete_range_in(family, &from, &to);
                     map.retain(|k, _| !(from <= *k && *k < to));
                 }

@@ -15,6 +15,7 @@ pub enum Write {
     Put(usize, Text, Text),
     Delete(usize, Text),
     DeleteRange(usize, Text, Text),
+    DeleteFrom(usize, Text),
     Merge(usize, Text, Text),
 }
 
@@ -149,6 +150,7 @@ fn write(random: &mut Random) -> Write {
     match random.below(32) {
         0..=17 => Write::Put(slot, key(random), value(random)),
         18..=23 => Write::Delete(slot, key(random)),
+        24 if random.one_in(8) => Write::DeleteFrom(slot, key(random)),
         24 => {
             let (from, to) = range(random);
             Write::DeleteRange(slot, from, to)

@@ -234,9 +234,14 @@ impl World {
 
     /// The slot of a write, or the dropped family that it must fail on; `None` if the slot was never used.
     fn target(&self, write: &Write) -> Option<(usize, Family, bool)> {
-        let (Write::Put(slot, ..) | Write::Delete(slot, ..) | Write::DeleteRange(slot, ..) | Write::Merge(slot, ..)) = write;
+        let (Write::Put(slot, ..)
+        | Write::Delete(slot, ..)
+        | Write::DeleteRange(slot, ..)
+        | Write::DeleteFrom(slot, ..)
+        | Write::Merge(slot, ..)) = write;
         let live = self.slots[*slot].as_ref().map(|s| s.family.clone());
-        let refused = live.is_none() || (matches!(write, Write::Merge(..)) && operator(*slot).is_none());
+        let is_inverted = matches!(write, Write::DeleteRange(_, from, to) if to.0 < from.0);
+        let refused = live.is_none() || is_inverted || (matches!(write, Write::Merge(..)) && operator(*slot).is_none());
         Some((*slot, live.or_else(|| self.stale[*slot].clone())?, refused))
     }
 
@@ -247,6 +252,7 @@ impl World {
             Write::Put(_, key, value) => drop(map.insert(key.0.clone(), value.0.clone())),
             Write::Delete(_, key) => drop(map.remove(&key.0)),
             Write::DeleteRange(_, from, to) => map.retain(|k, _| !(from.0 <= *k && *k < to.0)),
+            Write::DeleteFrom(_, from) => map.retain(|k, _| *k < from.0),
             Write::Merge(_, key, operand) => {
                 let old = map.get(&key.0).map(Vec::as_slice);
                 let new = operator(slot).and_then(|o| o.full_merge(key, old, &[operand])).unwrap();
@@ -266,7 +272,7 @@ impl World {
     fn expect(&self, result: Result<(), Error>, refused: bool, what: &str) -> Outcome {
         match (result, refused) {
             (Ok(()), false) | (Err(Error::Invalid(_)), true) => Ok(()),
-            (Ok(()), true) => Err(format!("{what} succeeded on a dropped family or without an operator")),
+            (Ok(()), true) => Err(format!("{what} succeeded on a dropped family, without an operator, or on an inverted range")),
             (Err(error), _) => Err(format!("{what}: {error}")),
         }
     }
@@ -282,6 +288,7 @@ impl World {
             },
             Write::Delete(_, key) => db.delete_with(&family, key, &options),
             Write::DeleteRange(_, from, to) => db.delete_range_with(&family, from, to, &options),
+            Write::DeleteFrom(_, from) => db.delete_range_from_with(&family, from, &options),
             Write::Merge(_, key, operand) => db.merge_with(&family, key, operand, &options),
         };
         self.expect(result, refused, "write")?;
@@ -307,6 +314,7 @@ impl World {
                 },
                 Write::Delete(_, key) => batch.delete_in(&family, key),
                 Write::DeleteRange(_, from, to) => batch.delete_range_in(&family, from, to),
+                Write::DeleteFrom(_, from) => batch.delete_range_from_in(&family, from),
                 Write::Merge(_, key, operand) => batch.merge_in(&family, key, operand),
             }
         }

@@ -19,6 +19,7 @@ pub enum Change {
     Delete(Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
     DeleteRange(Vec<u8>, Vec<u8>),
+    DeleteFrom(Vec<u8>),
 }
 
 #[derive(Debug, Clone)]
@@ -160,5 +161,6 @@ fn apply(contents: &mut Contents, change: &Change, keys: &mut BTreeSet<Vec<u8>>)
             value.extend_from_slice(operand);
         }
         Change::DeleteRange(from, to) => contents.retain(|key, _| !(from <= key && key < to)),
+        Change::DeleteFrom(from) => contents.retain(|key, _| key < from),
     }
 }

@@ -254,6 +254,7 @@ impl Runner {
                 Change::Delete(key) => out.delete_in(family, key),
                 Change::Merge(key, operand) => out.merge_in(family, key, operand),
                 Change::DeleteRange(from, to) => out.delete_range_in(family, from, to),
+                Change::DeleteFrom(from) => out.delete_range_from_in(family, from),
             }
         }
         self.db().write(&mut out, &WriteOptions::new(batch.durability))?;

@@ -92,6 +92,9 @@ impl Script {
             0 | 1 => Change::Delete(key),
             2 if self.ranges => {
                 let to = self.key();
+                if to == key {
+                    return Change::DeleteFrom(key);
+                }
                 Change::DeleteRange(key.clone().min(to.clone()), key.max(to))
             }
             3..=6 if self.merges && family == "default" => Change::Merge(key, self.random.next().to_string().into_bytes()),
