@@ -288,8 +288,8 @@ impl Inner {
         if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
 
-    /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends the
-    /// handle (a damaged input of a compaction has been set aside before).
+    /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends
+    /// the handle (a damaged input of a compaction has been set aside before).
     pub(super) fn settle(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
         self.changed.notify_all();
         match &result {

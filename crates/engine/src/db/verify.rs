@@ -74,23 +74,27 @@ impl Db {
         for tier in known {
             let checked =
                 self.inner.media.store_of(tier.temperature).map(|store| check_known(store, store.directory(), &tier, self.inner.db));
-            if let Some(Err(error)) = checked {
-                found.push(Damage::from_error(&FileId::tier(tier.number).to_string(), &error));
+            match checked {
+                Some(Err(error @ Error::NoDescriptors(_))) => return Err(error),
+                Some(Err(error)) => found.push(Damage::from_error(&FileId::tier(tier.number).to_string(), &error)),
+                Some(Ok(())) | None => {}
             }
         }
         for (id, _) in files.into_iter().filter(|(id, _)| matches!(id.kind, FileKind::Log | FileKind::Manifest)) {
-            found.extend(verify_log(store, Some(self.inner.db), id));
+            found.extend(verify_log(store, Some(self.inner.db), id)?);
         }
         Ok(found)
     }
 }
 
-fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Option<Damage> {
+fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Option<Damage>> {
     match survey_log(store, db, id) {
-        Ok(_) => None,
+        Ok(_) => Ok(None),
         // Deleted meanwhile, because a flush made it superfluous.
-        Err(Error::Io(error)) if error.is_not_found() => None,
-        Err(error) => Some(Damage::from_error(&id.to_string(), &error)),
+        Err(Error::Io(error)) if error.is_not_found() => Ok(None),
+        Err(Error::Busy(_)) => Ok(None),
+        Err(error @ Error::NoDescriptors(_)) => Err(error),
+        Err(error) => Ok(Some(Damage::from_error(&id.to_string(), &error))),
     }
 }
 
@@ -102,7 +106,9 @@ pub fn verify_files(store: &Arc<dyn Store>) -> Result<Vec<Damage>> {
     let mut files = store.list()?;
     files.sort_unstable();
     let logs = files.into_iter().map(|(id, _)| id).filter(|id| matches!(id.kind, FileKind::Log | FileKind::Manifest));
-    found.extend(logs.filter_map(|id| verify_log(&**store, state.as_ref().map(|state| state.db), id)));
+    for id in logs {
+        found.extend(verify_log(&**store, state.as_ref().map(|state| state.db), id)?);
+    }
     Ok(found)
 }
 
@@ -116,6 +122,7 @@ fn verify_tables(store: &Arc<dyn Store>, state: &State) -> Result<Vec<Damage>> {
                 Ok(()) => {}
                 // It may lie on a tier that cannot be had now, which is no damage of its own.
                 Err(Error::Io(error)) if error.is_not_found() && !tiers.problems.is_empty() => {}
+                Err(error @ Error::NoDescriptors(_)) => return Err(error),
                 Err(error) => found.push(Damage::of_table(&family.name, info, &error)),
             }
         }

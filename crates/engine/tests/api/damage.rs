@@ -4,8 +4,8 @@
 
 use super::*;
 use sinter_storage::store::{
-    Appender, Calls, DirStore, ENOSPC, Fault, FaultStore, FileId, FileKind, Hint, Operation, ReadAt, Result as StoreResult, StoreError,
-    StoreLock, Temperature,
+    Appender, Calls, DirStore, EMFILE, ENOSPC, Fault, FaultStore, FileId, FileKind, Hint, Operation, ReadAt, Result as StoreResult,
+    StoreError, StoreLock, Temperature,
 };
 use sinterdb::WriteBatch;
 use sinterdb::settings::Style;
@@ -461,4 +461,32 @@ fn a_damaged_table_does_not_move_to_another_tier() {
     assert_eq!(db.damaged_tables().len(), 1);
     assert!((1..200).contains(&unreadable(&db, &db.default_family(), &model, file)));
     db.put(b"k", b"v").unwrap();
+}
+
+#[test]
+fn a_lack_of_descriptors_is_no_damage_and_passes() {
+    let below = Arc::new(FaultStore::new(memory()));
+    let settings = DbSettings { max_open_files: 1, cache_size: 0, ..inline() };
+    let db = try_open(&below, builder().settings(settings).family("default", small())).unwrap();
+    let (family, mut model) = (db.default_family(), Model::new());
+    write(&db, &family, &mut model, (0, 3_000), 0).unwrap();
+    db.flush().unwrap();
+    db.put(b"in the log", b"value").unwrap();
+    below.inject(Fault::from(Calls::Only(Operation::Open), 0, EMFILE));
+    below.inject(Fault::from(Calls::Only(Operation::Create), 0, EMFILE));
+    let passes = |result: Result<(), Error>| match result {
+        Err(Error::NoDescriptors(_)) => {}
+        other => panic!("{other:?}"),
+    };
+    passes(db.verify().map(drop));
+    passes(model.keys().try_for_each(|key| db.get(key).map(drop)));
+    passes(db.compact_range(&family, None, None));
+    passes(db.flush());
+    passes((0..10).try_for_each(|round| write(&db, &family, &mut model, (0, 3_000), round)));
+    below.clear();
+    write(&db, &family, &mut model, (0, 3_000), 11).unwrap();
+    db.compact_range(&family, None, None).unwrap();
+    assert!(model.iter().all(|(key, value)| db.get(key).unwrap().as_ref() == Some(value)));
+    assert!(db.damaged_tables().is_empty() && db.verify().unwrap().is_empty());
+    db.close().unwrap();
 }
