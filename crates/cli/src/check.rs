@@ -49,7 +49,7 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
 }
 
 /// Said of a database of which opening cuts something.
-pub const CUTS: &str = "not damaged, as far as can be told, but opening cuts what is named: the end that a crash leaves of unsynced writes";
+pub const CUTS: &str = "no damage found, but opening cuts what is named above: a crash leaves such an end of writes that were not synced";
 
 /// The exit code for so many damaged places and so many cuts.
 pub fn exit_code(damaged: usize, cuts: usize) -> ExitCode {
