@@ -58,11 +58,8 @@ impl Db {
             return Err(Error::invalid("the tiers of a checkpoint have different temperatures"));
         }
         // A table of the source is linked, or serves it later as well; what memtables hold is written for the copy alone, so little is left
-        // there. A full source cannot flush, but its copy may lie on another medium.
-        match self.flush() {
-            Err(Error::NoSpace(_)) => {}
-            flushed => flushed?,
-        }
+        // there.
+        self.flush()?;
         self.inner.copy_to(target, &by_temperature)
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use sinter_storage::store::{Calls, DirStore, ENOSPC, Fault, FaultStore, Operation, Temperature};
 use sinterdb::{Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
 use tempfile::TempDir;
 
 const FAMILIES: [&str; 3] = ["default", "ranges", "sums"];
@@ -178,25 +179,42 @@ fn a_copy_beside_writers_is_one_moment_of_all_families() {
     run(new_store(), 64 << 20, rounds());
 }
 
-/// A database on a medium that takes no more tables: batches up to 70 of writer 1 in tables, full memtables and active ones.
-fn full_database(faults: &Arc<FaultStore>) -> Db {
-    let db = try_open(faults, configured(1 << 20).settings(inline())).unwrap();
+/// Takes a copy that has something to write from memory: `work` runs when the flush before the copy is about to end its first table.
+fn copy_beside(faults: &Arc<FaultStore>, db: &Db, target: &dyn Store, work: impl FnOnce() + Send) -> Result<(), Error> {
+    let ((enter, is_entered), (go, may_go)) = (mpsc::channel(), mpsc::channel());
+    let (enter, may_go) = (Mutex::new(Some(enter)), Mutex::new(may_go));
+    faults.on_call(Some(Arc::new(move |_, operation| {
+        if operation == Operation::Seal
+            && let Some(enter) = enter.lock().unwrap().take()
+        {
+            enter.send(()).unwrap();
+            may_go.lock().unwrap().recv().unwrap();
+        }
+    })));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            is_entered.recv().unwrap();
+            work();
+            go.send(()).unwrap();
+        });
+        db.checkpoint_to(target)
+    })
+}
+
+/// A database with batches up to 60 of writer 1 in tables and memtables.
+fn part_in_memory(faults: &Arc<FaultStore>) -> Db {
+    let db = try_open(faults, configured(1 << 20).settings(DbSettings { max_background_jobs: 1, ..DbSettings::default() })).unwrap();
     let families = families(&db);
-    let write_up_to = |from: u64, to: u64| (from..=to).for_each(|n| write(&db, &families, 1, n));
-    write_up_to(1, 20);
+    (1..=20).for_each(|n| write(&db, &families, 1, n));
     db.flush().unwrap();
-    write_up_to(21, 60);
-    // A log segment still finds room.
-    faults.inject(Fault::from(Calls::Only(Operation::Create), faults.count(Operation::Create) + 1, ENOSPC));
-    assert!(matches!(db.flush(), Err(Error::NoSpace(_))));
-    write_up_to(61, 70);
+    (21..=60).for_each(|n| write(&db, &families, 1, n));
     db
 }
 
 #[test]
-fn a_full_database_is_copied_as_of_the_moment_with_what_its_memtables_hold() {
+fn what_is_written_during_the_flush_moves_to_the_copy_from_memory() {
     let faults = Arc::new(FaultStore::new(memory()));
-    let db = full_database(&faults);
+    let db = part_in_memory(&faults);
     let target = memory();
     let copied = FaultStore::new(target.clone());
     let later = db.clone();
@@ -209,7 +227,7 @@ fn a_full_database_is_copied_as_of_the_moment_with_what_its_memtables_hold() {
             all[..2].iter().for_each(|family| later.delete_range_with(family, b"\0", b"\xff", &NO_WAL).unwrap());
         }
     })));
-    db.checkpoint_to(&copied).unwrap();
+    copy_beside(&faults, &db, &copied, || (61..=70).for_each(|n| write(&db, &families(&db), 1, n))).unwrap();
     let copy = try_open(&target, configured(1 << 20).settings(inline())).unwrap();
     assert_eq!(read(&copy, None, "in the copy"), [0, 70, 0]);
     // Numbers that the copy gives again hide all that it has.
@@ -225,14 +243,17 @@ fn a_full_database_is_copied_as_of_the_moment_with_what_its_memtables_hold() {
 #[test]
 fn a_copy_that_fails_is_no_database_or_whole_and_leaves_the_original_alone() {
     let faults = Arc::new(FaultStore::new(memory()));
-    let db = full_database(&faults);
-    for at in 0.. {
+    let db = part_in_memory(&faults);
+    for (n, at) in (61..).step_by(2).zip(0..) {
         let target = Arc::new(FaultStore::new(memory()));
         target.inject(Fault::from(Calls::Mutating, at, ENOSPC));
-        let copied = db.checkpoint_to(&*target);
+        let families = families(&db);
+        write(&db, &families, 1, n);
+        let copied = copy_beside(&faults, &db, &*target, || write(&db, &families, 1, n + 1));
         target.clear();
         let opened = try_open(&target, configured(1 << 20).settings(inline()).create_if_missing(false));
-        let is_opened = opened.map(|copy| assert_eq!(read(&copy, None, "in the copy"), [0, 70, 0])).is_ok();
+        let is_opened = opened.map(|copy| assert_eq!(read(&copy, None, "in the copy"), [0, n + 1, 0])).is_ok();
+        assert_eq!(read(&db, None, "in the original"), [0, n + 1, 0]);
         if copied.is_ok() {
             assert!(is_opened && at > 12, "tables from memory and from the store, names, manifest: {at} calls");
             break;
@@ -241,8 +262,6 @@ fn a_copy_that_fails_is_no_database_or_whole_and_leaves_the_original_alone() {
         // Where only the names behind the manifest are not synced, everything is there.
         assert!(!is_opened || target.count(Operation::SyncNames) > 1, "after {at} calls");
     }
-    faults.clear();
-    assert_eq!(read(&db, None, "in the original"), [0, 70, 0]);
     db.flush().unwrap();
     db.check_ledger().unwrap();
 }
