@@ -8,7 +8,7 @@
 //! apart. Thus a window of any length is known to a hundredth of itself, and their number grows with the logarithm of the time covered.
 
 use crate::coding::{Decoder, put_varint};
-use crate::key::{MAX_SEQ, Seq};
+use crate::key::{Kind, MAX_SEQ, Seq, seq_of, split_timed};
 
 /// A gap between samples may be this part of its age.
 const RESOLUTION: u64 = 100;
@@ -30,6 +30,8 @@ pub struct Cut {
 }
 
 impl Cut {
+    /// Before it lies nothing.
+    pub const NONE: Cut = Cut { seq: 0, time: 0 };
     /// Before it lies everything.
     pub const ALL: Cut = Cut { seq: MAX_SEQ, time: u64::MAX };
 
@@ -38,6 +40,30 @@ impl Cut {
     #[inline]
     pub fn covers(&self, original_seq: Seq, own_time: Option<u64>) -> bool {
         own_time.map_or(original_seq <= self.seq, |time| time <= self.time)
+    }
+}
+
+/// Which entries have expired for one reader of a family with a time to live.
+#[derive(Debug, Clone, Copy)]
+pub struct Expiry {
+    cut: Cut,
+    /// The least number that counts: 1 where entries with number 0 may be younger than the cut.
+    from: Seq,
+}
+
+impl Expiry {
+    /// What is older than `cut` has expired. An entry with number 0 counts as `zeroed_seq`.
+    pub fn new(cut: Cut, zeroed_seq: Seq) -> Self {
+        Expiry { cut, from: Seq::from(cut.seq == 0 || zeroed_seq > cut.seq) }
+    }
+
+    /// An entry has expired. One whose time is damaged has not, so that its reader gets the error.
+    #[inline]
+    pub fn covers(&self, trailer: u64, stored: &[u8]) -> bool {
+        if trailer as u8 == Kind::TimedValue as u8 {
+            return split_timed(stored).is_some_and(|(time, _)| time <= self.cut.time);
+        }
+        (self.from..=self.cut.seq).contains(&seq_of(trailer))
     }
 }
 

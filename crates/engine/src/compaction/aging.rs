@@ -2,13 +2,19 @@
 
 use super::{Choice, Input, PickEnv, collides, is_bottommost, plan};
 use crate::manifest::{TableInfo, Version};
+use crate::times::Cut;
 use sinter_storage::store::Reason;
 use std::sync::Arc;
 
 /// Every entry of the table has outlived the family's time to live.
 pub fn expired(env: &PickEnv<'_>, table: &TableInfo) -> bool {
     let ttl = env.settings.ttl_seconds;
-    ttl > 0 && table.newest_time != 0 && table.newest_time.saturating_add(ttl) < env.now
+    ttl > 0 && table.newest_time != 0 && table.newest_time.saturating_add(ttl) < env.now && is_covered(table, env.expired)
+}
+
+/// Readers see nothing of the table any more.
+fn is_covered(table: &TableInfo, cut: Cut) -> bool {
+    table.by_number().is_none_or(|(_, newest)| newest <= cut.seq) && table.by_time().is_none_or(|(_, newest)| newest <= cut.time)
 }
 
 /// Drops all expired tables under which nothing older lies: dropping others would bring back what their entries hide. What a live snapshot

@@ -15,12 +15,14 @@
 //! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
 //!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
 //!    do all operands of a family without an operator.
-//! 5. The compaction filter and the time to live judge only a version that is the newest of its key in the last stripe: no snapshot
-//!    but "now" sees it, so no snapshot changes under its reader. What they remove becomes a tombstone, which rule 3 may drop.
+//! 5. The compaction filter judges only a version that is the newest of its key in the last stripe: no snapshot but "now" sees it, so no
+//!    snapshot changes under its reader. What it removes becomes a tombstone, which rule 3 may drop. The time to live judges every
+//!    version in the last stripe: one that has expired is as good as a tombstone for its readers, and becomes one.
 //! 6. References to separated values are kept as they are, and hide older versions as values do.
 //! 7. A value with a time of its own is a value in all of the above, and as old as that time, whatever its number. Where rule 3 takes its
 //!    number it loses its time, too, and counts from then on as being as old as what loses its number at that moment. A fold is as old
-//!    as its newest operand.
+//!    as its newest operand. In a family with a time to live only what expires at the same moment is folded: each operand and what they
+//!    stand on lives for its own time, whenever compactions come by.
 //!
 //! Nothing here knows files: entries come from a [`Cursor`] and go to a [`Sink`].
 
@@ -47,6 +49,8 @@ pub struct Rules<'a> {
     pub zero_up_to: Option<Cut>,
     /// Entries as old as this have outlived the family's time to live.
     pub expired: Option<Cut>,
+    /// Numbers, ascending, that tell entries apart which may expire at different moments; `None`: nothing expires.
+    pub apart: Option<&'a [Seq]>,
     /// The number that an entry with number 0 counts as: the newest that it may once have had.
     pub zeroed_seq: Seq,
     /// The family's merge operator.
@@ -79,6 +83,13 @@ impl Rules<'_> {
     #[inline]
     fn is_last(&self, stripe: usize) -> bool {
         stripe + 1 == self.snapshots.len()
+    }
+
+    /// Two versions of a key expire at the same moment for every reader. What has lost its number is by itself.
+    fn expire_together(&self, newer: Seq, older: Seq) -> bool {
+        let Some(apart) = self.apart else { return true };
+        let below = |seq: Seq| apart.partition_point(|number| *number < seq);
+        older > 0 && below(newer) == below(older)
     }
 
     /// The range tombstones that a merge writes.
@@ -283,7 +294,9 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
                 // A time that cannot be read is damage, whether the value is judged or not.
                 user_value(kind, &self.key, self.input.value())?;
                 let age = Age { seq, own_time: own_time(here, self.input.value()) };
-                if self.is_judged(stripe) {
+                if self.is_over(age, stripe) {
+                    self.put_tombstone(seq, stripe)?;
+                } else if self.is_judged(stripe) {
                     self.judge(age, stripe, None)?;
                 } else {
                     self.put_value(age, stripe)?;
@@ -312,19 +325,22 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.shadow == Some(stripe) || self.sweep.over.is_some_and(|f| f.newest(snapshot).is_some_and(|newest| newest > seq))
     }
 
-    /// Rule 5: filter or time to live have a say.
+    /// Rule 5: the filter has a say.
     #[inline]
     fn is_judged(&self, stripe: usize) -> bool {
-        (self.rules.filter.is_some() || self.rules.expired.is_some()) && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
+        self.rules.filter.is_some() && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
+    }
+
+    /// Rule 5: it has outlived its time to live, for all who see it.
+    #[inline]
+    fn is_over(&self, age: Age, stripe: usize) -> bool {
+        let expired = |cut: Cut| cut.covers(self.original(age.seq), age.own_time);
+        self.rules.expired.is_some_and(|cut| self.rules.is_last(stripe) && expired(cut))
     }
 
     #[inline]
     fn original(&self, seq: Seq) -> Seq {
         if seq == 0 { self.rules.zeroed_seq } else { seq }
-    }
-
-    fn expired(&self, age: Age) -> bool {
-        self.rules.expired.is_some_and(|cut| cut.covers(self.original(age.seq), age.own_time))
     }
 
     /// The number that a value loses, if it does: its own, or, if it carries its own time, at most the newest one as old as that.
@@ -367,11 +383,8 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.output.put(&self.key, trailer(seq, Kind::Delete), &[], self.original(seq))
     }
 
-    /// Writes what filter and time to live leave of a value: a folded one, or the input's.
+    /// Writes what the filter leaves of a value: a folded one, or the input's.
     fn judge(&mut self, age: Age, stripe: usize, folded: Option<&[u8]>) -> Result<()> {
-        if self.expired(age) {
-            return self.put_tombstone(age.seq, stripe);
-        }
         let value = match folded {
             Some(folded) => folded,
             None => self.input_value()?,
@@ -391,10 +404,10 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         user_value(kind, &self.key, self.input.value())
     }
 
-    /// Rule 4, from the newest operand of a stripe on. Leaves the input on the first entry that is not one of the operands.
+    /// Rule 4, from the newest operand of a stripe (or of those that expire together) on. Leaves the input on the first entry that is not one of the operands.
     fn merge(&mut self, newest: Seq, stripe: usize) -> Result<()> {
         let age = Age { seq: newest, own_time: None };
-        if self.is_judged(stripe) && self.expired(age) {
+        if self.is_over(age, stripe) {
             self.shadow = Some(stripe);
             self.put_tombstone(newest, stripe)?;
             return self.step();
@@ -433,8 +446,9 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         Ok(())
     }
 
-    /// Takes the operands of one stripe from the input, newest first, and finds out what they stand on.
+    /// Takes the operands of one stripe that expire together from the input, newest first, and finds out what they stand on.
     fn collect(&mut self, stripe: usize, seqs: &mut Vec<Seq>) -> Result<Base> {
+        let newest = seq_of(self.input.trailer());
         self.operands.clear();
         loop {
             self.operands.push(self.input.value());
@@ -450,9 +464,15 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
             if self.hidden(seq, stripe) {
                 return Ok(Base::Absent);
             }
+            let age = Age { seq, own_time: own_time(self.input.trailer(), self.input.value()) };
+            if self.is_over(age, stripe) {
+                return Ok(Base::Absent);
+            }
+            let is_together = self.rules.expire_together(newest, seq);
             match kind_of(self.input.trailer()) {
-                Some(Kind::Merge) => {}
-                Some(Kind::Value | Kind::TimedValue) => return Ok(Base::Value),
+                Some(Kind::Merge) if is_together => {}
+                Some(Kind::Value) if is_together => return Ok(Base::Value),
+                Some(Kind::TimedValue) if self.rules.apart.is_none() => return Ok(Base::Value),
                 Some(Kind::Delete) => return Ok(Base::Absent),
                 _ => return Ok(Base::Unknown),
             }

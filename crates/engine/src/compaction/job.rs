@@ -88,6 +88,8 @@ pub struct Context<'a> {
     pub pacing: Option<Pacing<'a>>,
     /// What has outlived the family's time to live.
     pub expired: Option<Cut>,
+    /// Numbers that tell entries apart which may expire at different moments; `None`: nothing expires.
+    pub apart: Option<Vec<Seq>>,
     /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
     pub zero_up_to: Option<Cut>,
     /// Chooses the age that is kept from the last level, and is told of what was replaced; `None`: the settings have it.
@@ -147,6 +149,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         bottommost: plan.bottommost,
         zero_up_to: zero_up_to(plan, context),
         expired: context.expired,
+        apart: context.apart.as_deref(),
         zeroed_seq: zeroed_seq(plan, context)?,
         merge: context.merge,
         filter: context.filter,
@@ -218,6 +221,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         bottommost: false,
         zero_up_to: None,
         expired: None,
+        apart: context.apart.as_deref(),
         zeroed_seq: 0,
         merge: context.merge,
         filter: None,

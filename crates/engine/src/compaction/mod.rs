@@ -38,6 +38,7 @@ pub use sinking::REST_SECONDS;
 use crate::key::Seq;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::{FamilySettings, Style};
+use crate::times::Cut;
 use sinter_storage::store::Reason;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -62,6 +63,8 @@ pub struct PickEnv<'a> {
     pub oldest_snapshot: Seq,
     /// The newest live snapshot; `None`: there is none, and readers see what is newest.
     pub newest_snapshot: Option<Seq>,
+    /// What readers have been told to have outlived the family's time to live.
+    pub expired: Cut,
     /// Memtables fill one after the other: more is coming to level 0 soon.
     pub loading: bool,
     /// What is too young for the last level; `None`: age does not place data.

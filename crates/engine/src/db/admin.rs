@@ -1,6 +1,6 @@
 //! Families, flushes and manual compactions.
 
-use super::family::{Family, FamilyCore};
+use super::family::{Family, FamilyCore, Outlived};
 use super::mem::{Mem, MemWriter};
 use super::view::{Tree, View};
 use super::write::FamilyWriter;
@@ -87,11 +87,12 @@ impl Db {
                 newest: AtomicU64::new(0),
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
+                outlived: Outlived::default(),
             });
             let limit = inner.memtable_limit(&core);
             state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
             shared.families.insert(id, core.clone());
-            inner.plan_samples(&shared);
+            inner.plan_samples(&mut shared);
             Ok(Family { core })
         })
     }
@@ -116,7 +117,7 @@ impl Db {
             }
             state.full.retain(|id| *id != family.id());
             shared.families.remove(&family.id());
-            inner.plan_samples(&shared);
+            inner.plan_samples(&mut shared);
             shared.damaged.retain(|_, damaged| damaged.family != family.id());
             let view = family.core.view.load_full();
             for table in view.tree.tables() {
@@ -165,7 +166,7 @@ impl Db {
             if let Some(writer) = state.family(family.id()) {
                 writer.limit = inner.memtable_limit(&family.core);
             }
-            inner.plan_samples(&shared);
+            inner.plan_samples(&mut shared);
             inner.refresh_pressure(&mut shared, &family.core);
             inner.work.notify_all();
             drop(shared);

@@ -7,6 +7,7 @@ use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
 use crate::placement;
 use crate::settings::FamilySettings;
+use crate::times::Cut;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +35,36 @@ pub(crate) struct FamilyCore {
     pub filled_ns: AtomicU64,
     /// Writes are refused: too much has piled up above a damaged table.
     pub stuck: AtomicBool,
+    pub outlived: Outlived,
+}
+
+/// What has outlived a family's time to live, as of the last look at the clock.
+#[derive(Debug, Default)]
+pub(crate) struct Outlived {
+    /// The family has a time to live.
+    is_on: AtomicBool,
+    /// A [`Cut`]. Readers may meet halves of two: either only grows while the settings stay.
+    seq: AtomicU64,
+    time: AtomicU64,
+}
+
+impl Outlived {
+    /// `None`: the family has no time to live.
+    pub fn set(&self, cut: Option<Cut>) {
+        let Cut { seq, time } = cut.unwrap_or(Cut::NONE);
+        self.seq.store(seq, Ordering::Relaxed);
+        self.time.store(time, Ordering::Relaxed);
+        self.is_on.store(cut.is_some(), Ordering::Release);
+    }
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    pub fn cut(&self) -> Cut {
+        Cut { seq: self.seq.load(Ordering::Relaxed), time: self.time.load(Ordering::Relaxed) }
+    }
 }
 
 impl FamilyCore {

@@ -1,7 +1,7 @@
 //! Iterators: the merge of all sources of a view, seen at one moment.
 
 use super::family::{Family, FamilyCore};
-use super::read::ReadOptions;
+use super::read::{Moment, ReadOptions};
 use super::view::{ReadTables, View};
 use super::{Db, Inner, callback};
 use crate::cursor::Cursor;
@@ -148,13 +148,13 @@ impl Db {
         self.inner.check_family(family)?;
         self.inner.statistics.add(Ticker::NumIteratorCreated, 1);
         let view = family.core.view.load_full();
-        let seq = self.inner.read_seq(&options)?;
-        DbIterator::new(Arc::clone(&self.inner), family, &view, seq, &options)
+        let moment = self.inner.moment(&family.core, &view, &options)?;
+        DbIterator::new(Arc::clone(&self.inner), family, &view, moment, &options)
     }
 }
 
 impl DbIterator {
-    fn new(inner: Arc<Inner>, family: &Family, view: &View, seq: u64, options: &ReadOptions) -> Result<Self> {
+    fn new(inner: Arc<Inner>, family: &Family, view: &View, moment: Moment, options: &ReadOptions) -> Result<Self> {
         let (lower, upper) = bounds(options);
         let (from, to) = (lower.as_deref(), upper.as_deref());
         let mut tombstones = Vec::new();
@@ -167,8 +167,8 @@ impl DbIterator {
         let sources = sources(view, options, from, to);
         let memtables = sources.iter().take_while(|source| matches!(source, Source::Memtable(_))).count();
         let core = Arc::clone(&family.core);
-        let cursor = VisibleCursor::new(Merge::new(sources), tombstones, seq, family.core.merge.clone(), lower, upper);
-        let cursor = cursor.with_patience(options.patience);
+        let cursor = VisibleCursor::new(Merge::new(sources), tombstones, moment.seq, family.core.merge.clone(), lower, upper);
+        let cursor = cursor.with_expiry(moment.expiry).with_patience(options.patience);
         Ok(DbIterator { inner, core, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
     }
 

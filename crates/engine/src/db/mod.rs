@@ -399,6 +399,7 @@ impl Inner {
         self.work.notify_all();
         self.changed.notify_all();
         self.threads.join();
+        self.set_by_hand(true);
         self.packers.end();
         self.gone.clear();
         if !self.ended.load(Ordering::Acquire) {
@@ -468,7 +469,7 @@ impl Db {
 
     /// A moment to read at, across all families.
     pub fn snapshot(&self) -> Snapshot {
-        self.inner.snapshots.take(|| self.inner.visible())
+        self.inner.take_snapshot()
     }
 
     /// The family that always exists.

@@ -7,7 +7,7 @@
 //! (`delete_unfinished`), so that however often it is interrupted, the store holds the log once and its tables once.
 
 use super::confined::{MemoryWatch, cpu_room};
-use super::family::{Family, FamilyCore};
+use super::family::{Family, FamilyCore, Outlived};
 use super::media::Media;
 use super::mem::{Mem, MemWriter};
 use super::placed::Placer;
@@ -335,6 +335,7 @@ impl Builder {
                 newest: AtomicU64::new(0),
                 filled_ns: AtomicU64::new(0),
                 stuck: AtomicBool::new(false),
+                outlived: Outlived::default(),
                 settings: ArcSwap::from_pointee(settings),
                 auto,
                 placement: Arc::default(),
@@ -357,6 +358,7 @@ impl Builder {
         }
         let db = Db { inner: Arc::new(Handle(Arc::new(inner))) };
         db.inner.threads.start(&db.inner)?;
+        db.inner.set_by_hand(self.read_only || !has_threads);
         Ok(db)
     }
 }
@@ -374,7 +376,7 @@ fn family_settings(stored: &str) -> Result<FamilySettings> {
 
 impl Inner {
     /// Without writing: the replayed memtables become full ones that are never flushed.
-    fn start_read_only(&self, state: State, families: Families, mut survey: Survey) -> Result<()> {
+    fn start_read_only(&self, mut state: State, families: Families, mut survey: Survey) -> Result<()> {
         let last_seq = self.replay(&state, &families, &mut survey, &mut |core, mem| {
             let view = core.view.load_full();
             let full = std::iter::once(mem).chain(view.full.iter().cloned()).collect();
@@ -382,7 +384,12 @@ impl Inner {
             Ok(())
         })?;
         self.visible.store(last_seq, Ordering::Release);
-        *self.shared.lock() = Shared { families, closing: true, ..Shared::new(state, None) };
+        // What no sample speaks of was written by now.
+        state.note_time(last_seq, self.clock.unix_seconds());
+        let mut shared = self.shared.lock();
+        *shared = Shared { families, closing: true, ..Shared::new(state, None) };
+        self.plan_samples(&mut shared);
+        drop(shared);
         *self.reason.lock() = Some("the database was opened read-only".into());
         self.ended.store(true, Ordering::Release);
         Ok(())
@@ -425,12 +432,16 @@ impl Inner {
     fn start(&self, mut state: State, families: Families, mut writers: WriteState, mut survey: Survey, loaded: &Loaded) -> Result<()> {
         self.delete_unfinished(loaded)?;
         self.note_medium(&state);
+        {
+            let mut shared = self.shared.lock();
+            shared.families.clone_from(&families);
+            self.note_outlived(&shared);
+        }
         let (last_seq, tables) = self.replay_to_tables(&state, &families, &mut survey)?;
         // The files of the log are closed before they are deleted.
         drop(survey);
         self.visible.store(last_seq, Ordering::Release);
         writers.last_seq = last_seq;
-        self.shared.lock().families.clone_from(&families);
         let mut edit = Edit { last_seq: Some(last_seq), tables, ..Edit::default() };
         let number = self.new_number();
         // The segment that comes next has a larger number, and so do all later ones.
@@ -452,7 +463,7 @@ impl Inner {
         *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
         families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
         self.note_room(&shared);
-        self.plan_samples(&shared);
+        self.plan_samples(&mut shared);
         drop(shared);
         // Before the first job is planned: who has chosen no age yet keeps all data from the last level.
         families.values().for_each(|core| self.review_placement(core));

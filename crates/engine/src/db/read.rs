@@ -9,6 +9,7 @@ use crate::key::{self, Seq};
 use crate::ledger::Ticker;
 use crate::placement::heat;
 use crate::table::{self, Table};
+use crate::times::Expiry;
 use crate::visible::Resolver;
 use std::sync::Arc;
 
@@ -48,16 +49,26 @@ impl ReadOptions {
     }
 }
 
+/// What a reader sees of the versions there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Those up to this number.
+    pub seq: Seq,
+    /// Those that have not expired.
+    pub expiry: Option<Expiry>,
+}
+
 impl Inner {
-    /// The sequence number to read at. The view must have been loaded before: a compaction that finished later may have dropped
-    /// versions that only older numbers see.
+    /// The moment to read at. The view must have been loaded before: a compaction that finished later may have dropped versions that only
+    /// older numbers see.
     #[inline]
-    pub(super) fn read_seq(&self, options: &ReadOptions) -> Result<Seq> {
-        match &options.snapshot {
-            None => Ok(self.visible()),
-            Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.seq()),
-            Some(_) => Err(Error::invalid("the snapshot was taken from another database")),
-        }
+    pub(super) fn moment(&self, core: &FamilyCore, view: &View, options: &ReadOptions) -> Result<Moment> {
+        let seq = match &options.snapshot {
+            None => self.visible(),
+            Some(snapshot) if snapshot.belongs_to(&self.snapshots) => snapshot.seq(),
+            Some(_) => return Err(Error::invalid("the snapshot was taken from another database")),
+        };
+        Ok(Moment { seq, expiry: self.expiry(core, view, options.snapshot.as_ref()) })
     }
 
     fn get_at(
@@ -65,12 +76,12 @@ impl Inner {
         core: &FamilyCore,
         view: &View,
         user_key: &[u8],
-        at: (Seq, u64),
+        at: (Moment, u64),
         options: &ReadOptions,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let (seq, hash) = at;
-        let mut resolver = Resolver::new(user_key, seq, core.merge.as_deref(), out);
+        let (Moment { seq, expiry }, hash) = at;
+        let mut resolver = Resolver::new(user_key, seq, core.merge.as_deref(), out).with_expiry(expiry);
         for mem in view.mems() {
             if mem.has_tombstones()
                 && let Some(covering) = mem.tombstones().covering(user_key, seq)
@@ -157,8 +168,8 @@ impl Db {
     pub fn get_into(&self, family: &Family, key: &[u8], options: &ReadOptions, out: &mut Vec<u8>) -> Result<bool> {
         self.inner.check_family(family)?;
         let view = family.core.view.load();
-        let seq = self.inner.read_seq(options)?;
-        let found = self.inner.get_at(&family.core, &view, key, (seq, Table::hash(key)), options, out)?;
+        let moment = self.inner.moment(&family.core, &view, options)?;
+        let found = self.inner.get_at(&family.core, &view, key, (moment, Table::hash(key)), options, out)?;
         let statistics = &self.inner.statistics;
         statistics.add(Ticker::NumberKeysRead, 1);
         family.core.counters.reads(1);
@@ -186,14 +197,14 @@ impl Db {
     pub fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check_family(family)?;
         let view = family.core.view.load();
-        let seq = self.inner.read_seq(options)?;
+        let moment = self.inner.moment(&family.core, &view, options)?;
         let mut values = Vec::with_capacity(keys.len());
         let (mut bytes, mut count) = (0, 0);
         for chunk in keys.chunks(BATCH) {
             let hashes = view.expect(chunk);
             for (key, hash) in chunk.iter().zip(hashes) {
                 let mut out = Vec::new();
-                let found = self.inner.get_at(&family.core, &view, key, (seq, hash), options, &mut out)?;
+                let found = self.inner.get_at(&family.core, &view, key, (moment, hash), options, &mut out)?;
                 bytes += out.len() as u64;
                 count += u64::from(found);
                 values.push(found.then_some(out));

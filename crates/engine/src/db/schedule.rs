@@ -142,6 +142,8 @@ impl Inner {
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
         let tree = core.view.load().tree.clone();
+        // Before the snapshots: those that come later have been told the same or more.
+        let expired = self.outlived(shared, core).unwrap_or(Cut::NONE);
         let snapshots = self.snapshots.list(|| self.visible());
         let young = self.young(shared, core, &settings);
         pick(&PickEnv {
@@ -153,6 +155,7 @@ impl Inner {
             now: self.clock.unix_seconds(),
             oldest_snapshot: snapshots.first().copied().unwrap_or(0),
             newest_snapshot: snapshots.iter().nth_back(1).copied(),
+            expired,
             loading: self.is_loading(shared, core),
             two_media: young.as_ref().is_some_and(|young| self.has_two_media(&settings, young)),
             young,
@@ -483,7 +486,12 @@ impl Inner {
         });
         self.review_codecs(core);
         self.review_placement(core);
+        let shared = self.shared.lock();
+        // Before the snapshots, as in `with_env`.
+        let expired = self.outlived(&shared, core);
         let snapshots = self.snapshots.list(|| self.visible());
+        let apart = self.apart(&shared, core, expired);
+        drop(shared);
         // Only the tree: a view would keep its memtables in memory for as long as the job runs.
         let tree = core.view.load().tree.clone();
         let table = |number: u64| -> Result<Arc<Table>> {
@@ -525,7 +533,8 @@ impl Inner {
                 urgency,
                 tick: &tick,
             }),
-            expired: self.expired(&settings),
+            expired,
+            apart,
             zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),
             placement: self.placement(core, &settings),
             times: if settings.window() > 0 || settings.places_by_age() { self.shared.lock().state.times.clone() } else { Arc::default() },

@@ -1,60 +1,80 @@
 //! Snapshots: moments to read at, and the list of them that compactions respect.
 
 use crate::key::Seq;
+use crate::times::Cut;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What has expired at one moment: a cut for each family with a time to live.
+pub(crate) type Cuts = Vec<(u32, Cut)>;
+
 /// The live snapshots of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    live: Mutex<BTreeMap<Seq, usize>>,
+    live: Mutex<Live>,
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    /// Of the next snapshot.
+    id: u64,
+    snapshots: BTreeMap<(Seq, u64), Arc<Cuts>>,
 }
 
 impl Snapshots {
-    /// Takes a snapshot. `visible` is read under the lock: a compaction that lists snapshots sees either this one or a smaller
-    /// visible number, so it cannot drop what this snapshot needs.
-    pub fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seq) -> Snapshot {
+    /// Takes a snapshot. `now` gives the visible number and what has expired, and is asked under the lock: a compaction that lists snapshots
+    /// sees either this one or a smaller visible number, so it cannot drop what this snapshot needs. What a compaction takes for expired was
+    /// told to readers before it lists them.
+    pub fn take(self: &Arc<Self>, now: impl FnOnce() -> (Seq, Arc<Cuts>)) -> Snapshot {
         let mut live = self.live.lock();
-        let seq = visible();
-        *live.entry(seq).or_insert(0) += 1;
-        Snapshot { held: Arc::new(Held { seq, list: self.clone() }) }
+        let (seq, cuts) = now();
+        let id = live.id;
+        live.id += 1;
+        live.snapshots.insert((seq, id), cuts.clone());
+        Snapshot { held: Arc::new(Held { seq, id, cuts, list: self.clone() }) }
+    }
+
+    /// The cuts of all live snapshots that have one for a family.
+    pub fn cuts(&self, family: u32) -> Vec<Cut> {
+        self.live.lock().snapshots.values().filter_map(|cuts| cut_of(cuts, family)).collect()
     }
 
     /// Live snapshots ascending, then the visible number, even if it is that of the newest snapshot: who reads "now" comes last.
     pub fn list(&self, visible: impl FnOnce() -> Seq) -> Vec<Seq> {
         let live = self.live.lock();
         let now = visible();
-        let mut all: Vec<Seq> = live.keys().copied().collect();
+        let mut all: Vec<Seq> = live.snapshots.keys().map(|key| key.0).collect();
+        all.dedup();
         all.push(now);
         all
     }
 
     /// Number of live snapshots.
     pub fn count(&self) -> usize {
-        self.live.lock().values().sum()
+        self.live.lock().snapshots.len()
     }
+}
+
+fn cut_of(cuts: &Cuts, family: u32) -> Option<Cut> {
+    cuts.iter().find(|(id, _)| *id == family).map(|(_, cut)| *cut)
 }
 
 #[derive(Debug)]
 struct Held {
     seq: Seq,
+    id: u64,
+    cuts: Arc<Cuts>,
     list: Arc<Snapshots>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut live = self.list.live.lock();
-        if let Some(count) = live.get_mut(&self.seq) {
-            *count -= 1;
-            if *count == 0 {
-                live.remove(&self.seq);
-            }
-        }
+        self.list.live.lock().snapshots.remove(&(self.seq, self.id));
     }
 }
 
-/// A moment to read at, across all families; released when the last clone is dropped.
+/// A moment to read at, across all families; released when the last clone is dropped. It sees what had not expired when it was taken.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     held: Arc<Held>,
@@ -64,6 +84,11 @@ impl Snapshot {
     /// Everything up to this sequence number is visible.
     pub fn seq(&self) -> Seq {
         self.held.seq
+    }
+
+    /// What of a family had expired when it was taken; `None`: the family had no time to live.
+    pub(crate) fn cut(&self, family: u32) -> Option<Cut> {
+        cut_of(&self.held.cuts, family)
     }
 
     /// Taken from this database.

@@ -19,6 +19,7 @@ impl Inner {
         }
         self.gone.clear();
         self.sample_if_due();
+        self.watch_outlived();
         self.save_samples();
         self.divide_memory();
         self.watch_limits(now);

@@ -5,12 +5,22 @@
 //! that it repeats exactly under a clock that does. No write waits for a sample to become durable: the next edit of the manifest takes
 //! it along, and if none comes for a while, the ticking thread writes one. A power cut takes the newest samples only, and what they spoke
 //! of then looks as young as the next sample: that of the next open at the latest.
+//!
+//! What has outlived its time to live is worked out once a second, as one number and one time per family, by the thread that ticks or, where
+//! there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to readers
+//! before, so that a snapshot that it does not know has seen the same or more expire.
 
+use super::family::FamilyCore;
+use super::snapshot::{Cuts, Snapshot};
+use super::view::View;
 use super::{Inner, Shared};
+use crate::key::Seq;
 use crate::manifest::Edit;
 use crate::settings::FamilySettings;
-use crate::times::Cut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::times::{Cut, Expiry};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Samples per window.
 const PER_WINDOW: u64 = 100;
@@ -26,17 +36,32 @@ pub(super) struct Sampling {
     period: AtomicU64,
     /// Unix seconds when the next one is due.
     due: AtomicU64,
+    /// Nobody looks at the clock once a second: there are no threads, or none any more. Who reads does it.
+    by_hand: AtomicBool,
+    /// Unix seconds of the last look at what has expired.
+    looked: AtomicU64,
+    /// What had expired then, for snapshots; empty where no family has a time to live.
+    cuts: ArcSwap<Cuts>,
+    /// Without threads and with a time to live: unix seconds of the newest write, noted before it is visible; 0: not known.
+    written: AtomicU64,
 }
 
 impl Default for Sampling {
     fn default() -> Self {
-        Sampling { period: AtomicU64::new(NEVER), due: AtomicU64::new(NEVER) }
+        Sampling {
+            period: AtomicU64::new(NEVER),
+            due: AtomicU64::new(NEVER),
+            by_hand: AtomicBool::new(true),
+            looked: AtomicU64::new(0),
+            cuts: ArcSwap::default(),
+            written: AtomicU64::new(0),
+        }
     }
 }
 
 impl Inner {
     /// After a change of families or of their settings: how often samples are needed.
-    pub(super) fn plan_samples(&self, shared: &Shared) {
+    pub(super) fn plan_samples(&self, shared: &mut Shared) {
         let windows = shared.families.values().map(|core| core.settings.load().window());
         let (period, due) = match windows.filter(|window| *window > 0).min() {
             Some(window) => ((window / PER_WINDOW).max(1), self.clock.unix_seconds()),
@@ -44,6 +69,16 @@ impl Inner {
         };
         self.sampling.period.store(period, Ordering::Relaxed);
         self.sampling.due.store(due, Ordering::Relaxed);
+        self.note_outlived(shared);
+        if !self.sampling.cuts.load().is_empty() {
+            // Without threads, the next look may come late.
+            self.take_sample(shared);
+        }
+    }
+
+    /// Whether a thread looks at the clock, so that readers need not.
+    pub(super) fn set_by_hand(&self, yes: bool) {
+        self.sampling.by_hand.store(yes, Ordering::Release);
     }
 
     /// Takes a sample if one is due.
@@ -60,7 +95,8 @@ impl Inner {
         // The number first: what becomes visible after it may be written later than the time says.
         let seq = self.visible();
         let now = self.clock.unix_seconds();
-        shared.state.note_time(seq, now);
+        let written = self.sampling.written.load(Ordering::Acquire);
+        shared.state.note_time(seq, if written == 0 { now } else { written });
         let period = self.sampling.period.load(Ordering::Relaxed);
         self.sampling.due.store(now.saturating_add(period), Ordering::Relaxed);
     }
@@ -88,9 +124,96 @@ impl Inner {
         Some(shared.state.times.cut(limit))
     }
 
-    /// What has outlived the family's time to live.
-    pub(super) fn expired(&self, settings: &FamilySettings) -> Option<Cut> {
-        if settings.ttl_seconds == 0 { None } else { self.older_than(&self.shared.lock(), settings.ttl_seconds) }
+    /// Without threads: notes when the write that is about to be made visible was written, if a family has a time to live.
+    pub(super) fn note_write(&self) {
+        if !self.sampling.cuts.load().is_empty() {
+            self.sampling.written.store(self.clock.unix_seconds(), Ordering::Release);
+        }
+    }
+
+    /// Works out what has outlived its time to live by now, and tells readers.
+    pub(super) fn note_outlived(&self, shared: &Shared) {
+        self.sampling.looked.store(self.clock.unix_seconds(), Ordering::Relaxed);
+        let mut cuts = Cuts::new();
+        for core in shared.families.values() {
+            let seconds = core.settings.load().ttl_seconds;
+            let cut = (seconds > 0).then(|| self.older_than(shared, seconds).unwrap_or(Cut::NONE));
+            core.outlived.set(cut);
+            cuts.extend(cut.map(|cut| (core.id, cut)));
+        }
+        let before = self.sampling.cuts.load();
+        if before.is_empty() != cuts.is_empty() {
+            // What was written without a note of its time may be as young as now.
+            self.sampling.written.store(0, Ordering::Release);
+        }
+        if !before.is_empty() || !cuts.is_empty() {
+            self.sampling.cuts.store(Arc::new(cuts));
+        }
+    }
+
+    /// Once a second where threads run.
+    pub(super) fn watch_outlived(&self) {
+        if !self.sampling.cuts.load().is_empty() {
+            self.note_outlived(&self.shared.lock());
+        }
+    }
+
+    /// A look at the clock by who reads, if nobody else takes one.
+    #[inline]
+    fn look_by_hand(&self) {
+        let is_late = || self.sampling.looked.load(Ordering::Relaxed) < self.clock.unix_seconds();
+        if self.sampling.by_hand.load(Ordering::Acquire) && is_late() {
+            self.sample_if_due();
+            self.note_outlived(&self.shared.lock());
+        }
+    }
+
+    /// What a reader does not see of a family any more. The view must have been loaded before: what a compaction has removed by then had
+    /// been told to readers.
+    #[inline]
+    pub(super) fn expiry(&self, core: &FamilyCore, view: &View, snapshot: Option<&Snapshot>) -> Option<Expiry> {
+        let cut = match snapshot {
+            Some(snapshot) => snapshot.cut(core.id)?,
+            None if !core.outlived.is_on() => return None,
+            None => {
+                self.look_by_hand();
+                core.outlived.cut()
+            }
+        };
+        Some(Expiry::new(cut, view.tree.zeroed_seq))
+    }
+
+    /// The visible number, and what has expired: for a snapshot.
+    pub(super) fn take_snapshot(&self) -> Snapshot {
+        if !self.sampling.cuts.load().is_empty() {
+            self.look_by_hand();
+        }
+        self.snapshots.take(|| (self.visible(), self.sampling.cuts.load_full()))
+    }
+
+    /// What compactions of a family may take for expired. Readers have been told; snapshots have to be listed after this.
+    pub(super) fn outlived(&self, shared: &Shared, core: &FamilyCore) -> Option<Cut> {
+        if !core.outlived.is_on() {
+            return None;
+        }
+        if self.sampling.looked.load(Ordering::Relaxed) < self.clock.unix_seconds() {
+            self.note_outlived(shared);
+        }
+        Some(core.outlived.cut())
+    }
+
+    /// Numbers that tell entries of a family apart which may expire at different moments: between two neighbours, all expire at one, for all
+    /// readers there are and will be. `None`: nothing expires.
+    pub(super) fn apart(&self, shared: &Shared, core: &FamilyCore, cut: Option<Cut>) -> Option<Vec<Seq>> {
+        let snapshots = self.snapshots.cuts(core.id);
+        if cut.is_none() && snapshots.is_empty() {
+            return None;
+        }
+        let samples = shared.state.times.samples().iter().map(|sample| sample.0);
+        let mut apart: Vec<Seq> = samples.chain(cut.iter().chain(&snapshots).map(|cut| cut.seq)).collect();
+        apart.sort_unstable();
+        apart.dedup();
+        Some(apart)
     }
 
     /// What is so old that none of the family's settings ask how old, nor would with twice the age that keeps data from the last level.

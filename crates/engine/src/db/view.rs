@@ -90,6 +90,8 @@ pub(crate) struct Tree {
     pub range_tombstones: bool,
     /// Tables of which nothing can be seen since a number, because range tombstones of others cover all of them.
     pub hidden: HashMap<u64, Seq>,
+    /// The newest number that an entry with number 0 may once have had.
+    pub zeroed_seq: Seq,
 }
 
 /// Where a tree opens its tables.
@@ -159,7 +161,8 @@ impl Tree {
     pub fn from_parts(version: Arc<Version>, levels: Vec<Vec<Arc<OpenRun>>>, tables: HashMap<u64, Arc<Table>>) -> Tree {
         let range_tombstones = tables.values().any(|t| t.info().range_tombstones != 0);
         let hidden = if range_tombstones { hidden(&tables) } else { HashMap::new() };
-        Tree { version, levels, tables, range_tombstones, hidden }
+        let zeroed_seq = tables.values().map(|table| table.zeroed_seq()).max().unwrap_or(0);
+        Tree { version, levels, tables, range_tombstones, hidden, zeroed_seq }
     }
 
     /// An open table.

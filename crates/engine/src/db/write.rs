@@ -379,6 +379,7 @@ impl Inner {
         }
         if self.inline() {
             self.sample_if_due();
+            self.note_write();
         }
         let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
         self.or_await_relief(|| self.make_room(state, bytes))?;

@@ -165,7 +165,8 @@ pub struct FamilySettings {
     pub max_merge_width: usize,
     /// Universal: dead bytes allowed above the last run, percent of its size.
     pub max_size_amplification_percent: u32,
-    /// Entries older than this may vanish; 0: never. A promise to keep at least that long, not to remove at once.
+    /// Entries older than this are gone for readers, and compactions remove them; 0: never. None goes before its time. It goes a hundredth
+    /// of this after it at the latest, and a few seconds.
     pub ttl_seconds: u64,
     /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
     pub preserve_internal_time_seconds: u64,
@@ -255,7 +256,7 @@ impl FamilySettings {
 
     /// For how long, seconds, the age of an entry must be known; 0: not at all.
     pub(crate) fn window(&self) -> u64 {
-        let preserve = self.preserve_internal_time_seconds.max(self.temperature_ages.oldest());
+        let preserve = self.preserve_internal_time_seconds.max(self.temperature_ages.oldest()).max(self.ttl_seconds);
         let Preclude::Seconds(preclude) = self.preclude_last_level_data_seconds else { return preserve };
         preserve.max(preclude)
     }

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::key::{Kind, Seq, kind_of, seq_of, upper};
 use crate::operator::MergeOperator;
 use crate::range_del::RangeTombstones;
+use crate::times::Expiry;
 use std::sync::Arc;
 
 /// Versions of one key that are stepped over before a seek is cheaper. A seek costs about as much as 20 to 50 steps.
@@ -33,6 +34,7 @@ pub struct VisibleCursor<C> {
     coverage: Coverage,
     snapshot: Seq,
     merge: Option<Arc<dyn MergeOperator>>,
+    expiry: Option<Expiry>,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     at: At,
@@ -62,6 +64,7 @@ impl<C: Cursor> VisibleCursor<C> {
             coverage: Coverage::new(tombstones, snapshot),
             snapshot,
             merge,
+            expiry: None,
             lower,
             upper,
             at: At::Nowhere,
@@ -72,6 +75,11 @@ impl<C: Cursor> VisibleCursor<C> {
             patience: usize::MAX,
             stopped: false,
         }
+    }
+
+    /// What has expired is as good as deleted.
+    pub fn with_expiry(self, expiry: Option<Expiry>) -> Self {
+        VisibleCursor { expiry, ..self }
     }
 
     /// Going forward passes over so many dead keys in all, and stops at the next one.
@@ -181,6 +189,12 @@ impl<C: Cursor> VisibleCursor<C> {
         (self.at == At::Inner).then_some(&self.inner)
     }
 
+    /// The inner cursor's entry has.
+    #[inline]
+    fn has_expired(&self) -> bool {
+        self.expiry.is_some_and(|expiry| expiry.covers(self.inner.trailer(), self.inner.value()))
+    }
+
     #[inline]
     fn copy_key(&mut self) {
         self.key.clear();
@@ -221,7 +235,7 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.inner.next()?;
                 continue;
             }
-            let covered = self.coverage.covers(self.inner.key(), seq);
+            let covered = self.coverage.covers(self.inner.key(), seq) || self.has_expired();
             match kind_of(trailer) {
                 Some(kind @ (Kind::Value | Kind::TimedValue)) if !covered => {
                     let stored = self.inner.value();
@@ -253,7 +267,7 @@ impl<C: Cursor> VisibleCursor<C> {
         let mut base = None;
         while self.inner.valid() && self.inner.key() == self.key {
             let trailer = self.inner.trailer();
-            if self.coverage.covers(&self.key, seq_of(trailer)) {
+            if self.coverage.covers(&self.key, seq_of(trailer)) || self.has_expired() {
                 break;
             }
             match kind_of(trailer) {
@@ -307,6 +321,10 @@ impl<C: Cursor> VisibleCursor<C> {
             if seq <= self.snapshot {
                 match kind_of(trailer) {
                     Some(Kind::Value | Kind::TimedValue | Kind::Delete | Kind::Merge) if self.coverage.covers(&self.key, seq) => {}
+                    Some(Kind::Value | Kind::TimedValue | Kind::Merge) if self.has_expired() => {
+                        self.operands.clear();
+                        has_base = false;
+                    }
                     Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                         self.operands.clear();
                         self.value.clear();
@@ -335,7 +353,8 @@ impl<C: Cursor> VisibleCursor<C> {
     fn resolve_by_seek(&mut self) -> Result<bool> {
         self.inner.seek(&self.key, upper(self.snapshot))?;
         let mut exists = false;
-        if self.inner.valid() && self.inner.key() == self.key && !self.coverage.covers(&self.key, seq_of(self.inner.trailer())) {
+        let is_here = self.inner.valid() && self.inner.key() == self.key;
+        if is_here && !self.coverage.covers(&self.key, seq_of(self.inner.trailer())) && !self.has_expired() {
             let trailer = self.inner.trailer();
             match kind_of(trailer) {
                 Some(kind @ (Kind::Value | Kind::TimedValue)) => {

@@ -4,6 +4,7 @@ use super::{Operands, fold, unreadable, untimed};
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, trailer};
 use crate::operator::MergeOperator;
+use crate::times::Expiry;
 use std::ops::ControlFlow;
 
 /// Collects the versions of one key, newest source first, into what a reader sees. The caller's value buffer is reused: no allocation on
@@ -12,6 +13,7 @@ pub struct Resolver<'a> {
     key: &'a [u8],
     snapshot: Seq,
     merge: Option<&'a dyn MergeOperator>,
+    expiry: Option<Expiry>,
     out: &'a mut Vec<u8>,
     /// The newest range tombstone over the key so far; 0 deletes nothing.
     covered: Seq,
@@ -25,7 +27,13 @@ impl<'a> Resolver<'a> {
     #[inline]
     pub fn new(key: &'a [u8], snapshot: Seq, merge: Option<&'a dyn MergeOperator>, out: &'a mut Vec<u8>) -> Self {
         out.clear();
-        Resolver { key, snapshot, merge, out, covered: 0, operands: Operands::default(), answer: None }
+        Resolver { key, snapshot, merge, expiry: None, out, covered: 0, operands: Operands::default(), answer: None }
+    }
+
+    /// What has expired is as good as deleted.
+    #[inline]
+    pub fn with_expiry(self, expiry: Option<Expiry>) -> Self {
+        Resolver { expiry, ..self }
     }
 
     /// A range tombstone of number `seq` covers the key (from this source or a newer one).
@@ -45,7 +53,7 @@ impl<'a> Resolver<'a> {
         if seq > self.snapshot {
             return ControlFlow::Continue(());
         }
-        if seq < self.covered {
+        if seq < self.covered || self.expiry.is_some_and(|expiry| expiry.covers(trailer(seq, kind), value)) {
             self.base(None);
             return ControlFlow::Break(());
         }
@@ -56,7 +64,11 @@ impl<'a> Resolver<'a> {
             }
             Kind::Value => self.base(Some(value)),
             Kind::TimedValue => match untimed(self.key, value) {
-                Ok(value) => return self.version(seq, Kind::Value, value),
+                Ok(value) if self.operands.is_empty() => {
+                    self.out.extend_from_slice(value);
+                    self.answer = Some(Ok(true));
+                }
+                Ok(value) => self.base(Some(value)),
                 Err(error) => self.answer = Some(Err(error)),
             },
             Kind::Delete => self.base(None),

@@ -211,7 +211,7 @@ impl Clock for Probe {
 }
 
 /// Runs `work` beside; one that does not end fails.
-fn watched(what: impl Fn() -> String, work: impl FnOnce() + Send + 'static) {
+pub(super) fn watched(what: impl Fn() -> String, work: impl FnOnce() + Send + 'static) {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         work();

@@ -7,6 +7,7 @@ mod codecs;
 mod compaction;
 mod compression;
 mod damage;
+mod expiry;
 mod families;
 mod figures;
 mod full;

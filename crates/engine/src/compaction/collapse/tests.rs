@@ -139,6 +139,7 @@ impl Case {
             bottommost: self.from == 0,
             zero_up_to: Some(Cut::ALL),
             expired: None,
+            apart: None,
             zeroed_seq: 0,
             merge: Some(&*self.operator),
             filter: None,
@@ -303,6 +304,7 @@ fn run(entries: &[(&str, Seq, Kind, &str)], change: impl FnOnce(&mut Rules<'_>))
         bottommost: true,
         zero_up_to: None,
         expired: None,
+        apart: None,
         zeroed_seq: 50,
         merge: Some(&operator),
         filter: None,
@@ -349,9 +351,32 @@ fn a_zeroed_value_expires_no_earlier_than_the_newest_that_it_can_be() {
     assert_eq!(run(&value, |r| r.expired = through(49)).len(), 1);
     assert_eq!(run(&value, |r| r.expired = through(50)).len(), 0);
     let operands = [("k", 9, Kind::Merge, "b"), ("k", 8, Kind::Merge, "a"), ("k", 7, Kind::Value, "v")];
-    assert_eq!(run(&operands, |r| r.expired = through(8)), [entry("k", 9, Kind::Value, "vab")], "the newest operand counts");
+    assert_eq!(run(&operands, |r| r.expired = through(8)), [entry("k", 9, Kind::Value, "-b")], "what has expired is as good as deleted");
     let gone = run(&operands, |r| (r.expired, r.bottommost) = (through(9), false));
     assert_eq!(gone, [entry("k", 9, Kind::Delete, "")]);
+}
+
+#[test]
+fn only_what_expires_together_is_folded() {
+    use Kind::{Merge, TimedValue, Value};
+    let entries = [("k", 9, Merge, "d"), ("k", 8, Merge, "c"), ("k", 7, Merge, "b"), ("k", 6, Value, "a")];
+    let folds = |apart: &'static [Seq]| run(&entries, |r| r.apart = Some(apart));
+    assert_eq!(folds(&[5, 9]), [entry("k", 9, Value, "abcd")]);
+    assert_eq!(folds(&[7]), [entry("k", 9, Merge, "cd"), entry("k", 7, Value, "ab")]);
+    assert_eq!(folds(&[6]), [entry("k", 9, Merge, "bcd"), entry("k", 6, Value, "a")]);
+    let over = |cut: Seq, snapshots: &'static [Seq]| {
+        run(&entries, |r| {
+            r.apart = Some(&[6, 7]);
+            (r.expired, r.snapshots) = (Some(Cut { seq: cut, time: 0 }), snapshots);
+        })
+    };
+    assert_eq!(over(7, &[100]), [entry("k", 9, Value, "-cd")], "onto nothing");
+    assert_eq!(over(6, &[100]), [entry("k", 9, Merge, "cd"), entry("k", 7, Value, "-b")]);
+    assert_eq!(over(7, &[50, 100]).len(), 3, "a snapshot sees all of it");
+    let timed = [("k", 9, Merge, "b"), ("k", 8, TimedValue, "\u{5}a")];
+    assert_eq!(run(&timed, |r| r.apart = Some(&[])).len(), 2, "a time of its own is never that of another");
+    let zeroed = [("k", 9, Merge, "b"), ("k", 0, Value, "a")];
+    assert_eq!(run(&zeroed, |r| r.apart = Some(&[])).len(), 2, "what has lost its number may be of any age");
 }
 
 #[test]

@@ -65,6 +65,7 @@ impl World {
             clock: &ManualClock::default(),
             pacing: None,
             expired: None,
+            apart: None,
             placement: None,
             zero_up_to: Some(Cut::ALL),
             times: Arc::default(),

@@ -11,6 +11,7 @@ use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
+use crate::times::Cut;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -68,6 +69,7 @@ impl State {
             now: self.now,
             oldest_snapshot: self.oldest_snapshot,
             newest_snapshot: self.newest_snapshot,
+            expired: Cut::ALL,
             loading: self.loading,
             young: self.young,
             crowded: false,

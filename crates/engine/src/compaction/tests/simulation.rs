@@ -207,6 +207,7 @@ impl World {
             now: self.now(),
             oldest_snapshot: u64::MAX,
             newest_snapshot: None,
+            expired: Cut::ALL,
             loading: self.loading,
             young: self.young(),
             crowded: false,
