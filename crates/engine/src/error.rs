@@ -77,6 +77,8 @@ impl From<StoreError> for Error {
                 _ => error.source.to_string(),
             };
             Error::corrupt(file, error.offset.unwrap_or(0), what)
+        } else if error.operation == "open directory" && error.source.kind() == ErrorKind::NotADirectory {
+            Error::Invalid(error.source.to_string())
         } else {
             Error::Io(Arc::new(error))
         }

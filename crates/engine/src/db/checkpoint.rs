@@ -68,7 +68,7 @@ impl Db {
 type CopyTiers<'a> = BTreeMap<Temperature, &'a dyn Store>;
 
 /// The database as of one sequence number: every write up to that number, in all families, and no later one.
-struct Moment {
+struct CopySource {
     seq: Seq,
     /// What the manifest says.
     state: State,
@@ -80,7 +80,7 @@ struct Moment {
 
 impl Inner {
     /// Under the lead no commit is half inserted, and under the lock no tree changes: memtables, trees and state agree.
-    fn moment(self: &Arc<Self>) -> Result<Moment> {
+    fn copy_source(self: &Arc<Self>) -> Result<CopySource> {
         self.lead_in_turn(|writers| {
             self.check_writable()?;
             let mut shared = self.shared.lock();
@@ -91,13 +91,13 @@ impl Inner {
             let of = |core: &Arc<FamilyCore>| core.view.load().mems().filter(|mem| !mem.is_empty()).cloned().collect::<Vec<_>>();
             let mems = shared.families.values().map(|core| (core.clone(), of(core))).filter(|(_, mems)| !mems.is_empty()).collect();
             shared.hold_deletes += 1;
-            Ok(Moment { seq: writers.last_seq, state, mems, _hold: Hold { inner: self.clone() } })
+            Ok(CopySource { seq: writers.last_seq, state, mems, _hold: Hold { inner: self.clone() } })
         })
     }
 
     /// Writes the database as of now to empty stores. Writers and background jobs go on.
     fn copy_to(self: &Arc<Self>, target: &dyn Store, tiers: &CopyTiers<'_>) -> Result<()> {
-        let Moment { seq, mut state, mems, _hold } = self.moment()?;
+        let CopySource { seq, mut state, mems, _hold } = self.copy_source()?;
         let shared: Vec<_> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, table)| table.clone()).collect();
         let mut edit = Edit::default();
         for (core, mems) in mems {

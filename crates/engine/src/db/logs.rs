@@ -13,7 +13,8 @@ use crate::key::Seq;
 use crate::manifest::{Edit, State};
 use crate::wal::LogWriter;
 use parking_lot::MutexGuard;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, StoreError};
+use std::io;
 use std::sync::atomic::Ordering;
 
 /// The first words of a segment.
@@ -45,6 +46,9 @@ impl Chain {
     }
 }
 
+/// More than the header of a segment and the head of a record take, bytes.
+const SEGMENT_START: u64 = 512;
+
 /// A segment that is no longer written to but still needed.
 pub(super) struct Retired {
     number: u64,
@@ -63,8 +67,14 @@ impl Inner {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
     }
 
-    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too.
-    pub(super) fn start_log(&self, state: &mut WriteState) -> Result<()> {
+    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too. Where there
+    /// is no room for its header and a record of `bytes`, nothing is created: refused writes use up no numbers.
+    pub(super) fn start_log(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
+        let needed = bytes.saturating_add(SEGMENT_START);
+        if let Some(free) = self.media.primary().free_bytes()?.filter(|free| *free < needed) {
+            let what = format!("a segment with the next record takes {needed} bytes, {free} are free");
+            return Err(StoreError::store("start a log segment", io::Error::new(io::ErrorKind::StorageFull, what)).into());
+        }
         let (previous, previous_len, previous_synced) = match &state.log {
             Some(log) => (log.id().number, log.records_len(), log.synced()),
             None => state.broken_log.map_or((0, 0, 0), |(number, good)| (number, good, 0)),
@@ -140,7 +150,7 @@ impl Inner {
     pub(super) fn sync_segment(&self, log: &mut LogWriter, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<bool> {
         let before = log.len();
         match sync(log) {
-            Ok(()) => {}
+            Ok(()) => self.check_there()?,
             Err(Error::NoSpace(_)) if log.records_len() == log.synced() => return Ok(false),
             Err(error) => return Err(self.poison("sync of the log", error)),
         }
@@ -148,6 +158,11 @@ impl Inner {
         self.ledger.record(None, Cause::Wal, marker);
         self.log_bytes.fetch_add(marker, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// A sync counts only while there is a directory in which its file is found again: of the database and of each tier.
+    pub(super) fn check_there(&self) -> Result<()> {
+        self.store.check_there().map_err(|error| self.poison("sync of the log", error.into()))
     }
 
     /// Before the first sync of a segment: its name is made durable, so that whatever later says that it was synced can find it. By who has

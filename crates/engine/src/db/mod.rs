@@ -22,6 +22,7 @@ mod media;
 mod mem;
 mod moves;
 mod open;
+mod open_full;
 mod placed;
 mod placement;
 mod properties;

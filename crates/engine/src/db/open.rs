@@ -354,7 +354,8 @@ impl Builder {
         if self.read_only {
             inner.start_read_only(state, families, survey)?;
         } else {
-            inner.start(state, families, writers, survey, loaded)?;
+            let before = state.clone();
+            inner.start(state, families, writers, survey, loaded).map_err(|error| inner.tell_room_to_open(error, loaded, &before))?;
         }
         let db = Db { inner: Arc::new(Handle(Arc::new(inner))) };
         db.inner.threads.start(&db.inner)?;
@@ -431,6 +432,7 @@ impl Inner {
 
     fn start(&self, mut state: State, families: Families, mut writers: WriteState, mut survey: Survey, loaded: &Loaded) -> Result<()> {
         self.delete_unfinished(loaded)?;
+        self.make_room_to_open(loaded, &state)?;
         self.note_medium(&state);
         {
             let mut shared = self.shared.lock();
@@ -453,7 +455,7 @@ impl Inner {
         let manifest = loaded.start(&*self.store, number, &state)?;
         self.ledger.record(None, Cause::Manifest, manifest.len());
         // Not before the manifest: in a new store, a segment without one would be taken for a database that lost it.
-        self.start_log(&mut writers)?;
+        self.start_log(&mut writers, 0)?;
         let log = self.active_log.load(Ordering::Acquire);
         for core in families.values() {
             self.start_family(core, &state, &mut writers, log)?;
@@ -481,7 +483,7 @@ impl Inner {
     }
 
     /// Deletes tables and segments that nothing names: what a crash left, and the segments whose contents are in tables now.
-    fn delete_leftovers(&self, state: &State) -> Result<()> {
+    pub(super) fn delete_leftovers(&self, state: &State) -> Result<()> {
         let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
         let needed = state.needed_log();
         let dead = |id: &FileId| match id.kind {

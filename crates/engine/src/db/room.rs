@@ -81,7 +81,7 @@ impl Inner {
             self.switch_oldest(state)?;
         }
         if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
-            self.start_log(state)?;
+            self.start_log(state, 0)?;
         }
         if self.division.memtables() == u64::MAX { Ok(()) } else { self.switch_largest(state, bytes as u64) }
     }
@@ -204,7 +204,7 @@ impl Inner {
             let most = core.settings.load().max_write_buffer_number.max(2);
             self.wait_until(|_, _| core.view.load().full.len() + 1 < most)?;
         }
-        self.start_log(state)?;
+        self.start_log(state, 0)?;
         cores.iter().for_each(|core| self.replace_memtable(state, core));
         if self.inline() { self.run_pending() } else { Ok(()) }
     }

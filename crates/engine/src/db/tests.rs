@@ -383,7 +383,7 @@ fn a_segment_that_was_not_to_be_does_not_shorten_the_one_before() {
         };
         check(2);
         // A segment that is to be.
-        db.inner.lead_in_turn(|state| db.inner.start_log(state)).unwrap();
+        db.inner.lead_in_turn(|state| db.inner.start_log(state, 0)).unwrap();
         db.put_with(&db.default_family(), b"3", b"v", &durable).unwrap();
         check(3);
     }

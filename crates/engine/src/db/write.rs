@@ -397,7 +397,8 @@ impl Inner {
                 put_record_head(out, first, logged_count);
                 group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
             };
-            before = Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, fill)))?);
+            before =
+                Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, bytes as u64, fill)))?);
         }
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)
@@ -450,10 +451,10 @@ impl Inner {
     }
 
     /// Appends one record to the active segment. The length of what stood before it, bytes.
-    fn append(&self, state: &mut WriteState, fill: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
+    fn append(&self, state: &mut WriteState, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
         if state.log.is_none() {
             // An earlier append ran out of space. The old segment may end in half a record, so the next one goes to a new segment.
-            self.start_log(state)?;
+            self.start_log(state, bytes)?;
         }
         let Some(log) = state.log.as_mut() else { return Err(Error::Closed("no log segment".into())) };
         let (before, good) = (log.len(), log.records_len());
@@ -519,6 +520,7 @@ impl Inner {
         self.name_log(number)?;
         let start = self.clock.monotonic_ns();
         sync().map_err(|error| self.poison("sync of the log", error.into()))?;
+        self.check_there()?;
         self.activate(number, end)?;
         *turn = (number, end);
         self.note_log_sync(start);

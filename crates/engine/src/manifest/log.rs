@@ -167,6 +167,21 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Makes the manifest durable as it was read; false if there is none, or the store has no way to.
+    pub fn settle(&self, store: &dyn Store) -> Result<bool> {
+        let Some(live) = self.live else { return Ok(false) };
+        if !store.sync_file(live)? {
+            return Ok(false);
+        }
+        store.sync_names()?;
+        Ok(true)
+    }
+
+    /// Deletes all other manifests. Begins no new one.
+    pub fn delete_others(&self, store: &dyn Store) -> Result<()> {
+        delete_manifests(store, self.live)
+    }
+
     /// Begins to write: replaces the manifest that was loaded (if there was one) by number `number` with `state`. A log is never
     /// continued, so nothing is ever written behind a cut tail.
     pub fn start(&self, store: &dyn Store, number: u64, state: &State) -> Result<ManifestLog> {

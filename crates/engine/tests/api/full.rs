@@ -2,7 +2,7 @@
 
 use crate::{builder, memory, small};
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
-use sinter_storage::store::{Store, Temperature};
+use sinter_storage::store::{Cause, FaultStore, FileId, Hint, Operation, Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::clock::{Clock, ManualClock, SystemClock};
 use sinterdb::operator::{CompactionFilter, Decision};
@@ -426,6 +426,74 @@ fn puts_find_the_room_of_a_deleted_range() {
 }
 
 /// A quarter of the medium holds all that is alive.
+/// Another program takes the last of the medium. Refused writes make no files and use up no numbers.
+#[test]
+fn refused_writes_use_up_no_log_segments() {
+    for jobs in [0, 2] {
+        let store = memory();
+        let faults = Arc::new(FaultStore::new(store.clone() as Arc<dyn Store>));
+        let open = || settings((jobs, Style::Leveled)).open_store(faults.clone() as Arc<dyn Store>).unwrap();
+        let db = open();
+        (0..50).for_each(|n| db.put(&key(n), &value(n)).unwrap());
+        let used = || store.list().unwrap().iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let newest = || store.list().unwrap().iter().map(|(id, _)| id.number).max().unwrap();
+        let (number, created) = (newest(), faults.count(Operation::Create));
+        for left in [0, 300, 5000] {
+            store.set_capacity(Some(used() + left));
+            (0..1000).for_each(|n| assert_no_space(&db.put(&key(n), &[1; 10_000]).unwrap_err()));
+        }
+        let created = faults.count(Operation::Create) - created;
+        assert!(created <= 3, "{jobs} jobs: {created} files were created");
+        store.set_capacity(None);
+        db.put(b"more", b"room").unwrap();
+        assert!(newest() <= number + 4, "{jobs} jobs: {number} became {}", newest());
+        db.close().unwrap();
+        let db = open();
+        (0..50).for_each(|n| assert_eq!(db.get(&key(n)).unwrap(), Some(value(n))));
+        assert_eq!(db.get(b"more").unwrap().as_deref(), Some(&b"room"[..]));
+    }
+}
+
+/// An open for writing deletes what the manifest does not need before it writes anything. If that is not enough, it says how much is.
+#[test]
+fn opening_on_a_full_medium_frees_what_it_can() {
+    let store = memory();
+    let open = || settings((0, Style::Leveled)).open_store(store.clone() as Arc<dyn Store>);
+    for round in 0..3 {
+        let db = open().unwrap();
+        (0..200).for_each(|n| db.put(&key(round * 200 + n), &value(n)).unwrap());
+        std::mem::drop(db);
+    }
+    let used = || store.list().unwrap().iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let check = |db: &Db| (0..600).for_each(|n| assert_eq!(db.get(&key(n)).unwrap(), Some(value(n % 200)), "{n}"));
+    store.set_capacity(Some(used()));
+    let before = store.list().unwrap().len();
+    for _ in 0..3 {
+        let error = open().map(drop).unwrap_err();
+        assert_no_space(&error);
+        assert!(error.to_string().contains("opening for writing takes up to ") && error.to_string().contains("0 are free"), "{error}");
+        assert_eq!(store.list().unwrap().len(), before, "nothing is lost, and nothing is left");
+        check(&builder().read_only().open_store(store.clone() as Arc<dyn Store>).unwrap());
+    }
+    // Tables and a segment that nothing names, as an interrupted compaction leaves them.
+    store.set_capacity(None);
+    let newest = store.list().unwrap().iter().map(|(id, _)| id.number).max().unwrap();
+    for id in [FileId::table(1), FileId::table(newest - 1), FileId::log(1)] {
+        if store.list().unwrap().iter().all(|(other, _)| *other != id) {
+            let mut file = store.create(id, &Hint::new(Cause::Flush)).unwrap();
+            file.append(&[7; 300 << 10]).unwrap();
+            file.seal().unwrap();
+        }
+    }
+    store.sync_names().unwrap();
+    store.set_capacity(Some(used()));
+    let db = open().unwrap();
+    check(&db);
+    db.put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    check(&open().unwrap());
+}
+
 #[test]
 fn values_put_anew_do_not_fill_a_medium() {
     for kind in [LEVELED, (2, Style::Universal), (0, Style::Leveled), (0, Style::Universal)] {

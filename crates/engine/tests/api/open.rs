@@ -214,3 +214,67 @@ fn repeated_opens_do_not_pile_up_files() {
     assert_eq!(open(&store).get(b"k").unwrap().unwrap(), key(19));
     assert!(store.list().unwrap().len() < 12, "{store:?}");
 }
+
+#[test]
+fn a_file_is_no_database_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("file");
+    std::fs::write(&path, "mine").unwrap();
+    let expected = format!("{} is a file, not a database directory", path.display());
+    for builder in [builder(), builder().create_if_missing(false), builder().read_only()] {
+        assert_eq!(invalid(builder.open(&path)), expected);
+    }
+    let db = open(&memory());
+    assert_eq!(invalid(db.checkpoint(&path)), expected);
+    assert!(invalid(builder().open(path.join("below"))).contains("file/below: "));
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+}
+
+/// A sync of a file that nobody finds again is no sync. A directory that was renamed is found again.
+#[test]
+fn a_database_whose_directory_is_removed_acknowledges_no_sync() {
+    let home = tempfile::tempdir().unwrap();
+    let (path, slow) = (home.path().join("db"), home.path().join("slow"));
+    let ended = |db: &Db, what: &str| {
+        let error = db.put_with(&db.default_family(), b"k", b"v", &SYNC).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+        let closed = db.put(b"k", b"v").unwrap_err();
+        assert!(matches!(closed, Error::Closed(_)), "{closed}");
+    };
+    for removed in ["all", "the log", "the tier", "renamed"] {
+        std::fs::create_dir_all(&slow).unwrap();
+        let tiers = format!("cold={}", slow.display());
+        let settings = DbSettings { tiers: tiers.parse().unwrap(), ..inline() };
+        let db = builder().settings(settings).open(&path).unwrap();
+        db.put_with(&db.default_family(), b"k", b"v", &SYNC).unwrap();
+        match removed {
+            "all" => {
+                std::fs::remove_dir_all(&path).unwrap();
+                db.put(b"k", b"buffered").unwrap();
+                ended(&db, "was deleted while it is open");
+            }
+            "the log" => {
+                for file in std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()) {
+                    if file.extension().is_some_and(|end| end == "log") {
+                        std::fs::remove_file(file).unwrap();
+                    }
+                }
+                ended(&db, "was deleted while it is open");
+            }
+            "the tier" => {
+                std::fs::remove_dir_all(&slow).unwrap();
+                ended(&db, "slow was removed while it is open");
+            }
+            _ => {
+                std::fs::rename(&path, home.path().join("moved")).unwrap();
+                db.put_with(&db.default_family(), b"k", b"v2", &SYNC).unwrap();
+                db.sync().unwrap();
+                db.close().unwrap();
+                let db = builder().open(home.path().join("moved")).unwrap();
+                assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"v2"[..]));
+            }
+        }
+        let _ = std::fs::remove_dir_all(&path);
+        let _ = std::fs::remove_dir_all(&slow);
+    }
+}

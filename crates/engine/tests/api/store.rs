@@ -77,6 +77,14 @@ impl Store for TestStore {
         self.below.unit()
     }
 
+    fn check_there(&self) -> Result<()> {
+        self.below.check_there()
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        self.below.sync_file(id)
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.below.share(id, target, hint)
     }

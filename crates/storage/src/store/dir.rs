@@ -79,7 +79,11 @@ impl DirStore {
     /// directory is an error ([`StoreError::is_not_found`]), as is a path that is not a directory.
     pub fn open(path: impl AsRef<Path>, create: bool) -> Result<Self> {
         let path = path.as_ref();
-        let explain = |e: io::Error| StoreError::store("open directory", io::Error::new(e.kind(), format!("{}: {e}", path.display())));
+        let explain = |e: io::Error| {
+            let what = if path.is_file() { " is a file, not a database directory".to_owned() } else { format!(": {e}") };
+            let kind = if path.is_file() { io::ErrorKind::NotADirectory } else { e.kind() };
+            StoreError::store("open directory", io::Error::new(kind, format!("{}{what}", path.display())))
+        };
         if create {
             create_durably(path).map_err(explain)?;
         }
@@ -216,6 +220,21 @@ impl Store for DirStore {
 
     fn directory(&self) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    /// A removed directory has no link left. One that was renamed has.
+    fn check_there(&self) -> Result<()> {
+        let fail = |e| StoreError::store("find the directory", e);
+        if self.handle.metadata().map_err(fail)?.nlink() > 0 {
+            return Ok(());
+        }
+        let what = format!("{} was removed while it is open", self.path.display());
+        Err(fail(io::Error::new(io::ErrorKind::NotFound, what)))
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        File::open(self.place(id)).and_then(|file| file.sync_all()).map_err(|e| StoreError::file("sync", id, e))?;
+        Ok(true)
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -267,6 +267,14 @@ impl Store for FaultStore {
         self.below.unit()
     }
 
+    fn check_there(&self) -> Result<()> {
+        self.below.check_there()
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        self.below.sync_file(id)
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.plan.check(Operation::Share, Some(id))?;
         self.below.share(id, target, hint)

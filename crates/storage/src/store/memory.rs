@@ -198,6 +198,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        let names = self.inner.names.lock();
+        let missing = || StoreError::file("sync", id, io::ErrorKind::NotFound.into());
+        names.live.get(&id).ok_or_else(missing)?.write().sync();
+        Ok(true)
+    }
+
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(self.inner.names.lock().free())
     }

@@ -186,6 +186,16 @@ pub trait Store: Send + Sync + fmt::Debug {
         0
     }
 
+    /// The place of the store still exists. A directory that was removed while it is open takes files and syncs that nobody finds again.
+    fn check_there(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes the bytes of a file durable that nobody writes; false where the store has no way to.
+    fn sync_file(&self, _id: FileId) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
     /// synced; the name is durable after `target.sync_names()`.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

@@ -124,6 +124,14 @@ impl Store for Throttle {
         self.below.unit()
     }
 
+    fn check_there(&self) -> Result<()> {
+        self.below.check_there()
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        self.below.sync_file(id)
+    }
+
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         let shared = self.below.share(id, target, hint)?;

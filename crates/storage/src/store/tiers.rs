@@ -234,6 +234,17 @@ impl Store for Tiers {
         self.members().map(|member| member.store.unit()).max().unwrap_or(0)
     }
 
+    fn check_there(&self) -> Result<()> {
+        self.members().try_for_each(|member| member.store.check_there().map_err(|error| member.named(error)))
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        match self.holders(id).next() {
+            Some(member) => member.store.sync_file(id).map_err(|error| member.named(error)),
+            None => Err(StoreError::file("sync", id, io::ErrorKind::NotFound.into())),
+        }
+    }
+
     /// All of them, or none.
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
         let locks = self.members().map(|member| member.store.lock().map_err(|error| member.named(error)));

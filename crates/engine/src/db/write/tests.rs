@@ -51,7 +51,7 @@ fn writers_and_switches_go_on_during_a_sync() {
             let (done, is_done) = mpsc::channel();
             scope.spawn(move || {
                 db.put(b"during", b"v").unwrap();
-                db.inner.lead_in_turn(|state| db.inner.start_log(state)).unwrap();
+                db.inner.lead_in_turn(|state| db.inner.start_log(state, 0)).unwrap();
                 db.put(b"during, behind it", b"v").unwrap();
                 done.send(()).unwrap();
             });
@@ -122,7 +122,7 @@ fn a_segment_that_is_given_up_meanwhile_is_no_failure() {
 fn a_segment_that_was_given_up_is_not_told_to_the_manifest() {
     let memory = Arc::new(MemoryStore::new());
     let db = inline(memory.clone());
-    db.inner.lead_in_turn(|state| db.inner.start_log(state)).unwrap();
+    db.inner.lead_in_turn(|state| db.inner.start_log(state, 0)).unwrap();
     let number = db.inner.active_log.load(Ordering::Acquire);
     db.put(b"key", b"v").unwrap();
     db.flush().unwrap();

@@ -1,11 +1,11 @@
 //! The writer of one file in a directory: straight pwrites, or aligned pieces past the page cache.
 
-use crate::store::{Appender, FileId, HELD_BACK, Result, StoreError, SyncBeside, sys};
+use crate::store::{Appender, FileId, FileKind, HELD_BACK, Result, StoreError, SyncBeside, sys};
 use parking_lot::Mutex;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Direct writes have this size.
@@ -72,8 +72,14 @@ impl Appender for DirAppender {
     }
 
     fn sync(&mut self) -> Result<()> {
+        let must_have_name = matches!(self.id.kind, FileKind::Log | FileKind::Manifest);
         self.attempt("sync", |output, _| match output {
-            Output::Plain { file, .. } => file.sync_data(),
+            Output::Plain { file, .. } => {
+                file.sync_data()?;
+                // Of a log or manifest that somebody deleted, no sync saves anything. The engine deletes none that it writes.
+                let is_gone = must_have_name && file.metadata()?.nlink() == 0;
+                if is_gone { Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted while it is open")) } else { Ok(()) }
+            }
             Output::Direct(file) => file.lock().sync(),
         })
     }
