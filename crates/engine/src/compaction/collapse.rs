@@ -404,7 +404,8 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         user_value(kind, &self.key, self.input.value())
     }
 
-    /// Rule 4, from the newest operand of a stripe (or of those that expire together) on. Leaves the input on the first entry that is not one of the operands.
+    /// Rule 4, from the newest operand of a stripe (or of those that expire together) on. Leaves the input on the first entry that is not
+    /// one of the operands.
     fn merge(&mut self, newest: Seq, stripe: usize) -> Result<()> {
         let age = Age { seq: newest, own_time: None };
         if self.is_over(age, stripe) {

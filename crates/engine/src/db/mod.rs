@@ -378,7 +378,8 @@ impl Inner {
         callback::check_outside(self.handle)
     }
 
-    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there. Refuses all within a clock.
+    /// Refuses a family that was dropped, or that is another database's: numbers of families mean nothing there. Refuses all within a
+    /// clock.
     fn check_family(&self, family: &Family) -> Result<()> {
         callback::check_readable()?;
         let core = &family.core;

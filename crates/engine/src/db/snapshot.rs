@@ -23,9 +23,9 @@ struct Live {
 }
 
 impl Snapshots {
-    /// Takes a snapshot. `now` gives the visible number and what has expired, and is asked under the lock: a compaction that lists snapshots
-    /// sees either this one or a smaller visible number, so it cannot drop what this snapshot needs. What a compaction takes for expired was
-    /// told to readers before it lists them.
+    /// Takes a snapshot. `now` gives the visible number and what has expired, and is asked under the lock: a compaction that lists
+    /// snapshots sees either this one or a smaller visible number, so it cannot drop what this snapshot needs. What a compaction takes for
+    /// expired was told to readers before it lists them.
     pub fn take(self: &Arc<Self>, now: impl FnOnce() -> (Seq, Arc<Cuts>)) -> Snapshot {
         let mut live = self.live.lock();
         let (seq, cuts) = now();

@@ -6,9 +6,9 @@
 //! it along, and if none comes for a while, the ticking thread writes one. A power cut takes the newest samples only, and what they spoke
 //! of then looks as young as the next sample: that of the next open at the latest.
 //!
-//! What has outlived its time to live is worked out once a second, as one number and one time per family, by the thread that ticks or, where
-//! there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to readers
-//! before, so that a snapshot that it does not know has seen the same or more expire.
+//! What has outlived its time to live is worked out once a second, as one number and one time per family, by the thread that ticks or,
+//! where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to
+//! readers before, so that a snapshot that it does not know has seen the same or more expire.
 
 use super::family::FamilyCore;
 use super::snapshot::{Cuts, Snapshot};
@@ -202,8 +202,8 @@ impl Inner {
         Some(core.outlived.cut())
     }
 
-    /// Numbers that tell entries of a family apart which may expire at different moments: between two neighbours, all expire at one, for all
-    /// readers there are and will be. `None`: nothing expires.
+    /// Numbers that tell entries of a family apart which may expire at different moments: between two neighbours, all expire at one, for
+    /// all readers there are and will be. `None`: nothing expires.
     pub(super) fn apart(&self, shared: &Shared, core: &FamilyCore, cut: Option<Cut>) -> Option<Vec<Seq>> {
         let snapshots = self.snapshots.cuts(core.id);
         if cut.is_none() && snapshots.is_empty() {

@@ -529,8 +529,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         0,
         100 * 365 * 86_400,
         "",
-        "Larger: entries stay longer. Readers no longer see entries that are older, to a hundredth of this, and compactions remove them. \
-         0: never. (RocksDB's ttl removes nothing.)",
+        "Larger: entries stay longer. Older ones are gone for readers, and compactions remove them. 0: never. (RocksDB's removes none.)",
         "a century is for ever",
     ),
     whole!(
