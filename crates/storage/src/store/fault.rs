@@ -275,6 +275,10 @@ impl Store for FaultStore {
         self.below.sync_file(id)
     }
 
+    fn pinned_bytes(&self) -> u64 {
+        self.below.pinned_bytes()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.plan.check(Operation::Share, Some(id))?;
         self.below.share(id, target, hint)

@@ -161,6 +161,10 @@ impl Store for Meter {
         self.below.sync_file(id)
     }
 
+    fn pinned_bytes(&self) -> u64 {
+        self.below.pinned_bytes()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         let shared = self.below.share(id, target, hint)?;
         if let Shared::Copied(bytes) = shared {

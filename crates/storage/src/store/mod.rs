@@ -196,6 +196,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
+    /// Bytes that are not free because logs and manifests lie among them, these included, on a medium that frees bytes only together
+    /// ([`Store::unit`]).
+    fn pinned_bytes(&self) -> u64 {
+        0
+    }
+
     /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
     /// synced; the name is durable after `target.sync_names()`.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {

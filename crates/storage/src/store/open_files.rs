@@ -284,6 +284,18 @@ impl Store for BoundedStore {
         self.below.unit()
     }
 
+    fn check_there(&self) -> Result<()> {
+        self.below.check_there()
+    }
+
+    fn sync_file(&self, id: FileId) -> Result<bool> {
+        self.files.with_descriptors(|| self.below.sync_file(id))
+    }
+
+    fn pinned_bytes(&self) -> u64 {
+        self.below.pinned_bytes()
+    }
+
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         self.files.with_descriptors(|| self.below.share(id, target, hint))
     }

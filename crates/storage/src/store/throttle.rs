@@ -132,6 +132,10 @@ impl Store for Throttle {
         self.below.sync_file(id)
     }
 
+    fn pinned_bytes(&self) -> u64 {
+        self.below.pinned_bytes()
+    }
+
     /// A copy pays for reading here; the target pays for writing, if it is throttled itself.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         let shared = self.below.share(id, target, hint)?;

@@ -245,6 +245,11 @@ impl Store for Tiers {
         }
     }
 
+    /// Of the primary store, which has all of these files.
+    fn pinned_bytes(&self) -> u64 {
+        self.member(Temperature::Unknown).store.pinned_bytes()
+    }
+
     /// All of them, or none.
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
         let locks = self.members().map(|member| member.store.lock().map_err(|error| member.named(error)));

@@ -38,6 +38,23 @@ fn with_metadata_in(zone: u32) -> Arc<Emulator> {
     drive
 }
 
+/// Small tables fill a drive of many small zones: the metadata has room for them.
+#[test]
+fn small_files_fill_many_small_zones() {
+    const FILE: usize = 32 << 10;
+    let geometry = Geometry { block: 4096, zones: 1024, zone_size: 128 << 10, max_open: None, max_active: None, conventional: 0 };
+    let store = format(&drive(&geometry, 128 << 10), plain());
+    let files = store.free_bytes().unwrap().unwrap() / FILE as u64;
+    assert!(files * FILE as u64 > 120 << 20, "{files} files");
+    for number in 0..files {
+        let mut file = store.create(FileId::table(number), &table_hint(1)).unwrap_or_else(|e| panic!("{number} of {files} files: {e}"));
+        file.append(&pattern(FileId::table(number), FILE)).unwrap();
+        file.seal().unwrap_or_else(|e| panic!("{number} of {files} files: {e}"));
+    }
+    assert_holds(&store, FileId::table(files - 1), FILE);
+    assert_sound(&store);
+}
+
 #[test]
 fn one_region_is_enough() {
     for (counts, broken, state) in [

@@ -25,10 +25,10 @@ pub(super) struct Catalog {
 }
 
 /// Bytes of a zone's line in a snapshot.
-const ZONE_BYTES: usize = 15;
+pub(super) const ZONE_BYTES: usize = 15;
 
 /// Bytes of the facts at the start of a snapshot.
-const FACTS: usize = 32;
+pub(super) const FACTS: usize = 32;
 
 /// The most that a record takes.
 fn size(record: &Record) -> usize {
@@ -126,6 +126,12 @@ impl Catalog {
         catalog.clock = from.u64().ok_or("the facts are cut short")?;
         catalog.apply_all(from.0)?;
         Ok(catalog)
+    }
+
+    /// Zones per region, as a snapshot has it.
+    pub(super) fn region_zones(bytes: &[u8]) -> Option<u32> {
+        let mut from = Input(bytes);
+        (0..4).map(|_| from.u32()).last().flatten()
     }
 
     /// Takes in the edits of a frame.

@@ -93,7 +93,53 @@ impl Figures {
     }
 }
 
+/// Where the bytes of all zones are: the parts add up to the whole drive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// In zones of the metadata.
+    pub metadata: u64,
+    /// In zones that cannot be written: read-only, offline or conventional ones; without those of tables.
+    pub unusable: u64,
+    /// Of tables, to whole blocks.
+    pub tables: u64,
+    /// In zones with logs and manifests, without what can be written there and what tables have.
+    pub pinned: u64,
+    /// Dead, and so little of its zone that the collector leaves it.
+    pub stranded: u64,
+    /// What can be written and what the collector can make so.
+    pub free: u64,
+}
+
+impl Shares {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.metadata + self.unusable + self.tables + self.pinned + self.stranded + self.free
+    }
+}
+
 impl Volume {
+    pub(super) fn shares(&self) -> Shares {
+        let state = self.state.lock();
+        let mut shares = Shares::default();
+        let metadata = self.layout.first..self.layout.data();
+        for (zone, slot) in (0..).zip(&state.zones) {
+            let tables = slot.tables().min(slot.capacity);
+            shares.tables += tables;
+            match slot.condition {
+                Condition::Reserved if metadata.contains(&zone) => shares.metadata += slot.capacity,
+                Condition::Reserved | Condition::ReadOnly | Condition::Offline => shares.unusable += slot.capacity - tables,
+                Condition::Empty | Condition::Open | Condition::Full | Condition::Ended => {
+                    let free = slot.free().min(slot.capacity - tables);
+                    let pinned = slot.pinned();
+                    shares.free += free;
+                    shares.pinned += pinned;
+                    shares.stranded += (slot.capacity - tables - free).saturating_sub(pinned);
+                }
+            }
+        }
+        shares
+    }
+
     pub(super) fn figures(&self) -> Figures {
         self.state.lock().figures.clone()
     }

@@ -13,11 +13,11 @@
 //! the write pointer; whatever else is wrong is damage, an error. Where a zone is read-only nobody knows its pointer. There a frame behind
 //! the damage has to say that more was durable when it was written; else the damage is taken for the end and cut.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, FACTS, ZONE_BYTES, size_of};
 use super::format::{HEAD, Kind, MetadataHead, VolumeId};
 use super::{corrupt, failed};
 use crate::store::{Result, StoreError};
-use crate::zoned::{Zone, ZoneState, ZonedDevice};
+use crate::zoned::{Geometry, Zone, ZoneState, ZonedDevice};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,13 +34,52 @@ pub(super) struct Layout {
 /// A region has at least so many blocks.
 const BLOCKS_LEAST: u64 = 32;
 
+/// A region has room for a file for so many bytes of the drive, up to [`FILES_MOST`].
+const FILE_LEAST: u64 = 32 << 10;
+
+/// Files for which a region has room however small the drive's zones are, as long as they fit on it.
+const FILES_MOST: u64 = 16_384;
+
+/// A table crosses from a zone into the next, or the collector moved a part of it.
+const FILE_RANGES: usize = 2;
+
 impl Layout {
     /// A function of the drive's shape alone, so that the metadata is found without any.
-    pub(super) fn new(geometry: &crate::zoned::Geometry) -> Self {
+    pub(super) fn new(geometry: &Geometry) -> Self {
+        let zones = u64::from(geometry.zones);
+        let files = (zones.saturating_mul(geometry.zone_size) / FILE_LEAST).min(FILES_MOST);
+        // The other half is for edits.
+        let bytes = (FACTS as u64 + zones * ZONE_BYTES as u64 + files * size_of(FILE_RANGES) as u64) * 2;
+        Layout::before(geometry).at_least(geometry, bytes)
+    }
+
+    /// That of volumes made before regions had room for many small files.
+    pub(super) fn before(geometry: &Geometry) -> Self {
         let zones = u64::from(geometry.zones);
         let bytes = (zones * 256 + zones.saturating_mul(geometry.zone_size) / 4096).max(BLOCKS_LEAST * u64::from(geometry.block));
-        let per_region = bytes.div_ceil(geometry.zone_size.max(1)).max(1);
-        Layout { first: geometry.conventional, zones: u32::try_from(per_region).unwrap_or(u32::MAX) }
+        Layout { first: geometry.conventional, zones: 1 }.at_least(geometry, bytes)
+    }
+
+    fn at_least(self, geometry: &Geometry, bytes: u64) -> Self {
+        let zones = u32::try_from(bytes.div_ceil(geometry.zone_size.max(1))).unwrap_or(u32::MAX);
+        Layout { zones: self.zones.max(zones), ..self }
+    }
+
+    /// That of the volume on the drive, which is the usual one unless there is a snapshot that says otherwise.
+    pub(super) fn found(device: &dyn ZonedDevice) -> Result<Self> {
+        let [usual, before] = [Layout::new, Layout::before].map(|of| of(device.geometry()));
+        if usual.zones == before.zones {
+            return Ok(usual);
+        }
+        for region in 0..2 {
+            if let Frame::Whole(head, snapshot) = Span::of(device, &before, region)?.frame(device, region, 0)?
+                && head.kind == Kind::Snapshot
+                && Catalog::region_zones(&snapshot) == Some(before.zones)
+            {
+                return Ok(before);
+            }
+        }
+        Ok(usual)
     }
 
     /// The first zone for files.

@@ -25,7 +25,7 @@ pub use allocate::{Allocation, Choice, Room, Want, ZoneView};
 pub use check::{ZoneEntry, ZoneMap};
 pub use collect::{Collection, Victim};
 pub use entries::{Extent, FileEntry};
-pub use figures::{Figures, Written};
+pub use figures::{Figures, Shares, Written};
 pub use format::{About, KeyRange, VolumeId};
 pub use journal::JournalFigures;
 pub use reset::{Dead, Reset, Space};
@@ -257,6 +257,11 @@ impl ZonedStore {
         self.volume.figures()
     }
 
+    /// Where the bytes of its drive are now.
+    pub fn shares(&self) -> Shares {
+        self.volume.shares()
+    }
+
     /// How it is run: the reserve is what is kept of the one that was asked for.
     pub fn options(&self) -> Options {
         self.volume.options
@@ -378,6 +383,10 @@ impl Store for ZonedStore {
         let state = self.volume.state.lock();
         let files = state.zones.iter().filter(|slot| self.volume.options.tells && slot.condition != Condition::Reserved);
         files.map(|slot| slot.capacity).max().unwrap_or(0)
+    }
+
+    fn pinned_bytes(&self) -> u64 {
+        self.volume.state.lock().zones.iter().map(volume::Slot::pinned).sum()
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {

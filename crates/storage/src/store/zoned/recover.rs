@@ -37,14 +37,18 @@ fn unfit(why: String) -> StoreError {
     StoreError::store("open", io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-/// Whether a volume can live on such a drive.
-fn layout(geometry: &Geometry) -> Result<Layout> {
-    layout_with(geometry, ZONES_LEAST)
+/// Whether a volume can be made on such a drive, and where its metadata is to lie.
+fn layout_to_make(geometry: &Geometry) -> Result<Layout> {
+    checked(Layout::new(geometry), geometry, ZONES_MADE)
 }
 
-/// The same with so many zones for files.
-fn layout_with(geometry: &Geometry, least: u32) -> Result<Layout> {
-    let layout = Layout::new(geometry);
+/// Where the metadata of the volume on the drive lies, if there is one.
+fn layout(device: &dyn ZonedDevice) -> Result<Layout> {
+    checked(Layout::found(device)?, device.geometry(), ZONES_LEAST)
+}
+
+/// A layout that leaves files so many zones.
+fn checked(layout: Layout, geometry: &Geometry, least: u32) -> Result<Layout> {
     if layout.data().saturating_add(least) > geometry.zones {
         let why = format!("{} zones are too few: {} are for metadata, and files need {least}", geometry.zones, layout.data());
         return Err(unfit(why));
@@ -82,7 +86,7 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
 
 /// Whether an empty volume can live on a drive of that shape, whose zones have that capacity.
 pub(super) fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
-    let region = u64::from(layout_with(geometry, ZONES_MADE)?.zones).saturating_mul(capacity);
+    let region = u64::from(layout_to_make(geometry)?.zones).saturating_mul(capacity);
     let room = usize::try_from(region).unwrap_or(usize::MAX).saturating_sub(HEAD);
     check_region(&Catalog::new(geometry.zones), room)
 }
@@ -98,7 +102,7 @@ fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
 
 /// What files take on an empty volume on the drive, and what it has for them.
 pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
-    let (geometry, layout) = (device.geometry(), layout_with(device.geometry(), ZONES_MADE)?);
+    let (geometry, layout) = (device.geometry(), layout_to_make(device.geometry())?);
     let catalog = Catalog::new(geometry.zones);
     let limit = Journal::new(device, &layout, VolumeId([0; 16]))?.snapshot_limit()?;
     check_region(&catalog, limit)?;
@@ -135,11 +139,11 @@ pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(
 
 /// `AlreadyExists` if the drive holds anything but a volume without files.
 pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
-    let layout = layout_with(device.geometry(), ZONES_MADE)?;
+    layout_to_make(device.geometry())?;
     let found = device.report(0, device.geometry().zones).map_err(|e| failed("report", e))?;
     let is_written = |zone: &&crate::zoned::Zone| zone.state.is_active() || zone.state == ZoneState::Full;
     let written = found.iter().filter(is_written).count();
-    let what = match Journal::open(device, &layout) {
+    let what = match layout(&**device).and_then(|layout| Journal::open(device, &layout)) {
         _ if written == 0 => return Ok(()),
         Ok(Some(found)) if found.catalog.files.is_empty() => return Ok(()),
         Ok(Some(found)) => format!("it holds a volume with {} files", found.catalog.files.len()),
@@ -154,12 +158,15 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
 
 /// Makes an empty volume; everything on the drive is lost.
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
-    let layout = layout_with(device.geometry(), ZONES_MADE)?;
+    format_as(device, id, options, layout_to_make(device.geometry())?)
+}
+
+fn format_as(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options, layout: Layout) -> Result<Arc<Volume>> {
     let mut journal = Journal::new(device, &layout, id)?;
     let mut catalog = Catalog::new(device.geometry().zones);
     check_region(&catalog, journal.snapshot_limit()?)?;
     // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
-    if let Ok(Some(old)) = Journal::open(device, &layout) {
+    if let Ok(Some(old)) = self::layout(&**device).and_then(|layout| Journal::open(device, &layout)) {
         let worn = old.catalog.zones.iter().map(|note| ZoneNote { resets: note.resets, ..ZoneNote::default() });
         catalog.zones = worn.collect();
     }
@@ -181,7 +188,7 @@ pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Optio
 
 /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if it is damaged.
 pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Arc<Volume>> {
-    let layout = layout(device.geometry())?;
+    let layout = layout(&**device)?;
     let Some(mut found) = Journal::open(device, &layout)? else {
         let why = "there is no volume on this drive; `sinter zones format` makes one";
         return Err(StoreError::store("open", io::Error::new(io::ErrorKind::NotFound, why)));
@@ -438,8 +445,36 @@ impl Window<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::zoned::format::About;
     use crate::store::{Cause, Hint, Store};
     use crate::zoned::Emulator;
+
+    /// Regions of the metadata were smaller on drives of many small zones, and the other one lay elsewhere.
+    #[test]
+    fn a_volume_with_small_regions_is_read_and_made_anew() {
+        let geometry = Geometry { block: 512, zones: 600, zone_size: 32 << 10, max_open: None, max_active: None, conventional: 0 };
+        let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry.clone(), 32 << 10).unwrap());
+        let (id, before) = (VolumeId([7; 16]), Layout::before(&geometry));
+        assert!(before.data() < Layout::new(&geometry).data());
+        format_as(&device, id, Options::default(), before.clone()).unwrap();
+        for opening in 0..4u64 {
+            let volume = open(&device, Options::default()).unwrap();
+            assert_eq!(volume.layout.data(), before.data());
+            // Either region counts in turn.
+            volume.checkpoint().unwrap();
+            assert_eq!(volume.state.lock().names.len() as u64, opening);
+            let cell = Cell::new(FileId::table(opening), About::default(), Content::default(), false, &volume);
+            volume.state.lock().enter(cell);
+            volume.commit_durably().unwrap();
+        }
+        let unused = check_unused(&device).unwrap_err().source.to_string();
+        assert!(unused.contains("a volume with 4 files"), "{unused}");
+        let worn = open(&device, Options::default()).unwrap().state.lock().catalog.zones[0].resets;
+        format(&device, id, Options::default()).unwrap();
+        let volume = open(&device, Options::default()).unwrap();
+        assert_eq!(volume.layout.data(), Layout::new(&geometry).data());
+        assert!(volume.state.lock().names.is_empty() && volume.state.lock().catalog.zones[0].resets > worn && worn > 0);
+    }
 
     /// The metadata says that a log goes on in a zone where it lies already, and no frame came to be written there. That ended in a panic.
     #[test]
@@ -452,7 +487,7 @@ mod tests {
         store.sync_names().unwrap();
         log.append(b"synced").unwrap();
         log.sync().unwrap();
-        let layout = layout(device.geometry()).unwrap();
+        let layout = layout(&*device).unwrap();
         let catalog = Journal::open(&device, &layout).unwrap().unwrap().catalog;
         let mut record = catalog.files[&id].clone();
         let first = record.place.ranges[0];

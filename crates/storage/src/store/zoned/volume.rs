@@ -88,6 +88,20 @@ impl Slot {
         if self.condition == Condition::Open || self.condition == Condition::Empty { self.capacity - self.written } else { 0 }
     }
 
+    /// Bytes that are not free because a log or a manifest lies here, without those of tables.
+    pub(super) fn pinned(&self) -> u64 {
+        // Manifests are the first kind of file there is, and logs the next.
+        match self.tenants.keys().next().map(|id| id.kind) {
+            Some(FileKind::Manifest | FileKind::Log) => self.capacity.saturating_sub(self.free()).saturating_sub(self.tables()),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of tables that lie here.
+    pub(super) fn tables(&self) -> u64 {
+        self.tenants.iter().filter(|(id, _)| !Cell::framed(**id)).map(|(_, bytes)| bytes).sum()
+    }
+
     /// Bytes that files can get: what is unwritten, and what is dead if the collector can empty the zone and finds it worth that. Where a
     /// manifest lies nothing else goes.
     pub(super) fn free(&self) -> u64 {
