@@ -100,7 +100,7 @@ impl Picker for Leveled {
             &|| sinking::sink_cheaply(version, env),
             &|| push_expired(version, env),
             &|| aging::rewrite_tombstones(version, env),
-            &|| push_deletions(version, env),
+            &|| push_outdating(version, env),
             &|| sinking::sink_at_rest(version, env),
         ];
         env.first_that_fits(steps.iter().filter_map(|step| step())).unwrap_or(Choice::Nothing)
@@ -438,22 +438,26 @@ fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// Where room is limited, deletions below level 0 go down as well until they have met all that they delete, the deepest first.
-fn push_deletions(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
+/// Where room is limited, what lies below level 0 goes down until it has met all that it may delete or replace: deletions first, and of
+/// both the deepest first.
+fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.room == u64::MAX {
         return None;
     }
-    let deletes = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && t.deletes() && !env.is_taken(t);
+    // Where age places data, what is young stays above the last level although it replaces something.
+    let goes_down = |t: &TableInfo| t.deletes() || !env.settings.places_by_age();
+    let may_go = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && goes_down(t) && !env.is_taken(t);
     // What is young would come back from the last level, and its deletions with it as long as a snapshot needs them.
     let young = env.young();
     let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {
         level + 2 == version.levels.len() && young.is_some_and(|young| placing::ripe(&young, t, 1) == 0)
     };
-    let goes = |found: &(usize, u64, &Arc<TableInfo>)| deletes(found) && !stays(found) && is_hidden_by(version, found.0, found.2);
+    let goes = |found: &(usize, u64, &Arc<TableInfo>)| may_go(found) && !stays(found) && is_hidden_by(version, found.0, found.2);
     let mut found: Vec<_> = version.tables().filter(goes).collect();
-    found.sort_by_key(|(level, ..)| std::cmp::Reverse(*level));
+    found.sort_by_key(|(level, _, table)| std::cmp::Reverse((table.deletes(), *level)));
     let push = |(level, run, table): (usize, u64, &Arc<TableInfo>)| {
-        push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, Reason::Tombstones)
+        let reason = if table.deletes() { Reason::Tombstones } else { Reason::LevelSize };
+        push_tables(version, env, Input { level, run, tables: vec![Arc::clone(table)] }, reason)
     };
     found.into_iter().filter_map(push).find(|choice| env.fits(choice))
 }

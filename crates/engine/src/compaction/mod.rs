@@ -73,9 +73,9 @@ pub struct PickEnv<'a> {
     pub crowded: bool,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
-    /// Bytes that a merge may write; `u64::MAX`: there is room for any. With less, level 0 and deletions of a leveled tree, and
-    /// deletions and outdated values of a universal one are due in any case, and what is due is done in steps that fit (`narrow`),
-    /// if there are any.
+    /// Bytes that a merge may write; `u64::MAX`: there is room for any. With less, all levels of a leveled tree above the
+    /// last, and deletions and outdated values of a universal one are due in any case, and what is due is done in steps that fit
+    /// (`narrow`), if there are any.
     pub room: u64,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
     pub unit: u64,

@@ -1,6 +1,7 @@
 //! Memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
 
 use super::family::FamilyCore;
+use super::relief::kept;
 use super::{Db, Inner};
 use crate::cache::{Signals, split::Splitter};
 use crate::error::{Error, Result};
@@ -18,8 +19,10 @@ const MERGE_NS_PER_BYTE: f64 = 3.0;
 /// What divides the memory of one database.
 #[derive(Debug)]
 pub(super) struct Division {
-    /// All memtables together may hold this much, bytes.
+    /// All memtables together may hold this much, bytes, if the medium has room for it.
     memtables: AtomicU64,
+    /// The medium has room for memtables and tables of this size, bytes.
+    largest: AtomicU64,
     tuner: Mutex<Tuner>,
 }
 
@@ -53,13 +56,30 @@ impl Division {
         let (split, memtables) = start(settings, moves);
         let parts = (moves && settings.compressed_cache == CompressedCache::Auto).then(Splitter::default);
         let tuner = Tuner { split, parts, before: Signals::default(), merged_bytes: 0, stall_ns: 0, miss_ns: 0.0 };
-        Division { memtables: AtomicU64::new(memtables), tuner: Mutex::new(tuner) }
+        Division { memtables: AtomicU64::new(memtables), largest: AtomicU64::new(u64::MAX), tuner: Mutex::new(tuner) }
     }
 
     /// Bytes that all memtables together may hold now; `u64::MAX`: no limit.
     #[inline]
     pub fn memtables(&self) -> u64 {
-        self.memtables.load(Ordering::Relaxed)
+        self.memtables.load(Ordering::Relaxed).min(self.largest().saturating_mul(kept::MEMTABLES))
+    }
+
+    /// Bytes of a memtable or table that the medium has room for; `u64::MAX`: of any.
+    #[inline]
+    pub fn largest(&self) -> u64 {
+        self.largest.load(Ordering::Relaxed)
+    }
+
+    /// The medium has room for memtables and tables of this size, bytes.
+    pub fn note_largest(&self, bytes: u64) {
+        self.largest.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the log from which on the memtables of the oldest segment are written to tables.
+    #[inline]
+    pub fn log(&self, settings: &DbSettings) -> u64 {
+        kept::log_limit(settings, self.largest())
     }
 }
 

@@ -53,6 +53,7 @@ pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
 pub use recover::{Cut, RecoveryReport};
+pub use relief::kept;
 pub use snapshot::Snapshot;
 pub use tiers::{FoundTiers, find_tiers};
 pub use verify::{Damage, verify_files};
@@ -181,8 +182,6 @@ struct Inner {
     waited_for_merges: AtomicBool,
     /// When deletions were flushed last because a write found no room, monotonic nanoseconds.
     flushed_deletions_ns: AtomicU64,
-    /// Memtables and tables are no larger on this medium, bytes.
-    largest: AtomicU64,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
     /// Memtables may hold writes that are not in the log.
@@ -342,7 +341,6 @@ impl Inner {
             flushable: AtomicU64::new(0),
             waited_for_merges: AtomicBool::new(false),
             flushed_deletions_ns: AtomicU64::new(0),
-            largest: AtomicU64::new(u64::MAX),
             deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),

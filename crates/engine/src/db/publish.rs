@@ -18,6 +18,9 @@ use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// On a medium with units an edit may take so many times its bytes.
+const EDIT_GROWS: u64 = 64;
+
 impl Inner {
     /// Appends an edit to the manifest and applies it to the state. Durable when it returns.
     pub(super) fn log_edit(&self, shared: &mut Shared, edit: &Edit) -> Result<()> {
@@ -30,7 +33,7 @@ impl Inner {
             return Err(Error::invalid("the database was opened read-only"));
         };
         // A quarter of a table at most, where the medium is so small that tables are.
-        let least = ROTATE_BYTES.min(self.within_medium(u64::MAX) / 4);
+        let least = ROTATE_BYTES.min(self.within_medium(u64::MAX) / 4).min(self.manifest_within_unit());
         if manifest.must_rotate() || manifest.should_rotate(least) {
             self.rotate_manifest(manifest, state)?;
         }
@@ -48,6 +51,12 @@ impl Inner {
         state.accept(next);
         *saved_seq = state.times.newest().map_or(0, |newest| newest.0);
         Ok(())
+    }
+
+    /// Bytes of a manifest that lies within a unit of the medium, which it keeps from being freed. An edit has some score bytes and takes a
+    /// block at least.
+    fn manifest_within_unit(&self) -> u64 {
+        Some(self.media.primary().unit()).filter(|unit| *unit > 0).map_or(u64::MAX, |unit| unit / EDIT_GROWS)
     }
 
     /// Before anything is acknowledged after an edit that failed: replaces the manifest, in which that edit may be.

@@ -16,6 +16,7 @@
 //! one in the end, so that one alone counts, unless a merge belongs elsewhere as a whole and finds room there.
 
 pub(super) mod claim;
+pub mod kept;
 
 use super::family::FamilyCore;
 use super::schedule::{Job, Work, unpack};
@@ -24,6 +25,7 @@ use crate::compaction::{self, Choice, PickEnv, Plan};
 use crate::error::{Error, Result};
 use crate::manifest::{State, TableInfo, Version};
 use crate::settings::FamilySettings;
+use kept::KeptBack;
 use sinter_storage::store::{FileId, StoreError, Temperature};
 use std::collections::HashSet;
 use std::io;
@@ -31,33 +33,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Where the medium frees space in units, a change of manifests and one of logs each pin two of them.
-const PINNED: u64 = 4;
-
 /// After a merge that found no room others are half as large for so long: what a medium counts as free may be hard to get at.
 const OVERDRAWN_NS: u64 = 10_000_000_000;
 
 /// A merge of which little is expected to be left reads so many times what is free at most.
 const HOPE: u64 = 8;
 
-/// A medium holds so many of the largest tables.
-const PARTS: u64 = 32;
-
-/// However small it is, these may be so large.
-const SMALLEST: u64 = 64 << 10;
-
-/// A write waits at most so long for room that compactions may make.
+/// A deletion waits at most so long for room that compactions may make.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Bytes of the one medium that are not for all.
-pub(super) struct KeptBack {
-    /// For the units that may be pinned: without a place for its manifest a database ends.
-    pub pinned: u64,
-    /// The same, and room for the log and for flushes.
-    from_merges: u64,
-    /// The same, and room for merges.
-    from_writes: u64,
-}
+/// Any other write waits at most so long: in this time a merge of some hundred megabytes ends, and one that the medium has room for is no
+/// larger.
+const ROOM_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A merge that found no room on the one medium, whatever the medium had counted as free.
 #[derive(Debug, Clone, Copy)]
@@ -85,12 +72,12 @@ impl Inner {
         let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table).filter(lies_there);
         let free = self.media.primary().free_bytes().ok().flatten();
         let size = free.map(|free| tables.fold(free, |sum, table| sum.saturating_add(table.bytes)));
-        self.largest.store(size.map_or(u64::MAX, |size| (size / PARTS).max(SMALLEST)), Ordering::Release);
+        self.division.note_largest(size.map_or(u64::MAX, |size| kept::largest(size, self.media.primary().unit())));
     }
 
     /// The size of a memtable or table that is this large where there is room.
     pub(super) fn within_medium(&self, bytes: u64) -> u64 {
-        bytes.min(self.largest.load(Ordering::Acquire))
+        bytes.min(self.division.largest())
     }
 
     /// Bytes that stay free on the fast medium: for a memtable in the log, and for those on their way to a table.
@@ -100,7 +87,9 @@ impl Inner {
 
     /// Bytes for a merge of a table of level 0 with some of those below.
     fn working_room(&self, settings: &FamilySettings) -> u64 {
-        self.within_medium(settings.write_buffer_size).saturating_add(self.within_medium(settings.target_file_size_base)).saturating_mul(3)
+        self.within_medium(settings.write_buffer_size)
+            .saturating_add(self.within_medium(settings.target_file_size_base))
+            .saturating_mul(kept::MERGED)
     }
 
     /// The next compaction of a family.
@@ -157,7 +146,7 @@ impl Inner {
         // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
         // deletions that took the room of merges give nothing back without one.
         let may_lend = if is_asked_for { shared.claims.left() == 0 } else { is_scarce && shared.running == 0 };
-        let lent = may_lend.then(|| if is_asked_for { pinned } else { pinned.midpoint(from_merges) });
+        let lent = [pinned.midpoint(from_merges), pinned].into_iter().filter(|_| may_lend);
         for kept in std::iter::once(from_merges).chain(lent) {
             let room = free.saturating_sub(kept).saturating_sub(shared.claims.left()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
@@ -308,18 +297,17 @@ impl Inner {
             .map(|of| self.within_medium(of.write_buffer_size))
             .max()
             .unwrap_or(0)
-            .saturating_add(self.settings.max_total_wal_size);
+            .saturating_add(self.division.log(&self.settings));
         let memtables = memtables.min(most);
         // What memtables hold is in the log, and on its way to tables.
-        let pinned = self.media.primary().unit().saturating_mul(PINNED);
-        let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
-        let from_writes = from_merges.saturating_add(settings().map(|of| self.working_room(&of)).max().unwrap_or(0));
-        if from_writes <= free / 4 {
-            return KeptBack { pinned, from_merges, from_writes };
+        let primary = self.media.primary();
+        let pinned = kept::pinned(primary.unit(), primary.pinned_bytes());
+        let merged = settings().map(|of| self.working_room(&of)).max().unwrap_or(0);
+        let kept = KeptBack::of(pinned, memtables, merged);
+        if kept.from_writes <= free / 4 {
+            return kept;
         }
-        let quarter = shared.families.values().fold(free, |sum, core| sum.saturating_add(self.bytes_there(core))) / 4;
-        let most = quarter / 2;
-        KeptBack { pinned: pinned.min(most), from_merges: from_merges.min(most), from_writes: from_writes.min(quarter) }
+        kept.within(shared.families.values().fold(free, |sum, core| sum.saturating_add(self.bytes_there(core))))
     }
 
     /// Looks whether there is room for other writes than deletions.
@@ -344,9 +332,15 @@ impl Inner {
         self.sync_deletions()?;
         let is_at_rest = |inner: &Inner, shared: &Shared| inner.is_idle(shared) && !inner.may_move(shared);
         let wait = || {
-            let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
+            let until = self.clock.monotonic_ns().saturating_add(ROOM_PATIENCE_NS);
             let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
-            self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))
+            self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
+            if self.scarce.load(Ordering::Acquire) {
+                // What was merged meanwhile is free once its deletion is durable.
+                self.sync_deletions()?;
+                self.note_room(&self.shared.lock());
+            }
+            Ok::<_, Error>(())
         };
         wait()?;
         if self.scarce.load(Ordering::Acquire) && self.holds_deletions() {

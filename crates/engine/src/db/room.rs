@@ -77,7 +77,7 @@ impl Inner {
             }
         }
         self.check_flushable(state, bytes as u64)?;
-        if self.log_bytes.load(Ordering::Relaxed) > self.settings.max_total_wal_size {
+        if self.log_bytes.load(Ordering::Relaxed) > self.division.log(&self.settings) {
             self.switch_oldest(state)?;
         }
         if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
@@ -245,7 +245,7 @@ impl Inner {
             // RocksDB's `getting_flushed`: a flush that is to come frees the oldest segment, and may free enough.
             Some((mem, _)) if flushed.is_some_and(|log| log < mem.log) => Ok(()),
             Some((_, id)) => self.switch(state, id),
-            None if state.log.as_ref().is_some_and(|l| l.len() > self.settings.max_total_wal_size) => self.switch_all(state),
+            None if state.log.as_ref().is_some_and(|l| l.len() > self.division.log(&self.settings)) => self.switch_all(state),
             None => Ok(()),
         }
     }

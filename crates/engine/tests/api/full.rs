@@ -187,7 +187,7 @@ fn zones() -> Arc<dyn Store> {
     drive(64, 256 << 10)
 }
 
-fn drive(zones: u32, zone_size: u64) -> Arc<dyn Store> {
+pub fn drive(zones: u32, zone_size: u64) -> Arc<dyn Store> {
     let geometry = Geometry { block: 4096, zones, zone_size, max_open: Some(14), max_active: Some(14), conventional: 0 };
     let drive = Arc::new(Emulator::memory(geometry, zone_size).unwrap());
     Arc::new(ZonedStore::format(drive, VolumeId([7; 16]), Options::default()).unwrap())

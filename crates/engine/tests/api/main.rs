@@ -18,6 +18,7 @@ mod placement;
 mod read;
 mod recovery;
 mod slow_media;
+mod small_drives;
 mod store;
 mod tiering;
 mod tiers;

@@ -1,0 +1,88 @@
+//! How much of its medium a database keeps back for what makes room: plain arithmetic, for the database itself and for whoever tells
+//! people what a medium can hold.
+
+use crate::settings::{DbSettings, FamilySettings};
+
+/// Where the medium frees space in units, manifests pin two of them while one is replaced by the next, and logs two others.
+const PINNED: u64 = 4;
+
+/// A medium holds so many of the largest tables.
+const PARTS: u64 = 32;
+
+/// A medium that frees space in units holds so many. It is the database's alone, and memtables, their log and merges take a twelfth of it.
+const PARTS_OF_UNITS: u64 = 128;
+
+/// However small it is, memtables and tables may be so large, bytes.
+const SMALLEST: u64 = 64 << 10;
+
+/// All memtables together are as large as so many of the largest that the medium has room for.
+pub const MEMTABLES: u64 = 2;
+
+/// The log is as long as so many: those that are written to, those that wait for their flush.
+pub const LOG: u64 = 4;
+
+/// A merge of a table of level 0 with those below takes as much as so many memtables and tables.
+pub const MERGED: u64 = 3;
+
+/// Bytes of the one medium that are not for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptBack {
+    /// For the units that may be pinned: without a place for its manifest a database ends.
+    pub pinned: u64,
+    /// These, and what the log and flushes need: not for merges.
+    pub from_merges: u64,
+    /// These, and what merges need: not for writes.
+    pub from_writes: u64,
+}
+
+impl KeptBack {
+    /// For `pinned` bytes in units, for `memtables` in the log and on their way to tables, and for `merged` bytes of merges.
+    pub fn of(pinned: u64, memtables: u64, merged: u64) -> Self {
+        let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
+        KeptBack { pinned, from_merges, from_writes: from_merges.saturating_add(merged) }
+    }
+
+    /// As much of it as a medium of `size` bytes for files keeps back: no more than a quarter.
+    pub fn within(self, size: u64) -> Self {
+        let (quarter, most) = (size / 4, size / 8);
+        if self.from_writes <= quarter {
+            return self;
+        }
+        KeptBack { pinned: self.pinned.min(most), from_merges: self.from_merges.min(most), from_writes: quarter }
+    }
+
+    /// Of a database with one family and the default settings on a medium of `size` bytes for files in units of `unit`, of which logs and
+    /// manifests hold `held` bytes now.
+    pub fn by_default(size: u64, unit: u64, held: u64) -> Self {
+        let (family, largest) = (FamilySettings::default(), largest(size, unit));
+        let (memtable, table) = (family.write_buffer_size.min(largest), family.target_file_size_base.min(largest));
+        let memtables = memtable.saturating_mul(family.max_write_buffer_number as u64);
+        KeptBack::of(pinned(unit, held), memtables, (memtable + table).saturating_mul(MERGED))
+    }
+}
+
+/// Bytes of the largest memtable or table on a medium of `size` bytes that frees space in units of `unit`.
+pub fn largest(size: u64, unit: u64) -> u64 {
+    (size / if unit > 0 { PARTS_OF_UNITS } else { PARTS }).max(SMALLEST)
+}
+
+/// Bytes of units that logs and manifests may still pin if they hold `held` already.
+pub fn pinned(unit: u64, held: u64) -> u64 {
+    unit.saturating_mul(PINNED).saturating_sub(held)
+}
+
+/// Bytes of tables, live and not replaced by newer ones, that a database with the default settings can hold on an empty medium of `size`
+/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is kept back, and with one part
+/// of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
+pub fn storable(size: u64, unit: u64) -> u64 {
+    let left = size.saturating_sub(KeptBack::by_default(size, unit, 0).from_writes);
+    let outdated = 1.0 / FamilySettings::default().max_bytes_for_level_multiplier;
+    (left as f64 / (1.0 + outdated)) as u64
+}
+
+/// Bytes of the log from which on the memtables of its oldest segment are written to tables, where memtables and tables may be as large as
+/// `largest`.
+#[inline]
+pub fn log_limit(settings: &DbSettings, largest: u64) -> u64 {
+    settings.max_total_wal_size.min(largest.saturating_mul(LOG))
+}
