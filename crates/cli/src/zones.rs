@@ -6,6 +6,7 @@ mod check;
 mod format;
 mod map;
 mod picture;
+mod space;
 mod tables;
 mod view;
 

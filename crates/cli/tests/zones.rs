@@ -51,9 +51,12 @@ fn a_drive_is_formatted_only_if_nothing_is_lost() {
     let shape = &json(at, &["zones", "dump", "zones.img", "--json"])["geometry"];
     assert_eq!((shape["max_open"].as_u64(), shape["max_active"].as_u64(), shape["block"].as_u64()), (Some(6), Some(8), Some(4096)));
     prints(at, &["zones", "format", "zones.img"]);
-    assert!(!made.contains("about a quarter"), "{made}");
+    assert!(!made.contains("lie among tables") && made.contains("\na database with the default settings can store "), "{made}");
     let crowded = prints(at, &["zones", "format", "--emulate", "crowded.img,24x1MiB,active=3"]);
-    assert!(crowded.contains("only one of them may be active") && crowded.contains("about a quarter of that can be used"), "{crowded}");
+    assert!(crowded.contains("only 3 zones may be active") && crowded.contains("with 6 more could be stored"), "{crowded}");
+    prints(at, &["zones", "format", "--emulate", "free.img,24x1MiB,active=0,open=0"]);
+    let shape = &json(at, &["zones", "dump", "free.img", "--json"])["geometry"];
+    assert!(shape["max_open"].is_null() && shape["max_active"].is_null(), "{shape}");
     refused(at, &["zones", "format", "--emulate", "zones.img,32x1MiB"], 2, "the drive exists");
     prints(at, &["zones", "format", "--force", "--emulate", "zones.img,64x1MiB"]);
     prints(at, &["bench", "--store=zoned:zones.img", "--num=100", "--benchmarks=fillseq"]);
@@ -107,7 +110,16 @@ fn a_volume_is_shown_in_all_its_parts() {
         assert_eq!(Some(parts), class["capacity"].as_u64(), "{class}");
     }
     assert_eq!((sum(classes, "zones"), sum(classes, "live")), (64, sum(files, "bytes")));
+    let space = df["space"].as_object().unwrap();
+    let parts: Vec<u64> = space.iter().filter(|(name, _)| *name != "all").map(|(_, bytes)| bytes.as_u64().unwrap()).collect();
+    assert_eq!((parts.len(), parts.iter().sum::<u64>()), (10, 64 << 20), "{space:?}");
+    for part in ["metadata", "tables", "logs", "reserved_collector", "reserved_flushes", "reserved_compactions", "available"] {
+        assert!(space[part].as_u64() > Some(0), "{part} in {space:?}");
+    }
     let text = prints(at, &["zones", "df", "zones.img"]);
+    for part in ["reserved for compactions ", "available for tables ", "the drive "] {
+        assert!(text.contains(part), "{part:?} not in {text}");
+    }
     for part in ["class ", "\nmetadata ", "\nmanifests ", "\nL1 medium ", "\nfor files ", "\nfree:  ", "\nwear:  ", "\nzones: "] {
         assert!(text.contains(part), "{part:?} not in {text}");
     }

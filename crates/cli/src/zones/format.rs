@@ -19,11 +19,14 @@ const PLACES: u32 = 14;
 /// More zones than any drive has.
 const ZONES_MOST: u32 = 1 << 20;
 
-/// The least limit of active zones: two for the metadata, and one for everything else.
-const ACTIVE_LEAST: u32 = 3;
+/// With fewer active zones everything shares some.
+const ACTIVE_ENOUGH: u32 = 6;
 
 /// What `--emulate` takes.
 const FORM: &str = "FILE|DEVICE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
+
+/// As drives and kernels say it that have no limit: `max_active_zones` in sysfs is 0 then, and MAR all ones.
+const UNLIMITED: [u32; 2] = [0, u32::MAX];
 
 /// Where to make a volume.
 #[derive(Debug, Args)]
@@ -32,7 +35,7 @@ pub struct FormatFlags {
     #[arg(required_unless_present = "emulate", conflicts_with = "emulate", value_parser = super::drive())]
     drive: Option<ZonedPlace>,
     /// Make an emulated drive first, in a new sparse file, as in zones.img,256x128MB, or on a block device without zones; 14 zones open
-    /// and active, blocks of 4 KiB. Sizes that are not whole blocks are rounded down.
+    /// and active (0: any number), blocks of 4 KiB. Sizes that are not whole blocks are rounded down.
     #[arg(long, value_name = FORM)]
     emulate: Option<String>,
     /// Also if the drive holds anything: all of it is lost.
@@ -72,11 +75,12 @@ impl Emulated {
                 return Err(wrong("it was said before".into()));
             }
             said.push(name);
-            let number = || value.parse().ok().filter(|n| *n > 0).ok_or_else(|| wrong("no number of zones".into()));
+            let number = || value.parse::<u32>().map_err(|_| wrong("no number of zones".into()));
+            let limit = || Ok::<_, String>(Some(number()?).filter(|limit| !UNLIMITED.contains(limit)));
             match name {
                 "capacity" => capacity = parse_bytes(value).map_err(wrong)?,
-                "open" => geometry.max_open = Some(number()?),
-                "active" => geometry.max_active = Some(number()?),
+                "open" => geometry.max_open = limit()?,
+                "active" => geometry.max_active = limit()?,
                 "block" => {
                     let block = parse_bytes(value).map_err(wrong)?;
                     geometry.block = u32::try_from(block).map_err(|_| wrong("no size of a block".into()))?;
@@ -93,12 +97,12 @@ impl Emulated {
             }
         }
         // Who says one of both means it for the other as far as it has to follow.
-        if let (Some(open), Some(active)) = (geometry.max_open, geometry.max_active) {
-            match (said.contains(&"open"), said.contains(&"active")) {
-                (false, true) => geometry.max_open = Some(open.min(active)),
-                (true, false) => geometry.max_active = Some(active.max(open)),
-                _ => {}
-            }
+        let (open, active) = (geometry.max_open, geometry.max_active);
+        match (said.contains(&"open"), said.contains(&"active")) {
+            (false, true) => geometry.max_open = open.into_iter().chain(active).min(),
+            (true, false) => geometry.max_active = active.zip(open).map(|(active, open)| active.max(open)),
+            // Without a limit of their own, no more are open than active.
+            _ => geometry.max_open = open.or(active),
         }
         Ok(Emulated { file, geometry, capacity })
     }
@@ -167,10 +171,16 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", view.headline())?;
     let (files, metadata) = (view.beneath.zones, view.map.metadata.len());
-    writeln!(out, "{metadata} zones for metadata, {} for files, which can take {}", files.all, human(view.free))?;
-    if view.geometry.max_active == Some(ACTIVE_LEAST) {
-        let what = "only one of them may be active, so logs and manifests lie among tables, and keep zones from being emptied";
-        writeln!(out, "{what}: about a quarter of that can be used")?;
+    writeln!(
+        out,
+        "{metadata} zones for metadata, {} for files; {} of these are reserved (`sinter zones df`)",
+        files.all,
+        human(view.space.reserved())
+    )?;
+    writeln!(out, "a database with the default settings can store {}", human(view.space.storable))?;
+    if let Some(active) = view.geometry.max_active.filter(|active| *active < ACTIVE_ENOUGH) {
+        let what = "logs and manifests lie among tables, and keep zones from being emptied";
+        writeln!(out, "only {active} zones may be active, so {what}: with {ACTIVE_ENOUGH} more could be stored")?;
     }
     if flags.emulate.is_some() {
         // As it came to be: what was said may not have been whole blocks.
@@ -204,8 +214,18 @@ mod tests {
         let limits = |text: &str| Emulated::parse(text).map(|drive| (drive.geometry.max_open, drive.geometry.max_active)).unwrap();
         assert_eq!(limits("a,8x1MiB,active=6"), (Some(6), Some(6)));
         assert_eq!(limits("a,8x1MiB,open=20"), (Some(20), Some(20)));
+        let unlimited = [
+            ("active=0", Some(14), None),
+            ("open=0", None, None),
+            ("active=4294967295,open=0", None, None),
+            ("active=0,open=3", Some(3), None),
+        ];
+        for (said, open, active) in unlimited {
+            assert_eq!(limits(&format!("a,8x1MiB,{said}")), (open, active), "{said}");
+        }
+        assert_eq!(limits("a,8x1MiB,open=0,active=5"), (Some(5), Some(5)));
         let unshaped = ["", "a", "a,8", "a,8x", "a,x1MB", ",8x1MB"];
-        let odd = ["a,8x1MB,open", "a,8x1MB,open=0", "a,8x1MB,depth=1", "a,8x1MB,block=9GB", "a,8x1MB,open=2,open=3"];
+        let odd = ["a,8x1MB,open", "a,8x1MB,depth=1", "a,8x1MB,block=9GB", "a,8x1MB,open=2,open=3"];
         for wrong in unshaped.into_iter().chain(odd) {
             assert!(Emulated::parse(wrong).unwrap_err().contains("ZONESxSIZE"), "{wrong}");
         }

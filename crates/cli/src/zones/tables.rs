@@ -53,6 +53,13 @@ pub fn df(view: &View) -> String {
         }
     }
     line("for files", &all, true);
+    let _ = writeln!(out);
+    let share = |bytes: u64| 100.0 * bytes as f64 / view.space.all().max(1) as f64;
+    for (name, _, bytes) in view.space.parts().into_iter().chain([("the drive", "", view.space.all())]) {
+        if bytes > 0 {
+            let _ = writeln!(out, "{name:<38} {:>11} {:>5.1} %", human(bytes), share(bytes));
+        }
+    }
     let conditions: Vec<String> = view.by_condition().into_iter().map(|(name, count)| format!("{count} {name}")).collect();
     let _ = writeln!(out, "\nzones: {}", conditions.join(", "));
     let _ =
@@ -75,9 +82,11 @@ pub fn df_json(view: &View) -> Value {
     let classes: Vec<Value> = view.by_class().into_iter().map(class).collect();
     let conditions: Map<String, Value> = view.by_condition().into_iter().map(|(name, count)| (name.into(), count.into())).collect();
     let now = &view.beneath.zones;
+    let mut space: Map<String, Value> = view.space.parts().into_iter().map(|(_, name, bytes)| (name.into(), bytes.into())).collect();
+    space.insert("all".into(), view.space.all().into());
     json!({
         "drive": view.drive, "volume": view.id.to_string(), "classes": classes, "conditions": conditions, "free": view.free,
-        "reserve_zones": view.reserve,
+        "reserve_zones": view.reserve, "space": space, "storable": view.space.storable,
         "wear": { "least": now.wear_least, "most": now.wear_most, "all": now.wear_total, "metadata_most": now.wear_metadata },
         "write_streams": streams_json(view),
     })

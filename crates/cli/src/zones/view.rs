@@ -1,5 +1,6 @@
 //! A volume as plain data, for everything that is shown of it.
 
+use super::space::Space;
 use crate::ended::Ended;
 use sinter_storage::store::zoned::{Condition, FileEntry, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
 use sinter_storage::store::{Beneath, Store};
@@ -149,6 +150,7 @@ pub struct View {
     pub free: u64,
     /// Zones that only the collector may take.
     pub reserve: u32,
+    pub space: Space,
     pub streams: Streams,
     /// What opening it did.
     pub beneath: Beneath,
@@ -178,13 +180,15 @@ impl View {
         };
         let zones: Vec<Zone> = map.zones.iter().map(zone).collect();
         let beneath = store.beneath().unwrap_or_default();
+        let free = store.free_bytes().map_err(sinterdb::Error::from)?.unwrap_or(0);
         Ok(View {
             drive: drive.display().to_string(),
             id: store.id(),
             geometry: store.geometry().clone(),
             zones,
             files,
-            free: store.free_bytes().map_err(sinterdb::Error::from)?.unwrap_or(0),
+            free,
+            space: Space::of(store, free),
             reserve: store.options().reserve,
             streams: store.streams(),
             beneath,
