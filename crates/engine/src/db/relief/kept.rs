@@ -72,10 +72,10 @@ pub fn pinned(unit: u64, held: u64) -> u64 {
 }
 
 /// Bytes of tables, live and not replaced by newer ones, that a database with the default settings can hold on an empty medium of `size`
-/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is kept back, and with one part
-/// of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
+/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is kept back, without a unit
+/// that is dead in part, and with one part of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
 pub fn storable(size: u64, unit: u64) -> u64 {
-    let left = size.saturating_sub(KeptBack::by_default(size, unit, 0).from_writes);
+    let left = size.saturating_sub(KeptBack::by_default(size, unit, 0).from_writes.saturating_add(unit));
     let outdated = 1.0 / FamilySettings::default().max_bytes_for_level_multiplier;
     (left as f64 / (1.0 + outdated)) as u64
 }
