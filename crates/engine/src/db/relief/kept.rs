@@ -75,7 +75,10 @@ pub fn pinned(unit: u64, held: u64) -> u64 {
 /// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is kept back, without a unit
 /// that is dead in part, and with one part of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
 pub fn storable(size: u64, unit: u64) -> u64 {
-    let left = size.saturating_sub(KeptBack::by_default(size, unit, 0).from_writes.saturating_add(unit));
+    let kept = KeptBack::by_default(size, unit, 0);
+    let left = size.saturating_sub(kept.from_writes.saturating_add(unit));
+    // Where less is kept back than is needed, a merge may have to wait for a unit that is not free in time.
+    let left = if kept.within(size) == kept { left } else { left / 4 * 3 };
     let outdated = 1.0 / FamilySettings::default().max_bytes_for_level_multiplier;
     (left as f64 / (1.0 + outdated)) as u64
 }
