@@ -192,6 +192,7 @@ impl Tree {
             now: 0,
             oldest_snapshot: u64::MAX,
             newest_snapshot: None,
+            expired: Cut::NONE,
             loading,
             young: None,
             crowded: false,
