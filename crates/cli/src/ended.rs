@@ -26,12 +26,25 @@ impl Ended {
             Ended::Usage(what) => (what.clone(), 2),
             // The reader of our output went away: there is nobody to tell.
             Ended::Failed(error) if is_broken_pipe(error) => return ExitCode::SUCCESS,
-            Ended::Failed(error) => (format!("{error:#}"), 1),
+            Ended::Failed(error) => (in_full(error), 1),
         };
         let line = line.lines().map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
         eprintln!("sinter: {line}");
         ExitCode::from(code)
     }
+}
+
+/// An error with its causes, each said once: many errors have their cause in their own words.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line += &format!(": {cause}");
+        }
+    }
+    line
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -36,7 +36,7 @@ pub struct InspectFlags {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Copy, PartialEq, Subcommand)]
 enum View {
     /// The manifest: what it says and its records.
     Manifest,
@@ -130,6 +130,14 @@ fn look(path: &Path, store: &Arc<dyn Store>) -> Result<(Loaded, State, Stores), 
     }
 }
 
+/// An error without the word for its kind, where the line says enough.
+fn plain(error: &Error) -> String {
+    match error {
+        Error::Invalid(what) | Error::Busy(what) => what.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -143,7 +151,10 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
         (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
         (view, false) => view.unwrap_or(View::Levels),
     };
-    stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {error}"));
+    // The view of tiers has a line for each of them.
+    if view != View::Tiers {
+        stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {}", plain(error)));
+    }
     let shown = show(view, &stores, &loaded, &state)?;
     let mut out = io::stdout().lock();
     if flags.json {

@@ -44,6 +44,9 @@ pub fn require_database(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     let store: Arc<dyn Store> = match place(path)? {
         Place::Zoned(place) => Arc::new(open_volume(&place.quiet())?),
         Place::Directory(path) if !path.exists() => return Err(wrong(&"no such directory")),
+        Place::Directory(path) if path.is_file() => {
+            return Err(Ended::Usage(format!("{} is a file, not a database directory", path.display())));
+        }
         Place::Directory(path) if !path.is_dir() => return Err(wrong(&"not a directory")),
         Place::Directory(path) => Arc::new(DirStore::open(path, false).map_err(|error| wrong(&error))?),
     };

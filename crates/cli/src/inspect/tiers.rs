@@ -3,7 +3,7 @@
 //! database open (the property `sinterdb.tiers`); what that noted last stands in the manifest, too. Why data is above the last level or on
 //! it says each family's setting, or, where the engine chose the age, the newest table that it chose for.
 
-use super::{Shown, Stores};
+use super::{Shown, Stores, plain};
 use crate::store::escape_whole;
 use serde_json::{Value, json};
 use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
@@ -156,7 +156,7 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     let last = last.map(|tier| format!("; the last level is {}, as the coldest tier: last_level_temperature is not set", tier.name()));
     let why = match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(0) => None,
-        Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", format_seconds(age))),
+        Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", span(age))),
         _ => {
             let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
             let properties = newest.and_then(|info| {
@@ -213,8 +213,14 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
         list.push(looked.json());
     }
     for (temperature, error) in &stores.problems {
-        let _ = writeln!(text, "{}: cannot be looked at: {error}", temperature.name());
-        list.push(json!({ "tier": temperature.name(), "problem": error.to_string() }));
+        let (name, what) = (temperature.name(), plain(error));
+        // Most errors begin with the tier.
+        let what = what
+            .strip_prefix("tier ")
+            .and_then(|what| what.strip_prefix(name))
+            .map_or(what.as_str(), |what| what.trim_start_matches([':', ' ']));
+        let _ = writeln!(text, "{name}: cannot be looked at: {what}");
+        list.push(json!({ "tier": name, "problem": error.to_string() }));
     }
     let serving = |wanted: Temperature| state.tiers.range(..=wanted).next_back().map_or(Temperature::Unknown, |(known, _)| *known);
     let is_elsewhere =
@@ -247,7 +253,22 @@ fn name(temperature: Temperature) -> &'static str {
 }
 
 fn age(time: u64, now: u64) -> String {
-    if time == 0 { "unknown".into() } else { format!("{} s", now.saturating_sub(time)) }
+    if time == 0 { "unknown".into() } else { format!("{} ago", span(now.saturating_sub(time))) }
+}
+
+/// A duration as people say it: its two largest units.
+fn span(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);
+    let mut rest = seconds;
+    let parts = units[first..].iter().take(2).map(|(unit, name)| {
+        let number = rest / unit;
+        rest %= unit;
+        (number, name)
+    });
+    let parts: Vec<String> =
+        parts.enumerate().filter(|(n, (number, _))| *n == 0 || *number > 0).map(|(_, (number, name))| format!("{number} {name}")).collect();
+    parts.join(" ")
 }
 
 /// A store that was looked at.
@@ -272,16 +293,16 @@ impl Looked<'_> {
         let others = format!("{} other files, {:.1} MB", contents.other_files, mib(contents.other_bytes));
         let _ = writeln!(text, "{}{place}: {tables}; {others}{free}", name(*temperature));
         if contents.tables > 0 {
-            let _ = writeln!(text, "  oldest write {} ago, newest {} ago", age(contents.oldest, *now), age(contents.newest, *now));
+            let _ = writeln!(text, "  oldest write {}, newest {}", age(contents.oldest, *now), age(contents.newest, *now));
             let ages: Vec<String> = contents.ages().into_iter().map(|(name, bytes)| format!("{name} {:.1} MB", mib(bytes))).collect();
             let _ = writeln!(text, "  {}", ages.join(", "));
             let warmth = contents.by_temperature.iter().map(|(t, (n, bytes))| format!("{} {n} tables, {:.1} MB", t.name(), mib(*bytes)));
             let _ = writeln!(text, "  written as {}", warmth.collect::<Vec<_>>().join("; "));
             let _ = match heat {
                 Some(Heat { noted: TierHeat { answered, since, until, .. }, share }) => {
-                    let (seconds, ago) = (until.saturating_sub(*since), now.saturating_sub(*until));
+                    let (over, ago) = (span(until.saturating_sub(*since)), span(now.saturating_sub(*until)));
                     let each = *answered as f64 / mib(contents.bytes).max(f64::MIN_POSITIVE);
-                    let counted = format!("counted over {seconds} s until {ago} s ago, one in {SAMPLED}");
+                    let counted = format!("counted over {over} until {ago} ago, one in {SAMPLED}");
                     let of_all = format!("{share:.1} % of those that tables did, {each:.1} for each MB");
                     writeln!(text, "  answered about {answered} gets, {of_all} ({counted})")
                 }
@@ -309,5 +330,20 @@ impl Looked<'_> {
             }),
             "read_us": cost.as_ref().map(|c| json!({ "reads": c.reads, "past_page_cache": c.past_cache, "mean": c.mean, "most": c.most })),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_units() {
+        let table =
+            [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min 59 s"), (3_600, "1 h"), (86_405, "1 d"), (100_000, "1 d 3 h")];
+        for (seconds, text) in table {
+            assert_eq!(span(seconds), text);
+        }
+        assert_eq!((age(0, 9), age(5, 9)), ("unknown".into(), "4 s ago".into()));
     }
 }
