@@ -9,17 +9,14 @@ use crate::ended::Ended;
 use crate::store::{Where, require_database};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
+use sinter_storage::store::{Store, Temperature, Tiers};
 use sinterdb::Error;
-use sinterdb::internal::db::find_tiers;
-use sinterdb::internal::manifest::{Loaded, State, load};
+use sinterdb::internal::db::{Held, Seen, see};
+use sinterdb::internal::manifest::{Loaded, State};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-
-/// Looks before what is missing counts as missing: each lost race means that a writer finished a job during it.
-const TRIES: usize = 10;
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -83,51 +80,23 @@ struct Shown {
 
 /// The stores of a database.
 struct Stores {
-    /// All that can be found, as one.
-    all: Tiers,
-    /// The same apart, the primary one first.
+    /// All files, those open that are looked at.
+    files: Held,
+    /// Where each of them lies, as far as can be seen.
+    places: Arc<Tiers>,
+    /// The stores apart, the primary one first.
     each: Vec<(Temperature, Arc<dyn Store>)>,
     /// Tiers that cannot be looked at.
     problems: Vec<(Temperature, Error)>,
 }
 
-impl Stores {
-    fn find(primary: Arc<dyn Store>, state: &State) -> Result<Self, Ended> {
-        let found = find_tiers(state);
-        let all = Tiers::new(Arc::clone(&primary), found.stores.clone()).map_err(Error::from)?;
-        let each = std::iter::once((Temperature::Unknown, primary)).chain(found.stores).collect();
-        Ok(Stores { all, each, problems: found.problems })
-    }
-
-    /// Every table is there, as far as can be seen.
-    fn is_whole(&self, state: &State) -> bool {
-        let mut tables = state.families.values().flat_map(|family| family.version.tables());
-        !self.problems.is_empty() || tables.all(|(_, _, table)| self.all.place(FileId::table(table.number)).is_some())
-    }
-}
-
-/// The manifests and their lengths: no edit goes unnoticed.
-fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>, Ended> {
-    let mut found = store.list().map_err(Error::from)?;
-    found.retain(|(id, _)| id.kind == FileKind::Manifest);
-    found.sort_unstable();
-    Ok(found)
-}
-
-/// What the manifest says and what there is, of one moment beside a process that writes: that deletes a table only after an edit that does
-/// without it. Only what is missing from a manifest that did not change meanwhile is.
-fn look(path: &Path, store: &Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
-    let mut tries = TRIES;
-    loop {
-        tries -= 1;
-        let before = manifests(&**store)?;
-        let mut loaded = load(&**store)?;
-        let state = loaded.state.take().ok_or_else(|| Ended::usage(format!("{}: no database there", path.display())))?;
-        let stores = Stores::find(Arc::clone(store), &state)?;
-        if tries == 0 || stores.is_whole(&state) || manifests(&**store)? == before {
-            return Ok((loaded, state, stores));
-        }
-    }
+/// What the manifest says and what there is, of one moment beside a process that writes.
+fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
+    let Some(Seen { loaded, state, tiers, places, files }) = see(&store)? else {
+        return Err(Ended::usage(format!("{}: no database there", path.display())));
+    };
+    let each = std::iter::once((Temperature::Unknown, store)).chain(tiers.stores).collect();
+    Ok((loaded, state, Stores { files, places, each, problems: tiers.problems }))
 }
 
 /// An error without the word for its kind, where the line says enough.
@@ -145,7 +114,7 @@ fn plain(error: &Error) -> String {
 pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     let path = flags.place.path();
     let store = require_database(path)?;
-    let (loaded, state, stores) = look(path, &store)?;
+    let (loaded, state, stores) = look(path, store)?;
     let view = match (flags.view, flags.tiers) {
         (None, true) => View::Tiers,
         (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
@@ -166,7 +135,7 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
 }
 
 fn show(view: View, stores: &Stores, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
-    let store = &stores.all;
+    let store = &stores.files;
     match view {
         View::Manifest => views::manifest(store, loaded, state),
         View::Levels => Ok(views::levels(state)),

@@ -160,7 +160,7 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
         _ => {
             let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
             let properties = newest.and_then(|info| {
-                let table = Table::open(&stores.all, state.db, Arc::clone(info), &Cache::new(0));
+                let table = Table::open(&stores.files, state.db, Arc::clone(info), &Cache::new(0));
                 table.and_then(|table| table.properties()).ok()
             });
             let why = properties.map(|properties| properties.placed).filter(|why| !why.is_empty());
@@ -192,7 +192,7 @@ fn now(state: &State) -> u64 {
 /// Shows all stores.
 pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     let now = now(state);
-    let tables = placed(state, &stores.all, now);
+    let tables = placed(state, &stores.places, now);
     let mut text = String::new();
     let mut list = Vec::new();
     let settings = DbSettings::from_stored(&state.settings).map(|(settings, _)| settings).unwrap_or_default();
@@ -206,7 +206,7 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
             contents.other_bytes += bytes;
         }
         let files: Vec<_> = here.iter().map(|placed| (placed.id(), placed.table.bytes)).collect();
-        let (cost, heat) = (measure(&**store, &files), heat(state, *temperature));
+        let (cost, heat) = (measure(&stores.files, &files), heat(state, *temperature));
         let at = store.directory().or_else(|| named(*temperature)).map(Path::to_owned);
         let looked = Looked { temperature: *temperature, at, store: &**store, contents, cost, heat, now };
         looked.text(&mut text);

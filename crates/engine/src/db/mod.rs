@@ -52,6 +52,7 @@ pub use media::TierStats;
 pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
+pub use read_only::{Held, Seen, see};
 pub use recover::{Cut, RecoveryReport};
 pub use relief::kept;
 pub use snapshot::Snapshot;

@@ -12,7 +12,6 @@ use super::media::Media;
 use super::mem::{Mem, MemWriter};
 use super::placed::Placer;
 use super::publish::new_tables;
-use super::read_only::check_log;
 use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
 use super::tiers::{Opening, stored_settings};
@@ -55,7 +54,7 @@ pub struct Builder {
     filters: BTreeMap<String, Arc<dyn CompactionFilter>>,
     pub(super) read_only: bool,
     create_if_missing: bool,
-    error_if_exists: bool,
+    pub(super) error_if_exists: bool,
     pub(super) clock: Arc<dyn Clock>,
     system_root: PathBuf,
     id: Option<[u8; 16]>,
@@ -107,8 +106,8 @@ impl Builder {
     /// Changes nothing on the medium and takes no lock. What is in the log is kept in memory, all of it: a log of 10 GiB takes at least
     /// as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged
     /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
-    /// A writer may be at work: if it deletes a file that is needed, opening starts again, ten times at most, and gives `Busy` if the log
-    /// was flushed during the last of them.
+    /// A writer may be at work: the handle then shows what the database was at one moment of the opening, and goes on to show that. If the
+    /// writer deletes files faster than they can be opened, opening gives `Busy`; damage is reported only where nothing changed meanwhile.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -170,18 +169,17 @@ impl Builder {
         if self.read_only { self.open_to_read(&store) } else { self.try_open(store) }
     }
 
-    pub(super) fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
-        let mut locks = if self.read_only { Vec::new() } else { vec![store.lock()?] };
+    fn try_open(&self, store: Arc<dyn Store>) -> Result<Db> {
+        let mut locks = vec![store.lock()?];
         let files = OpenFiles::new();
-        let primary = Arc::new(Meter::new(Arc::new(BoundedStore::new(store, Arc::clone(&files), self.read_only))));
+        let primary = Arc::new(Meter::new(Arc::new(BoundedStore::new(store, Arc::clone(&files), false))));
         let mut loaded = manifest::load(&*primary)?;
         let mut state = match loaded.state.take() {
             Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
             Some(state) => state,
-            None if !self.create_if_missing || self.read_only => return Err(Error::invalid("there is no database here")),
+            None if !self.create_if_missing => return Err(Error::invalid("there is no database here")),
             None => State::new(self.new_identity()?),
         };
-        let needed_log = state.needed_log();
         let before = stored_settings(&state)?.tiers;
         self.merge_settings(&mut state)?;
         files.set_most(stored_settings(&state)?.max_open_files);
@@ -189,9 +187,6 @@ impl Builder {
         let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, files: &files, before };
         let media = self.open_tiers(&primary, opening)?;
         let log = open_log(&*media.store, &state)?;
-        if self.read_only {
-            check_log(&*primary, needed_log)?;
-        }
         let mut survey = survey(log, &state)?;
         if let Some(manifest) = loaded.live {
             survey.report.cut(manifest, &loaded.end);
@@ -227,7 +222,7 @@ impl Builder {
     }
 
     /// Brings given settings and families into the state.
-    fn merge_settings(&self, state: &mut State) -> Result<()> {
+    pub(super) fn merge_settings(&self, state: &mut State) -> Result<()> {
         let (before, given) = (stored_settings(state)?, self.db_settings(state)?);
         let mut edit = Edit { db_settings: given.as_ref().map(DbSettings::to_toml), ..Edit::default() };
         let now = given.as_ref().unwrap_or(&before);
@@ -298,7 +293,7 @@ impl Builder {
         Ok(())
     }
 
-    fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
+    pub(super) fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
         let (media, locks, ledger) = parts;
         let asked = callback::clock(self.clock.clone());
         let pool = Arc::new(ChunkPool::default());

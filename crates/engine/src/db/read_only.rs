@@ -1,19 +1,80 @@
-//! Opening to read only, beside a writer that may be at work. Without a lock, files that the manifest named when it was read may be
-//! deleted before they are opened. The writer deletes a file only after an edit that does without it, so whoever misses one finds a
-//! changed manifest and starts again from that. Only what is missing from, or wrong with, a manifest that did not change meanwhile is
-//! damage.
+//! Reading beside a writer that may be at work. Without a lock, files that the manifest named when it was read may be deleted before they
+//! are opened. So a reader opens everything that the manifest names first, and reads it afterwards: an open file stays readable.
 //!
-//! Segments of the log are not named one by one, so nobody misses those that are deleted before the log is listed; what is left may look
-//! like a whole log. Therefore the manifest is read again once all segments are open.
+//! * **Tables.** The writer deletes a table only after an edit that does without it. Whoever misses one applies the edits that came since
+//!   and opens what is new; files that are open stay open.
+//! * **The log.** Nobody misses segments that are deleted before the log is listed, because nothing names them one by one; what is left may
+//!   look like a whole log. So the manifest, read again once all segments are open, must need no fewer of them.
+//! * **The manifest** is replaced now and then. Whoever misses it starts again.
+//!
+//! Damage is reported only if the manifest did not change between a look before and one after; else the reader tries again, and hears in
+//! the end that the database is busy.
 
-use super::{Builder, Db};
+use super::Db;
+use super::open::Builder;
+use super::recover::{open_log, survey};
+use super::tiers::{FoundTiers, Opening, find_tiers, stored_settings};
 use crate::error::{Error, Result};
-use crate::manifest;
-use sinter_storage::store::{FileId, FileKind, Store};
+use crate::ledger::Ledger;
+use crate::manifest::{self, Loaded, State};
+use sinter_storage::store::{
+    Appender, BoundedStore, FileId, FileKind, Hint, Meter, OpenFiles, ReadAt, Store, StoreError, StoreLock, Tiers,
+};
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 
-/// Opens before what is missing counts as missing: each lost race means that the writer finished a job during it.
+/// Attempts until a database counts as busy, and looks at the manifest in each. Each one that fails means that the writer has changed the
+/// manifest during it.
 const TRIES: usize = 10;
+
+/// Open files by name.
+type Files = HashMap<FileId, Arc<dyn ReadAt>>;
+/// The segments of a log, open, oldest first.
+type Log = Vec<(u64, Arc<dyn ReadAt>)>;
+
+/// A store whose files can be read by name after a writer has deleted them, if they were opened before.
+#[derive(Debug)]
+pub struct Held {
+    below: Arc<dyn Store>,
+    files: Files,
+}
+
+impl Held {
+    fn refuse<T>(operation: &'static str) -> sinter_storage::store::Result<T> {
+        Err(StoreError::store(operation, io::ErrorKind::ReadOnlyFilesystem.into()))
+    }
+}
+
+impl Store for Held {
+    fn create(&self, _: FileId, _: &Hint) -> sinter_storage::store::Result<Box<dyn Appender>> {
+        Held::refuse("create")
+    }
+
+    fn open(&self, id: FileId) -> sinter_storage::store::Result<Arc<dyn ReadAt>> {
+        self.files.get(&id).map_or_else(|| self.below.open(id), |file| Ok(Arc::clone(file)))
+    }
+
+    fn delete(&self, _: FileId) -> sinter_storage::store::Result<()> {
+        Held::refuse("delete")
+    }
+
+    fn list(&self) -> sinter_storage::store::Result<Vec<(FileId, u64)>> {
+        self.below.list()
+    }
+
+    fn sync_names(&self) -> sinter_storage::store::Result<()> {
+        Held::refuse("sync names")
+    }
+
+    fn free_bytes(&self) -> sinter_storage::store::Result<Option<u64>> {
+        self.below.free_bytes()
+    }
+
+    fn lock(&self) -> sinter_storage::store::Result<Box<dyn StoreLock>> {
+        self.below.lock()
+    }
+}
 
 /// The manifests and their lengths: no edit goes unnoticed.
 fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>> {
@@ -22,35 +83,143 @@ fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>> {
     Ok(found)
 }
 
-fn is_whole(db: &Db) -> bool {
-    db.families().iter().all(|family| family.core.view.load().tree.tables().all(|table| !table.is_broken()))
+/// Repeats what fails while the manifest changes.
+fn undisturbed<T>(store: &dyn Store, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let before = manifests(store)?;
+        let error = match attempt() {
+            Err(error @ (Error::Corrupt { .. } | Error::Io(_) | Error::Busy(_))) => error,
+            settled => return settled,
+        };
+        let is_unchanged = manifests(store)? == before;
+        // A listing may miss a manifest that is replaced and the one that replaces it.
+        if is_unchanged && (tries == 0 || !before.is_empty()) {
+            return Err(error);
+        }
+        if tries == 0 {
+            return Err(busy());
+        }
+    }
 }
 
-/// After the log was opened: whatever of it was needed was there. `needed` is [`manifest::State::needed_log`] of before.
-pub(super) fn check_log(store: &dyn Store, needed: u64) -> Result<()> {
-    match manifest::load(store)?.state {
-        Some(state) if state.needed_log() == needed => Ok(()),
-        _ => Err(Error::Busy("the log was flushed while it was opened".into())),
+fn busy() -> Error {
+    Error::Busy("a writer changes the database faster than its files can be opened".into())
+}
+
+/// Opens the tables of a state that are not in `files`, the most short-lived first, and closes others; false: some are missing.
+fn open_tables(store: &dyn Store, state: &State, files: &mut Files) -> Result<bool> {
+    let tables = || state.families.values().flat_map(|family| family.version.tables()).map(|(level, _, table)| (level, table.number));
+    let wanted: HashSet<FileId> = tables().map(|(_, number)| FileId::table(number)).collect();
+    files.retain(|id, _| wanted.contains(id));
+    let mut missing: Vec<(usize, FileId)> =
+        tables().map(|(level, number)| (level, FileId::table(number))).filter(|(_, id)| !files.contains_key(id)).collect();
+    missing.sort_unstable();
+    let mut is_whole = true;
+    for (_, id) in missing {
+        match store.open(id) {
+            Ok(file) => drop(files.insert(id, file)),
+            Err(error) if error.is_not_found() => is_whole = false,
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(is_whole)
+}
+
+/// Opens the log and the tables of one moment, and gives what the manifest says of that. A table that is missing though nothing changes is
+/// left out of `files`, and a log of which something is missing is the error. `all` has the files of all tiers.
+fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut Files) -> Result<(State, Result<Log>)> {
+    for _ in 0..TRIES {
+        manifest::catch_up(primary, loaded)?;
+        let Some(state) = loaded.state.clone() else { return Err(Error::invalid("there is no database here")) };
+        let log = open_log(primary, &state);
+        let is_whole = open_tables(all, &state, files)?;
+        // A segment that is gone right after it was listed is the writer's doing, too.
+        let is_gone = matches!(&log, Err(Error::Io(error)) if error.is_not_found());
+        let is_unchanged = manifest::catch_up(primary, loaded)? == 0 && !is_gone;
+        let has_log = log.is_ok() && loaded.state.as_ref().is_some_and(|now| now.needed_log() == state.needed_log());
+        if is_unchanged || is_whole && has_log {
+            return Ok((state, log));
+        }
+    }
+    Err(busy())
+}
+
+/// A database as it was at a moment, for tools that read its files: nothing is locked or written.
+#[derive(Debug)]
+pub struct Seen {
+    /// The manifest as a file.
+    pub loaded: Loaded,
+    /// What it says.
+    pub state: State,
+    /// The tiers that can be looked at.
+    pub tiers: FoundTiers,
+    /// Where each file lies.
+    pub places: Arc<Tiers>,
+    /// All files: the manifest, the tables and the log of `state` are open.
+    pub files: Held,
+}
+
+/// Looks at a database, beside a writer or not; `None`: there is none. Tables and segments that are missing are missing from `files`, too.
+///
+/// # Errors
+/// `Busy` if the writer was quicker each time. A manifest that is damaged.
+pub fn see(store: &Arc<dyn Store>) -> Result<Option<Seen>> {
+    let mut files = Files::default();
+    let open = OpenFiles::new();
+    let bounded = |store: &Arc<dyn Store>| Arc::new(BoundedStore::new(Arc::clone(store), Arc::clone(&open), true)) as Arc<dyn Store>;
+    let store = &bounded(store);
+    undisturbed(&**store, || {
+        let mut loaded = manifest::load(&**store)?;
+        let (Some(state), Some(live)) = (&loaded.state, loaded.live) else { return Ok(None) };
+        let mut tiers = find_tiers(state);
+        tiers.stores.iter_mut().for_each(|(_, store)| *store = bounded(store));
+        let places = Arc::new(Tiers::new(Arc::clone(store), tiers.stores.clone())?);
+        let (state, log) = hold(&**store, &*places, &mut loaded, &mut files)?;
+        let mut files = std::mem::take(&mut files);
+        files.insert(live, store.open(live)?);
+        files.extend(log.unwrap_or_default().into_iter().map(|(number, file)| (FileId::log(number), file)));
+        Ok(Some(Seen { loaded, state, tiers, files: Held { below: places.clone(), files }, places }))
+    })
 }
 
 impl Builder {
     pub(super) fn open_to_read(&self, store: &Arc<dyn Store>) -> Result<Db> {
-        let mut tries = TRIES;
-        loop {
-            tries -= 1;
-            let before = manifests(&**store)?;
-            let opened = self.try_open(store.clone());
-            if tries == 0 || opened.as_ref().is_ok_and(is_whole) || manifests(&**store)? == before {
-                return opened;
-            }
+        let (open, mut held) = (OpenFiles::new(), Files::default());
+        let bounded: Arc<dyn Store> = Arc::new(BoundedStore::new(Arc::clone(store), Arc::clone(&open), true));
+        undisturbed(&**store, || self.try_to_read(&bounded, &open, &mut held))
+    }
+
+    fn try_to_read(&self, store: &Arc<dyn Store>, files: &Arc<OpenFiles>, held: &mut Files) -> Result<Db> {
+        let primary = Arc::new(Meter::new(Arc::clone(store)));
+        let mut loaded = manifest::load(&*primary)?;
+        let mut state = match loaded.state.clone() {
+            Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
+            Some(state) => state,
+            None => return Err(Error::invalid("there is no database here")),
+        };
+        let before = stored_settings(&state)?.tiers;
+        self.merge_settings(&mut state)?;
+        files.set_most(stored_settings(&state)?.max_open_files);
+        let (ledger, mut locks) = (Arc::new(Ledger::default()), Vec::new());
+        let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, files, before };
+        let mut media = self.open_tiers(&primary, opening)?;
+        let (mut state, log) = hold(&*primary, &*media.store, &mut loaded, held)?;
+        self.merge_settings(&mut state)?;
+        let mut survey = survey(log?, &state)?;
+        if let Some(manifest) = loaded.live {
+            survey.report.cut(manifest, &loaded.end);
         }
+        media.store = Arc::new(Held { below: media.store, files: held.clone() });
+        self.assemble((media, locks, ledger), state, survey, &loaded)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::db::{Builder, Db};
+    use super::see;
+    use crate::db::{Builder, Db, verify_files};
     use crate::error::Error;
     use crate::settings::{DbSettings, FamilySettings};
     use parking_lot::Mutex;
@@ -194,8 +363,41 @@ mod tests {
 
     #[test]
     fn a_table_that_is_missing_for_good_is_missing_after_all() {
-        let store = beside(FileKind::Table, usize::MAX);
+        let store = Arc::new(MemoryStore::new());
+        let db = writer(&store);
+        work(&db, 1);
+        drop(db);
+        let (table, _) = store.list().unwrap().into_iter().find(|(id, _)| id.kind == FileKind::Table).unwrap();
+        store.delete(table).unwrap();
         let db = Builder::default().read_only().open_store(store).expect("it bears missing tables");
         assert!(matches!(db.get(&[0; 4]), Err(Error::Corrupt { .. })));
+        assert_eq!(db.verify().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn who_loses_every_race_hears_that_the_database_is_busy() {
+        for kind in [FileKind::Table, FileKind::Log] {
+            let opened = Builder::default().read_only().open_store(beside(kind, usize::MAX));
+            assert!(matches!(&opened, Err(Error::Busy(_))), "{kind:?}: {opened:?}");
+        }
+        for kind in [FileKind::Table, FileKind::Log] {
+            let store: Arc<dyn Store> = beside(kind, usize::MAX);
+            assert!(matches!(verify_files(&store), Err(Error::Busy(_))), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_seen_stays_there() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let db = Builder::default().open_store(store.clone()).unwrap();
+        work(&db, 1);
+        let seen = see(&store).unwrap().unwrap();
+        let reader = Builder::default().read_only().open_store(store.clone()).unwrap();
+        work(&db, 2);
+        assert!(seen.files.files.keys().filter(|id| store.open(**id).is_err()).count() > 1, "the writer has deleted some");
+        let held: Vec<_> = seen.files.files.keys().map(|id| seen.files.open(*id).unwrap().len()).collect();
+        assert!(held.len() > 2 && held.iter().all(|len| *len > 0));
+        assert!(reader.verify().unwrap().is_empty());
+        assert_eq!(reader.get(&[0; 4]).unwrap().unwrap(), [1; 50]);
     }
 }

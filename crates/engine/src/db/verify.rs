@@ -1,14 +1,15 @@
 //! Reads and verifies everything: each table whole, each log segment, the manifest, the identity of each tier.
 
-use super::tiers::{check_known, find_tiers};
+use super::read_only::{Seen, see};
+use super::tiers::check_known;
 use super::{Db, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use crate::manifest::{self, State, TableInfo};
+use crate::manifest::TableInfo;
 use crate::table::Table;
 use crate::wal::survey_log;
-use sinter_storage::store::{FileId, FileKind, Store, Tiers};
+use sinter_storage::store::{FileId, FileKind, Store};
 use std::sync::Arc;
 
 /// One damaged place.
@@ -99,30 +100,32 @@ fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Option<
 }
 
 /// As [`Db::verify`], file by file, for a database that does not open: what each of them is by the manifest. Where that cannot be read,
-/// nothing says what tables should be, and only logs and manifests are verified.
+/// nothing says what tables should be, and only logs and manifests are verified. `Busy` beside a writer that is quicker.
 pub fn verify_files(store: &Arc<dyn Store>) -> Result<Vec<Damage>> {
-    let state = manifest::load(&**store).ok().and_then(|loaded| loaded.state);
-    let mut found = state.as_ref().map_or_else(|| Ok(Vec::new()), |state| verify_tables(store, state))?;
+    let seen = match see(store) {
+        Err(error @ (Error::Busy(_) | Error::NoDescriptors(_))) => return Err(error),
+        seen => seen.ok().flatten(),
+    };
+    let mut found = seen.as_ref().map_or_else(|| Ok(Vec::new()), verify_tables)?;
     let mut files = store.list()?;
     files.sort_unstable();
     let logs = files.into_iter().map(|(id, _)| id).filter(|id| matches!(id.kind, FileKind::Log | FileKind::Manifest));
     for id in logs {
-        found.extend(verify_log(&**store, state.as_ref().map(|state| state.db), id)?);
+        found.extend(verify_log(&**store, seen.as_ref().map(|seen| seen.state.db), id)?);
     }
     Ok(found)
 }
 
-fn verify_tables(store: &Arc<dyn Store>, state: &State) -> Result<Vec<Damage>> {
-    let (tiers, cache) = (find_tiers(state), Cache::new(0));
-    let all = Tiers::new(Arc::clone(store), tiers.stores)?;
+fn verify_tables(seen: &Seen) -> Result<Vec<Damage>> {
+    let (state, cache) = (&seen.state, Cache::new(0));
     let mut found = Vec::new();
     for family in state.families.values() {
         for (_, _, info) in family.version.tables() {
-            match Table::open(&all, state.db, Arc::clone(info), &cache).and_then(|table| table.verify()) {
+            match Table::open(&seen.files, state.db, Arc::clone(info), &cache).and_then(|table| table.verify()) {
                 Ok(()) => {}
                 // It may lie on a tier that cannot be had now, which is no damage of its own.
-                Err(Error::Io(error)) if error.is_not_found() && !tiers.problems.is_empty() => {}
-                Err(error @ Error::NoDescriptors(_)) => return Err(error),
+                Err(Error::Io(error)) if error.is_not_found() && !seen.tiers.problems.is_empty() => {}
+                Err(error @ (Error::Busy(_) | Error::NoDescriptors(_))) => return Err(error),
                 Err(error) => found.push(Damage::of_table(&family.name, info, &error)),
             }
         }

@@ -231,19 +231,38 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
     Ok(found)
 }
 
+/// Applies the edits that a writer has appended since the manifest was loaded; how many these were. An error if that manifest is no more.
+/// To apply a few edits costs far less than to load all of them, and a reader beside a writer has to be quick.
+pub fn catch_up(store: &dyn Store, loaded: &mut Loaded) -> Result<u64> {
+    let (Some(id), Some(state)) = (loaded.live, &mut loaded.state) else { return Ok(0) };
+    let log = read_log(store, Some(state.db), id)?;
+    let known = usize::try_from(loaded.edits).unwrap_or(usize::MAX).saturating_add(1);
+    let mut fresh = 0;
+    for (offset, record) in log.records().skip(known) {
+        apply(state, id, offset, record, EDIT)?;
+        fresh += 1;
+    }
+    (loaded.edits, loaded.end) = (loaded.edits + fresh, log.end);
+    Ok(fresh)
+}
+
 /// The state that a manifest's records lead to.
 fn replay(id: FileId, db: DbId, log: &Log) -> Result<State> {
     let mut state = State::new(db);
     let mut expected = SNAPSHOT;
     for (offset, record) in log.records() {
-        let corrupt = |what: String| Error::corrupt(id, offset, what);
-        let (kind, bytes) = record.split_first().ok_or_else(|| corrupt("an empty record".into()))?;
-        if *kind != expected {
-            return Err(corrupt(format!("a record of kind {kind} where {expected} belongs")));
-        }
-        let edit = Edit::decode(bytes).ok_or_else(|| corrupt("not an edit, or one of a newer format".into()))?;
-        state.apply(&edit).map_err(|why| corrupt(format!("an edit that makes no sense: {why}")))?;
+        apply(&mut state, id, offset, record, expected)?;
         expected = EDIT;
     }
     Ok(state)
+}
+
+fn apply(state: &mut State, id: FileId, offset: u64, record: &[u8], expected: u8) -> Result<()> {
+    let corrupt = |what: String| Error::corrupt(id, offset, what);
+    let (kind, bytes) = record.split_first().ok_or_else(|| corrupt("an empty record".into()))?;
+    if *kind != expected {
+        return Err(corrupt(format!("a record of kind {kind} where {expected} belongs")));
+    }
+    let edit = Edit::decode(bytes).ok_or_else(|| corrupt("not an edit, or one of a newer format".into()))?;
+    state.apply(&edit).map_err(|why| corrupt(format!("an edit that makes no sense: {why}")))
 }

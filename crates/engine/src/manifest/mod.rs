@@ -11,6 +11,6 @@ mod version;
 
 pub use apply::{Change, Place};
 pub use edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
-pub use log::{Loaded, ManifestLog, ROTATE_BYTES, load};
+pub use log::{Loaded, ManifestLog, ROTATE_BYTES, catch_up, load};
 pub use state::{FamilyState, Prepared, State};
 pub use version::{KeyRange, LevelRuns, Run, TableInfo, Timed, Version};

@@ -10,7 +10,7 @@ use std::sync::{Mutex, mpsc};
 use tempfile::TempDir;
 
 const FAMILIES: [&str; 3] = ["default", "ranges", "sums"];
-const WRITERS: usize = 3;
+pub(super) const WRITERS: usize = 3;
 
 /// Adds up operands.
 struct Sum;
@@ -29,12 +29,12 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().unwrap())
 }
 
-fn configured(memtable: u64) -> Builder {
+pub(super) fn configured(memtable: u64) -> Builder {
     let family = FamilySettings { write_buffer_size: memtable, ..small() };
     FAMILIES.iter().fold(builder(), |b, name| b.family(name, family.clone())).merge_operator("sums", Arc::new(Sum))
 }
 
-fn families(db: &Db) -> [Family; 3] {
+pub(super) fn families(db: &Db) -> [Family; 3] {
     FAMILIES.map(|name| db.family(name).unwrap())
 }
 
@@ -51,7 +51,7 @@ fn counts(of: &[AtomicU64; WRITERS]) -> [u64; WRITERS] {
 }
 
 /// Batch `n` of a writer has `n` in all families: as a value, as the one key that a range tombstone leaves, and as a sum of ones.
-fn write(db: &Db, [values, ranges, sums]: &[Family; 3], writer: usize, n: u64) {
+pub(super) fn write(db: &Db, [values, ranges, sums]: &[Family; 3], writer: usize, n: u64) {
     let (id, mut batch) = ([writer as u8], WriteBatch::new());
     batch.put_in(values, &id, &[&n.to_be_bytes()[..], &noise(n as usize, 200 + n as usize % 1500)].concat());
     batch.delete_range_in(ranges, &id, &[writer as u8 + 1]);
@@ -66,9 +66,9 @@ fn write(db: &Db, [values, ranges, sums]: &[Family; 3], writer: usize, n: u64) {
 }
 
 /// The last batch of each writer, which is the same in all families.
-fn read(db: &Db, snapshot: Option<Snapshot>, when: &str) -> [u64; WRITERS] {
+pub(super) fn read(db: &Db, snapshot: Option<Snapshot>, when: &str) -> [u64; WRITERS] {
     let [values, ranges, sums] = families(db);
-    let options = ReadOptions { snapshot, ..ReadOptions::default() };
+    let options = ReadOptions { snapshot, upper: Some(vec![WRITERS as u8]), ..ReadOptions::default() };
     let all = |family: &Family| db.iter_with(family, options.clone()).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
     let of = |entries: &[(Vec<u8>, Vec<u8>)], writer: usize, at: usize| {
         let mine: Vec<_> = entries.iter().filter(|entry| entry.0[0] == writer as u8).collect();
@@ -159,7 +159,7 @@ fn run(store: Arc<dyn Store>, memtable: u64, rounds: usize) {
 }
 
 /// The others end, also when a check fails.
-struct Stop<'a>(&'a AtomicBool);
+pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -167,7 +167,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-fn rounds() -> usize {
+pub(super) fn rounds() -> usize {
     std::env::var("MOMENT_ROUNDS").map_or(8, |rounds| rounds.parse().unwrap())
 }
 

@@ -186,13 +186,22 @@ impl Store for Tiers {
         Ok(file)
     }
 
-    /// Also finds files that came after the stores were listed: for a reader beside a writer.
+    /// Also finds, and remembers, files that came after the stores were listed: for a reader beside a writer.
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
-        let others = self.members().filter(|member| member.temperature == Temperature::Unknown || id.kind == FileKind::Table);
-        for member in self.holders(id).chain(others) {
+        for member in self.holders(id) {
             match member.store.open(id) {
                 Err(error) if error.is_not_found() => {}
                 opened => return opened.map_err(|error| member.named(error)),
+            }
+        }
+        for member in self.members().filter(|member| member.temperature == Temperature::Unknown || id.kind == FileKind::Table) {
+            match member.store.open(id) {
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(member.named(error)),
+                Ok(file) => {
+                    *self.files.write().entry(id).or_default() |= bit(member.temperature);
+                    return Ok(file);
+                }
             }
         }
         Err(StoreError::file("open", id, io::ErrorKind::NotFound.into()))
