@@ -2,6 +2,7 @@
 //! dearest part of such a test.
 
 mod backup;
+mod beside;
 mod check;
 mod command;
 mod descriptors;
