@@ -70,7 +70,7 @@ fn wrong_paths_are_one_line_too() {
     refused(&["bench", "--json=missing/out.json"], "missing/out.json");
     for command in ["inspect", "check"] {
         refused(&[command, "missing"], "no such directory");
-        refused(&[command, "file"], "not a directory");
+        refused(&[command, "file"], "file is a file, not a database directory");
         refused(&[command, "empty"], "no database there");
     }
     assert!(!directory.path().join("missing").exists(), "a refused request leaves nothing behind");

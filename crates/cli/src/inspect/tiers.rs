@@ -156,7 +156,7 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     let last = last.map(|tier| format!("; the last level is {}, as the coldest tier: last_level_temperature is not set", tier.name()));
     let why = match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(0) => None,
-        Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", span(age))),
+        Preclude::Seconds(age) => Some(format!("what is younger than {} stays above the last level", with_unit(age))),
         _ => {
             let newest = family.version.tables().map(|(_, _, table)| table).max_by_key(|table| table.number);
             let properties = newest.and_then(|info| {
@@ -256,6 +256,12 @@ fn age(time: u64, now: u64) -> String {
     if time == 0 { "unknown".into() } else { format!("{} ago", span(now.saturating_sub(time))) }
 }
 
+/// A duration in the form of settings, which leaves out the unit of seconds.
+fn with_unit(seconds: u64) -> String {
+    let text = format_seconds(seconds);
+    if text.ends_with(|last: char| last.is_ascii_digit()) { text + "s" } else { text }
+}
+
 /// A duration as people say it: its two largest units.
 fn span(seconds: u64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
@@ -344,6 +350,7 @@ mod tests {
         for (seconds, text) in table {
             assert_eq!(span(seconds), text);
         }
+        assert_eq!((with_unit(90), with_unit(3_600)), ("90s".into(), "1h".into()));
         assert_eq!((age(0, 9), age(5, 9)), ("unknown".into(), "4 s ago".into()));
     }
 }

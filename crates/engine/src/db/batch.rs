@@ -40,8 +40,8 @@ pub struct Operation<'a> {
     pub kind: Kind,
     /// The key, or the start of a deleted range.
     pub key: &'a [u8],
-    /// The value, the operand, or the end of a deleted range; empty for a delete and for a range without an end. Of a timed value, time and value
-    /// ([`key::split_timed`]).
+    /// The value, the operand, or the end of a deleted range; empty for a delete and for a range without an end. Of a timed value, time
+    /// and value ([`key::split_timed`]).
     pub value: &'a [u8],
 }
 

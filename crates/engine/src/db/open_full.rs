@@ -1,5 +1,5 @@
-//! Opening for writing on a medium that is full. It takes room: tables of what the log holds, a new manifest, a new log segment. The old ones
-//! go only afterwards, so that a crash on the way loses nothing.
+//! Opening for writing on a medium that is full. Opening takes room: tables of what the log holds, a new manifest, a new log segment. The
+//! old ones go only afterwards, so that a crash on the way loses nothing.
 
 use super::Inner;
 use crate::error::{Error, Result};
@@ -16,10 +16,11 @@ impl Inner {
         let needed = state.needed_log();
         let files = self.media.primary().list()?;
         let counts = |id: &FileId| Some(*id) == loaded.live || (id.kind == FileKind::Log && id.number >= needed);
-        Ok(files.into_iter().filter(|(id, _)| counts(id)).map(|(_, bytes)| bytes).fold(BESIDE, u64::saturating_add))
+        let counted = files.into_iter().filter(|(id, _)| counts(id)).map(|(_, bytes)| bytes);
+        Ok(counted.fold(BESIDE, u64::saturating_add))
     }
 
-    /// Where room is scarce, deletes what the manifest does not need. The manifest is made durable as it was read first: an older end of it,
+    /// Where room is scarce, deletes what the manifest does not need. The manifest is made durable as it was read first: an older end,
     /// which a power cut might bring back, could need other files.
     pub(super) fn make_room_to_open(&self, loaded: &Loaded, state: &State) -> Result<()> {
         let free = self.media.primary().free_bytes()?.unwrap_or(u64::MAX);
