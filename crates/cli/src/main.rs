@@ -26,9 +26,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// SinterDB: a key-value store that can say, for every byte written, why.
-#[derive(Debug, Parser)]
 ///
 /// Each command raises its limit of open files to the hard one (ulimit -Hn).
+#[derive(Debug, Parser)]
 #[command(name = "sinter", version, rename_all = "snake_case")]
 struct Cli {
     #[command(subcommand)]
@@ -47,7 +47,8 @@ enum Command {
     Bench(Box<bench::BenchFlags>),
     /// Show what is in a database.
     Inspect(inspect::InspectFlags),
-    /// Read and verify everything; name any damage.
+    /// Read and verify everything; name any damage, and what opening would cut. Exit codes: 0 clean, 1 damaged, 2 not a database,
+    /// 3 not damaged, but opening would cut the end of a log.
     Check(check::CheckFlags),
     /// Say which compaction settings would write least for a workload, before running it.
     Advise(advise::AdviseFlags),

@@ -2,12 +2,12 @@
 //!
 //! # Calls into the database
 //!
-//! The engine waits for an operator or a filter that it calls, often with locks held. A method of [`Db`](crate::Db) that is called there, of
-//! the same database, works or gives [`Error::Invalid`](crate::Error::Invalid) at once:
+//! The engine waits for an operator or a filter that it calls, often with locks held. A method of [`Db`](crate::Db) that is called there,
+//! of the same database, works or gives [`Error::Invalid`](crate::Error::Invalid) at once:
 //!
 //! * Reads, iterators, snapshots, settings, properties and other figures work.
-//! * Writes, `sync`, `flush`, `compact_range`, `wait_for_compactions`, `checkpoint` and `close` give the error, and so does all that creates,
-//!   drops or changes families or the division of memory.
+//! * Writes, `sync`, `flush`, `compact_range`, `wait_for_compactions`, `checkpoint` and `close` give the error, and so does all that
+//!   creates, drops or changes families or the division of memory.
 //! * If the last handle goes there, a thread closes the database once the call has ended.
 //!
 //! Other databases are free, unless they wait for this one. Code that hands work to another thread and waits for it may wait for ever, and

@@ -194,6 +194,14 @@ impl Inner {
         Ok(())
     }
 
+    /// Tells the manifest how long the segments before the active one are, which are synced, if it does not know. Their names are durable.
+    pub(super) fn note_retired(&self) -> Result<()> {
+        let mut shared = self.shared.lock();
+        let mut edit = Edit::default();
+        add_lengths(&mut edit, &self.synced_logs(), &shared.state);
+        if edit.log_lengths.is_empty() { Ok(()) } else { self.log_edit(&mut shared, &edit) }
+    }
+
     /// The last edit of a clean close: how long the segments are, all of which are synced.
     pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
         let mut lengths = self.synced_logs();

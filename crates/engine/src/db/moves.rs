@@ -118,7 +118,7 @@ impl Inner {
         let tiers = self.media.tiers.as_ref()?;
         let now_ns = self.clock.monotonic_ns();
         // Without threads, nothing else is due when this one is asked for.
-        let is_full = shared.blocked.is_some() || self.scarce.load(Ordering::Acquire);
+        let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.scarce.load(Ordering::Acquire);
         let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
         if shared.moving || !(is_urgent || self.pressure.is_free()) {
             return None;

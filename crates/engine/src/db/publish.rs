@@ -181,9 +181,11 @@ impl Inner {
     /// which there is no descriptor, is tried again here.
     pub(super) fn delete_files(&self, files: &[FileId]) {
         let is_kept = |file: &&FileId| {
-            let deleted = self.store.delete(**file);
-            self.deleted.store(true, Ordering::Release);
-            deleted.is_err_and(|error| error.is_no_descriptors())
+            let is_kept = self.store.delete(**file).is_err_and(|error| error.is_no_descriptors());
+            if !is_kept {
+                self.deleted.store(true, Ordering::Release);
+            }
+            is_kept
         };
         let kept: Vec<FileId> = files.iter().filter(is_kept).copied().collect();
         if !kept.is_empty() {

@@ -18,10 +18,11 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::{self, Loaded, State};
 use sinter_storage::store::{
-    Appender, BoundedStore, FileId, FileKind, Hint, Meter, OpenFiles, ReadAt, Store, StoreError, StoreLock, Tiers,
+    Appender, Beneath, BoundedStore, FileId, FileKind, Hint, Meter, OpenFiles, ReadAt, Store, StoreError, StoreLock, Tiers,
 };
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Attempts until a database counts as busy, and looks at the manifest in each. Each one that fails means that the writer has changed the
@@ -73,6 +74,22 @@ impl Store for Held {
 
     fn lock(&self) -> sinter_storage::store::Result<Box<dyn StoreLock>> {
         self.below.lock()
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.below.directory()
+    }
+
+    fn beneath(&self) -> Option<Beneath> {
+        self.below.beneath()
+    }
+
+    fn unit(&self) -> u64 {
+        self.below.unit()
+    }
+
+    fn pinned_bytes(&self) -> u64 {
+        self.below.pinned_bytes()
     }
 }
 

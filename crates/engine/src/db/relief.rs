@@ -39,12 +39,12 @@ const OVERDRAWN_NS: u64 = 10_000_000_000;
 /// A merge of which little is expected to be left reads so many times what is free at most.
 const HOPE: u64 = 8;
 
-/// A deletion waits at most so long for room that compactions may make.
+/// A write waits at most so long for room that compactions may make.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Any other write waits at most so long: in this time a merge of some hundred megabytes ends, and one that the medium has room for is no
-/// larger.
-const ROOM_PATIENCE_NS: u64 = 10_000_000_000;
+/// A write that is no deletion waits so long on a medium that frees bytes only in units, where one merge may free nothing yet: in this time
+/// a merge of some hundred megabytes ends, and one that the medium has room for is no larger.
+const UNIT_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A merge that found no room on the one medium, whatever the medium had counted as free.
 #[derive(Debug, Clone, Copy)]
@@ -332,7 +332,8 @@ impl Inner {
         self.sync_deletions()?;
         let is_at_rest = |inner: &Inner, shared: &Shared| inner.is_idle(shared) && !inner.may_move(shared);
         let wait = || {
-            let until = self.clock.monotonic_ns().saturating_add(ROOM_PATIENCE_NS);
+            let patience = if self.media.primary().unit() > 0 { UNIT_PATIENCE_NS } else { PATIENCE_NS };
+            let until = self.clock.monotonic_ns().saturating_add(patience);
             let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
             self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
             if self.scarce.load(Ordering::Acquire) {
@@ -371,7 +372,7 @@ impl Inner {
     /// Bytes that can still be written to the fast medium; `None` if that is not known, or a family's last level lies there as well.
     fn room(&self, shared: &Shared, env: &PickEnv<'_>) -> Option<u64> {
         let tiers = self.media.tiers.as_ref().filter(|_| env.two_media)?;
-        if shared.blocked.is_some() { Some(0) } else { tiers.free_bytes_of(Temperature::Unknown).ok().flatten() }
+        if matches!(shared.blocked, Some(Error::NoSpace(_))) { Some(0) } else { tiers.free_bytes_of(Temperature::Unknown).ok().flatten() }
     }
 
     /// What sinks to make room, if there is room for it. Nothing does while no file is deleted: none of it would make room.
@@ -406,6 +407,10 @@ impl Inner {
     /// Something sinks to make room, or can, now, or when what runs has ended or files are deleted again: so whoever found
     /// none may try again.
     pub(super) fn can_relieve(&self, shared: &Shared) -> bool {
+        // A lack of descriptors passes without a move.
+        if matches!(shared.blocked, Some(Error::NoDescriptors(_))) {
+            return false;
+        }
         let may_sink = |core: &Arc<FamilyCore>| self.with_env(shared, core, |env| env.two_media);
         // Without threads, whoever tries again does so at once.
         let is_held_up = shared.running > 0 || (shared.hold_deletes > 0 && !self.inline());

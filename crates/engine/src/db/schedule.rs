@@ -77,7 +77,7 @@ impl Inner {
             return None;
         }
         // Without room for anything else, what belongs elsewhere goes first, and then what can.
-        if shared.blocked.is_some() && matches!(takes, Takes::Jobs | Takes::All) {
+        if matches!(shared.blocked, Some(Error::NoSpace(_))) && matches!(takes, Takes::Jobs | Takes::All) {
             let moves = if takes == Takes::All { self.next_move(shared) } else { None };
             if let Some(job) = moves.or_else(|| self.next_relief(shared)) {
                 return Some(job);

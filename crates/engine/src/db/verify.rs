@@ -95,7 +95,10 @@ fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Option<
         Err(Error::Io(error)) if error.is_not_found() => Ok(None),
         Err(Error::Busy(_)) => Ok(None),
         Err(error @ Error::NoDescriptors(_)) => Err(error),
-        Err(error) => Ok(Some(Damage::from_error(&id.to_string(), &error))),
+        Err(error) => {
+            let is_there = store.list()?.iter().any(|(there, _)| *there == id);
+            Ok(is_there.then(|| Damage::from_error(&id.to_string(), &error)))
+        }
     }
 }
 

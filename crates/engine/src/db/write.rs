@@ -480,8 +480,9 @@ impl Inner {
         let turn = self.log_sync.lock();
         self.sync_retired_in(&turn)?;
         let Some((number, end)) = state.log.as_ref().map(|log| (log.id().number, log.records_len())) else {
-            // The last segment is torn, and retired: its name is all that is missing.
-            return self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()));
+            // The last segment is torn, and retired: its name is missing, and what the manifest says of it.
+            self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
+            return self.note_retired();
         };
         self.name_log(number)?;
         let start = self.clock.monotonic_ns();

@@ -64,7 +64,7 @@ const METHODS: &[(&str, Class, Method)] = &[
     ("compact_range", Class::Waits, |w| w.db.compact_range(&w.other, None, None).map(|()| true)),
     ("checkpoint_to", Class::Waits, |w| w.db.checkpoint_to(&MemoryStore::new()).map(|()| true)),
     ("checkpoint", Class::Waits, |w| {
-        let path = std::env::temp_dir().join("sinterdb-refused");
+        let path = std::env::temp_dir().join(format!("sinterdb-refused-{}", std::process::id()));
         let done = w.db.checkpoint(&path).map(|()| true);
         assert!(!path.exists(), "what is refused makes no directory");
         done

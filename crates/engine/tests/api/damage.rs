@@ -8,7 +8,7 @@ use sinter_storage::store::{
     StoreError, StoreLock, Temperature,
 };
 use sinterdb::WriteBatch;
-use sinterdb::settings::Style;
+use sinterdb::settings::{Preclude, Style};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -489,4 +489,39 @@ fn a_lack_of_descriptors_is_no_damage_and_passes() {
     assert!(model.iter().all(|(key, value)| db.get(key).unwrap().as_ref() == Some(value)));
     assert!(db.damaged_tables().is_empty() && db.verify().unwrap().is_empty());
     db.close().unwrap();
+}
+
+/// On a database with a tier, where lack of space on the fast medium is answered by moves.
+#[test]
+fn a_lack_of_descriptors_is_told_to_writers_beside_a_tier() {
+    let (fast, cold) = (Arc::new(FaultStore::new(memory())), Arc::new(FaultStore::new(memory())));
+    let family = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(86_400), ..small() };
+    let settings = DbSettings { max_background_jobs: 2, ..DbSettings::default() };
+    let builder = builder().settings(settings).family("default", family).tier_store(Temperature::Cold, cold.clone());
+    let db = builder.open_store(fast.clone()).unwrap();
+    fill(&db, 1500, 100);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    fill(&db, 1500, 100);
+    db.wait_for_compactions().unwrap();
+    for store in [&fast, &cold] {
+        // The next log segment is made, and no table is.
+        store.inject(Fault::from(Calls::Only(Operation::Create), store.count(Operation::Create) + 1, EMFILE));
+    }
+    let (tell, told) = mpsc::channel();
+    let writer = db.clone();
+    let writing = std::thread::spawn(move || {
+        let error = (0..).find_map(|n| writer.put(&key(n % 1500), &noise(n, 100)).err());
+        tell.send(error).unwrap();
+    });
+    let error = told.recv_timeout(Duration::from_secs(60));
+    [&fast, &cold].iter().for_each(|store| store.clear());
+    assert!(matches!(error, Ok(Some(Error::NoDescriptors(_)))), "{error:?}");
+    writing.join().unwrap();
+    while let Err(error) = db.put(&key(0), &noise(0, 100)) {
+        assert!(matches!(error, Error::NoDescriptors(_)), "until a job has found some: {error:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fill(&db, 1500, 100);
+    db.compact_range(&db.default_family(), None, None).unwrap();
+    assert_eq!(keys(&db).len(), 1500);
 }

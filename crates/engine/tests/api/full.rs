@@ -425,7 +425,6 @@ fn puts_find_the_room_of_a_deleted_range() {
     }
 }
 
-/// A quarter of the medium holds all that is alive.
 /// Another program takes the last of the medium. Refused writes make no files and use up no numbers.
 #[test]
 fn refused_writes_use_up_no_log_segments() {
@@ -494,6 +493,7 @@ fn opening_on_a_full_medium_frees_what_it_can() {
     check(&open().unwrap());
 }
 
+/// A quarter of the medium holds all that is alive.
 #[test]
 fn values_put_anew_do_not_fill_a_medium() {
     for kind in [LEVELED, (2, Style::Universal), (0, Style::Leveled), (0, Style::Universal)] {

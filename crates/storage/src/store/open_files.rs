@@ -77,9 +77,10 @@ impl OpenFiles {
         Arc::new(files)
     }
 
-    /// From now on `most` files stay open; 0: as many as the process's soft limit, as it is now, leaves room for.
+    /// From now on `most` files stay open, and no more than the process's soft limit, as it is now, leaves room for; 0: so many.
     pub fn set_most(&self, most: u64) {
-        let most = if most > 0 { most } else { sys::descriptor_limit().map_or(u64::MAX, room) };
+        let room = sys::descriptor_limit().map_or(u64::MAX, room);
+        let most = if most > 0 { most.min(room) } else { room };
         self.listed.lock().most = usize::try_from(most).unwrap_or(usize::MAX);
     }
 
@@ -188,6 +189,10 @@ impl BoundedStore {
         }
         {
             let mut listed = self.files.listed.lock();
+            // Its reader has gone since it was looked up, and would not count it off.
+            if !listed.readers.contains_key(&(self.number, slot.id, slot.number)) {
+                return Ok(());
+            }
             // Half of the list is left to files that have a name.
             if listed.kept >= (listed.most / 2).max(1) {
                 return Err(StoreError::file("delete", slot.id, sys::no_descriptors()));
@@ -206,8 +211,13 @@ impl BoundedStore {
             }
             // Its reader has lost it before, or nobody deletes it now.
             Err(error) => {
-                self.files.listed.lock().kept -= 1;
-                slot.kept.store(false, Ordering::Relaxed);
+                let mut listed = self.files.listed.lock();
+                // A reader that has gone meanwhile has counted it off.
+                if listed.readers.contains_key(&(self.number, slot.id, slot.number)) {
+                    listed.kept -= 1;
+                    slot.kept.store(false, Ordering::Relaxed);
+                }
+                drop(listed);
                 if error.is_not_found() { Ok(()) } else { Err(error) }
             }
         }

@@ -150,3 +150,64 @@ fn the_limit_of_the_process_leaves_room_for_others() {
     files.set_most(0);
     assert_eq!(files.most(), usual);
 }
+
+/// The reader goes between the look of `delete` at the list and `keep_open`.
+#[test]
+fn a_reader_that_goes_while_its_file_is_deleted_is_not_counted_for_ever() {
+    let below: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (store, mut readers) = open(&below, 1, 8);
+    let slot = store.files.listed.lock().readers.values().next().unwrap().clone();
+    readers.clear();
+    store.keep_open(&slot).unwrap();
+    drop(slot);
+    assert_eq!(store.files.open(), 0);
+}
+
+/// Drops a reader in `open`, and finds no descriptor.
+#[derive(Debug)]
+struct Dropping(MemoryStore, Mutex<Option<Arc<dyn ReadAt>>>);
+
+impl Store for Dropping {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
+        self.0.create(id, hint)
+    }
+    fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
+        match self.1.lock().take() {
+            Some(reader) => {
+                drop(reader);
+                Err(StoreError::file("open", id, sys::no_descriptors()))
+            }
+            None => self.0.open(id),
+        }
+    }
+    fn delete(&self, id: FileId) -> Result<()> {
+        self.0.delete(id)
+    }
+    fn list(&self) -> Result<Vec<(FileId, u64)>> {
+        self.0.list()
+    }
+    fn sync_names(&self) -> Result<()> {
+        self.0.sync_names()
+    }
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.0.free_bytes()
+    }
+    fn lock(&self) -> Result<Box<dyn StoreLock>> {
+        self.0.lock()
+    }
+}
+
+/// The reader goes while its closed file is opened for the deletion, which finds no descriptor.
+#[test]
+fn the_count_of_kept_files_does_not_go_below_zero() {
+    let below = Arc::new(Dropping(MemoryStore::new(), Mutex::new(None)));
+    let files = OpenFiles::new();
+    files.set_most(1);
+    let store = BoundedStore::new(below.clone(), files, false);
+    let reader = store.open(put(&store, 0)).unwrap();
+    // Closed, as no other is there to be closed when the descriptor is missing.
+    drop(store.files.listed.lock().close_one());
+    *below.1.lock() = Some(reader);
+    assert!(store.delete(FileId::table(0)).unwrap_err().is_no_descriptors());
+    assert_eq!(store.files.open(), 0);
+}
