@@ -1,7 +1,5 @@
 //! Commands that read a database without its lock, beside a process that makes and deletes its files as fast as it can.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use sinterdb::Db;
 use sinterdb::settings::{DbSettings, FamilySettings};
 use std::process::Command;
@@ -37,7 +35,7 @@ fn commands_beside_a_writer_find_a_healthy_database_healthy() {
             }
         });
         let stop = Stop(&stops);
-        for round in 0..5 {
+        for round in 0..6 {
             for view in VIEWS {
                 let from = puts.load(Ordering::Acquire);
                 while puts.load(Ordering::Acquire) < from + 30 {

@@ -30,7 +30,9 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 pub(super) fn configured(memtable: u64) -> Builder {
-    let family = FamilySettings { write_buffer_size: memtable, ..small() };
+    // Large memtables come with the sizes of tables that belong to them.
+    let sizes = if memtable < FamilySettings::default().write_buffer_size { small() } else { FamilySettings::default() };
+    let family = FamilySettings { write_buffer_size: memtable, ..sizes };
     FAMILIES.iter().fold(builder(), |b, name| b.family(name, family.clone())).merge_operator("sums", Arc::new(Sum))
 }
 
