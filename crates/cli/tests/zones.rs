@@ -283,7 +283,7 @@ fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     let hole = format!("damaged: {} is damaged from byte 0 to ", manifest["file"].as_str().unwrap());
-    let unread = format!("damaged: {}: ", manifest["file"].as_str().unwrap());
+    let unread = format!("damaged: {} at offset 0: ", manifest["file"].as_str().unwrap());
     assert!(text.contains(&hole) && text.contains(&unread), "{text}");
     let report: Value = serde_json::from_slice(&sinter(at, &["zones", "check", "zones.img", "--json"]).stdout).unwrap();
     assert!(report["clean"] == false && !report["volume"].as_array().unwrap().is_empty(), "{report}");

@@ -517,11 +517,12 @@ fn a_lack_of_descriptors_is_told_to_writers_beside_a_tier() {
     [&fast, &cold].iter().for_each(|store| store.clear());
     assert!(matches!(error, Ok(Some(Error::NoDescriptors(_)))), "{error:?}");
     writing.join().unwrap();
-    while let Err(error) = db.put(&key(0), &noise(0, 100)) {
-        assert!(matches!(error, Error::NoDescriptors(_)), "until a job has found some: {error:?}");
-        std::thread::sleep(Duration::from_millis(1));
+    for n in 0..1500 {
+        while let Err(error) = db.put(&key(n), &noise(n, 100)) {
+            assert!(matches!(error, Error::NoDescriptors(_)), "until a job has found some: {error:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
-    fill(&db, 1500, 100);
     db.compact_range(&db.default_family(), None, None).unwrap();
     assert_eq!(keys(&db).len(), 1500);
 }
