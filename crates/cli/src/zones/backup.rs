@@ -1,13 +1,13 @@
 //! `sinter zones backup` and `sinter zones restore`: all files of a volume in a directory, and back.
 
 use super::view::human;
-use crate::check::{describe, has_tiers, verify_any};
+use crate::check::{Verified, describe, describe_cut, has_tiers, verify_any};
 use crate::ended::Ended;
 use crate::store::drive_error;
 use anyhow::anyhow;
 use clap::Args;
 use sinter_storage::store::{Backup, Copied, DirStore, FileId, FileKind, Store, StoreError, ZonedPlace};
-use sinterdb::Damage;
+use sinterdb::{Cut, Damage};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,7 +58,9 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     let (drive, directory) = (&flags.drive.drive, &flags.directory);
     let copied = Copied::make(&store, directory).map_err(wrong)?;
     let is_lost = |damage: &Damage| copied.lost().iter().any(|lost| lost.file.to_string() == damage.file);
-    let damages: Vec<Damage> = damage_of_copy(copied.store())?.into_iter().filter(|damage| !is_lost(damage)).collect();
+    let Verified { damages, cuts } = verify_copy(copied.store())?;
+    let damages: Vec<Damage> = damages.into_iter().filter(|damage| !is_lost(damage)).collect();
+    tell_cuts(&cuts)?;
     if copied.lost().is_empty() && damages.is_empty() {
         return say(&copied.finish().map_err(wrong)?, "saved from", drive, directory);
     }
@@ -76,22 +78,31 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Damage of the files in a directory. What lies on tiers elsewhere is no part of a copy.
-fn damage_of_copy(store: &Arc<DirStore>) -> Result<Vec<Damage>, Ended> {
+/// Says what opening the copy would cut. A crash leaves such ends as well, so a copy with one is a backup.
+fn tell_cuts(cuts: &[Cut]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    cuts.iter().try_for_each(|cut| writeln!(out, "{}", describe_cut(cut)))
+}
+
+/// Damage and cuts of the files in a directory. What lies on tiers elsewhere is no part of a copy.
+fn verify_copy(store: &Arc<DirStore>) -> Result<Verified, Ended> {
     let there: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
     let has_tiers = there.iter().any(|id| id.kind == FileKind::Manifest) && has_tiers(&**store)?;
     let is_elsewhere = |damage: &Damage| {
         let id = FileId::parse(&damage.file);
         has_tiers && id.is_some_and(|id| matches!(id.kind, FileKind::Table | FileKind::Tier) && !there.contains(&id))
     };
-    Ok(verify_any(Arc::clone(store) as Arc<dyn Store>)?.damages.into_iter().filter(|damage| !is_elsewhere(damage)).collect())
+    let mut verified = verify_any(Arc::clone(store) as Arc<dyn Store>)?;
+    verified.damages.retain(|damage| !is_elsewhere(damage));
+    Ok(verified)
 }
 
 /// Makes a volume of a backup. The backup is read and verified before the drive is touched.
 pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
     let backup = Backup::open(&flags.directory).map_err(wrong)?;
     backup.verify().map_err(wrong)?;
-    let damages = damage_of_copy(backup.store())?;
+    let Verified { damages, cuts } = verify_copy(backup.store())?;
+    tell_cuts(&cuts)?;
     if !damages.is_empty() {
         let mut out = io::stdout().lock();
         damages.iter().try_for_each(|damage| writeln!(out, "damaged: {}", describe(damage)))?;

@@ -67,11 +67,13 @@ impl Inner {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
     }
 
-    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too. Where there
-    /// is no room for its header and a record of `bytes`, nothing is created: refused writes use up no numbers.
+    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too. A segment
+    /// for a record of `bytes` is not created where header and record find no room: refused writes use up no numbers. One that no record
+    /// waits for (0) is, if the medium takes it: a medium may have more than it counts as free.
     pub(super) fn start_log(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let needed = bytes.saturating_add(SEGMENT_START);
-        if let Some(free) = self.media.primary().free_bytes()?.filter(|free| *free < needed) {
+        let free = if bytes > 0 { self.media.primary().free_bytes()? } else { None };
+        if let Some(free) = free.filter(|free| *free < needed) {
             let what = format!("a segment with the next record takes {needed} bytes, {free} are free");
             return Err(StoreError::store("start a log segment", io::Error::new(io::ErrorKind::StorageFull, what)).into());
         }

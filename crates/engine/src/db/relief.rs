@@ -331,9 +331,9 @@ impl Inner {
     fn await_room(&self) -> Result<()> {
         self.sync_deletions()?;
         let is_at_rest = |inner: &Inner, shared: &Shared| inner.is_idle(shared) && !inner.may_move(shared);
+        let patience = if self.media.primary().unit() > 0 { UNIT_PATIENCE_NS } else { PATIENCE_NS };
+        let until = self.clock.monotonic_ns().saturating_add(patience);
         let wait = || {
-            let patience = if self.media.primary().unit() > 0 { UNIT_PATIENCE_NS } else { PATIENCE_NS };
-            let until = self.clock.monotonic_ns().saturating_add(patience);
             let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
             self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
             if self.scarce.load(Ordering::Acquire) {
