@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to check. Exit code 0: clean; 1: damaged; 2: not a database; 3: not damaged, but opening would cut the end of a log.
+/// Flags of `sinter check`. Exit code 0: clean; 1: damaged; 2: not a database; 3: not damaged, but opening would cut the end of a log.
 #[derive(Debug, Args)]
 pub struct CheckFlags {
     #[command(flatten)]
@@ -60,12 +60,12 @@ pub fn exit_code(damaged: usize, cuts: usize) -> ExitCode {
     })
 }
 
-/// What was found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// Damaged places.
     pub damages: Vec<Damage>,
-    /// What opening for writing would cut.
+    /// Ends of files that opening for writing would cut.
     pub cuts: Vec<Cut>,
 }
 

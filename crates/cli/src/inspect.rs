@@ -90,7 +90,7 @@ struct Stores {
     problems: Vec<(Temperature, Error)>,
 }
 
-/// What the manifest says and what there is, of one moment beside a process that writes.
+/// The manifest and the files of one moment, beside a process that writes.
 fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
     let Some(Seen { loaded, state, tiers, places, files }) = see(&store)? else {
         return Err(Ended::usage(format!("{}: no database there", path.display())));

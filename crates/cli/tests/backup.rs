@@ -19,7 +19,7 @@ fn rot(at: &Path, drive: &str) -> String {
     table["file"].as_str().unwrap().to_owned()
 }
 
-/// What it prints when it ends with 1.
+/// The output of a command that ends with 1.
 #[track_caller]
 fn fails(at: &Path, args: &[&str]) -> String {
     let output = sinter(at, args);

@@ -14,7 +14,7 @@ fn sinter(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
-/// What happens to a log.
+/// A change of the bytes of a log.
 type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 /// The files of a process that was killed after 200 writes, all of them synced, or none.

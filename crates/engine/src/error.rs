@@ -49,7 +49,7 @@ impl Error {
         Error::Corrupt { file: file.to_string(), offset, what: what.into() }
     }
 
-    /// What failed may succeed later, on this handle.
+    /// The failed call may succeed later, on this handle.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Error::NoSpace(_) | Error::NoDescriptors(_))
     }

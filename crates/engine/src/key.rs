@@ -51,7 +51,7 @@ impl Kind {
         matches!(self, Kind::Delete | Kind::RangeDelete | Kind::RangeDeleteFrom)
     }
 
-    /// It deletes a range of keys: never among point entries.
+    /// The kind deletes a range of keys; it never stands among point entries.
     pub fn is_range(self) -> bool {
         matches!(self, Kind::RangeDelete | Kind::RangeDeleteFrom)
     }

@@ -52,7 +52,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// What is older than `cut` has expired. An entry with number 0 counts as `zeroed_seq`.
+    /// Entries older than `cut` have expired. An entry with number 0 counts as `zeroed_seq`.
     pub fn new(cut: Cut, zeroed_seq: Seq) -> Self {
         Expiry { cut, from: Seq::from(cut.seq == 0 || zeroed_seq > cut.seq) }
     }

@@ -4,7 +4,7 @@ use sinter_storage::store::Store;
 use sinter_storage::store::zoned::{Shares, ZonedStore};
 use sinterdb::internal::db::kept::{KeptBack, storable};
 
-/// What the bytes of a drive are for.
+/// The bytes of a drive by purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
     shares: Shares,
@@ -22,7 +22,7 @@ pub struct Space {
     pub storable: u64,
 }
 
-/// What is left of that where few zones may be active: logs and manifests lie among tables then and keep zones from being emptied.
+/// The share of it that is left where few zones may be active: logs and manifests lie among tables then and keep zones from being emptied.
 fn shared(storable: u64, max_active: Option<u32>) -> u64 {
     match max_active {
         Some(..=3) => storable / 6,

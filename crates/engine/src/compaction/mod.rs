@@ -63,7 +63,7 @@ pub struct PickEnv<'a> {
     pub oldest_snapshot: Seq,
     /// The newest live snapshot; `None`: there is none, and readers see what is newest.
     pub newest_snapshot: Option<Seq>,
-    /// What readers have been told to have outlived the family's time to live.
+    /// Entries that have outlived the family's time to live, as readers have been told.
     pub expired: Cut,
     /// Memtables fill one after the other: more is coming to level 0 soon.
     pub loading: bool,

@@ -70,7 +70,7 @@ type CopyTiers<'a> = BTreeMap<Temperature, &'a dyn Store>;
 /// The database as of one sequence number: every write up to that number, in all families, and no later one.
 struct CopySource {
     seq: Seq,
-    /// What the manifest says.
+    /// The manifest at that number.
     state: State,
     /// Families with memtables, newest first.
     mems: Vec<(Arc<FamilyCore>, Vec<Arc<Mem>>)>,

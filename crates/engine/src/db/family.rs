@@ -38,7 +38,7 @@ pub(crate) struct FamilyCore {
     pub outlived: Outlived,
 }
 
-/// What has outlived a family's time to live, as of the last look at the clock.
+/// The entries that have outlived a family's time to live, as of the last look at the clock.
 #[derive(Debug, Default)]
 pub(crate) struct Outlived {
     /// The family has a time to live.

@@ -28,7 +28,7 @@ pub(crate) struct Media {
     pub store: Arc<dyn Store>,
     /// `None`: there is only one.
     pub tiers: Option<Arc<Tiers>>,
-    /// Those of all members that are open.
+    /// The open files of all members.
     pub files: Arc<OpenFiles>,
     /// The primary one first.
     members: Vec<Member>,

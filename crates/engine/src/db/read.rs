@@ -49,12 +49,12 @@ impl ReadOptions {
     }
 }
 
-/// What a reader sees of the versions there are.
+/// The versions that a reader sees.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
-    /// Those up to this number.
+    /// Versions up to this number.
     pub seq: Seq,
-    /// Those that have not expired.
+    /// Of these, the ones that have not expired.
     pub expiry: Option<Expiry>,
 }
 

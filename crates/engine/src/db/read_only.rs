@@ -116,14 +116,13 @@ fn undisturbed<T>(store: &dyn Store, mut attempt: impl FnMut() -> Result<T>) -> 
             return Err(error);
         }
         if tries == 0 {
-            return Err(busy());
+            return Err(if matches!(error, Error::Busy(_)) { error } else { Error::Busy(format!("{BUSY} (the last attempt: {error})")) });
         }
     }
 }
 
-fn busy() -> Error {
-    Error::Busy("a writer changes the database faster than its files can be opened".into())
-}
+/// Why opening gave up.
+const BUSY: &str = "a writer changes the database faster than its files can be opened";
 
 /// Opens the tables of a state that are not in `files`, the most short-lived first, and closes others; false: some are missing.
 fn open_tables(store: &dyn Store, state: &State, files: &mut Files) -> Result<bool> {
@@ -160,7 +159,7 @@ fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut F
             return Ok((state, log));
         }
     }
-    Err(busy())
+    Err(Error::Busy(BUSY.into()))
 }
 
 /// A database as it was at a moment, for tools that read its files: nothing is locked or written.
@@ -168,7 +167,7 @@ fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut F
 pub struct Seen {
     /// The manifest as a file.
     pub loaded: Loaded,
-    /// What it says.
+    /// The state that the manifest leads to.
     pub state: State,
     /// The tiers that can be looked at.
     pub tiers: FoundTiers,

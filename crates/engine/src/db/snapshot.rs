@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What has expired at one moment: a cut for each family with a time to live.
+/// The expired entries of one moment: a cut for each family with a time to live.
 pub(crate) type Cuts = Vec<(u32, Cut)>;
 
 /// The live snapshots of a database.
@@ -86,7 +86,7 @@ impl Snapshot {
         self.held.seq
     }
 
-    /// What of a family had expired when it was taken; `None`: the family had no time to live.
+    /// The entries of a family that had expired when the snapshot was taken; `None`: the family had no time to live.
     pub(crate) fn cut(&self, family: u32) -> Option<Cut> {
         cut_of(&self.held.cuts, family)
     }

@@ -6,8 +6,8 @@
 //! it along, and if none comes for a while, the ticking thread writes one. A power cut takes the newest samples only, and what they spoke
 //! of then looks as young as the next sample: that of the next open at the latest.
 //!
-//! What has outlived its time to live is worked out once a second, as one number and one time per family, by the thread that ticks or,
-//! where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to
+//! The entries that have outlived their time to live are worked out once a second, as one number and one time per family, by the thread
+//! that ticks or, where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to
 //! readers before, so that a snapshot that it does not know has seen the same or more expire.
 
 use super::family::FamilyCore;
@@ -40,7 +40,7 @@ pub(super) struct Sampling {
     by_hand: AtomicBool,
     /// Unix seconds of the last look at what has expired.
     looked: AtomicU64,
-    /// What had expired then, for snapshots; empty where no family has a time to live.
+    /// The entries that had expired then, for snapshots; empty where no family has a time to live.
     cuts: ArcSwap<Cuts>,
     /// Without threads and with a time to live: unix seconds of the newest write, noted before it is visible; 0: not known.
     written: AtomicU64,
@@ -168,8 +168,8 @@ impl Inner {
         }
     }
 
-    /// What a reader does not see of a family any more. The view must have been loaded before: what a compaction has removed by then had
-    /// been told to readers.
+    /// The entries of a family that have expired for a reader. The view must have been loaded before: what a compaction has removed by then
+    /// had been told to readers.
     #[inline]
     pub(super) fn expiry(&self, core: &FamilyCore, view: &View, snapshot: Option<&Snapshot>) -> Option<Expiry> {
         let cut = match snapshot {
@@ -191,7 +191,7 @@ impl Inner {
         self.snapshots.take(|| (self.visible(), self.sampling.cuts.load_full()))
     }
 
-    /// What compactions of a family may take for expired. Readers have been told; snapshots have to be listed after this.
+    /// The entries that compactions of a family may take for expired. Readers have been told; snapshots have to be listed after this.
     pub(super) fn outlived(&self, shared: &Shared, core: &FamilyCore) -> Option<Cut> {
         if !core.outlived.is_on() {
             return None;

@@ -77,7 +77,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// What has expired is as good as deleted.
+    /// Expired entries count as deleted.
     pub fn with_expiry(self, expiry: Option<Expiry>) -> Self {
         VisibleCursor { expiry, ..self }
     }

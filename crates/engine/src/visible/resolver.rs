@@ -30,7 +30,7 @@ impl<'a> Resolver<'a> {
         Resolver { key, snapshot, merge, expiry: None, out, covered: 0, operands: Operands::default(), answer: None }
     }
 
-    /// What has expired is as good as deleted.
+    /// Expired entries count as deleted.
     #[inline]
     pub fn with_expiry(self, expiry: Option<Expiry>) -> Self {
         Resolver { expiry, ..self }

@@ -1,4 +1,4 @@
-//! What code of users may call of the database that waits for it: it works or gives an error at once, and the handle goes on.
+//! Callbacks call methods of the database that waits for them: each works or gives an error at once, and the handle goes on.
 
 #![expect(clippy::disallowed_methods, reason = "a thread that may hang outlives its test")]
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What hangs does so for ever: long enough for any machine.
+/// Seconds after which a call counts as hung: long enough for any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which code of the user does the calling.
@@ -23,7 +23,7 @@ enum Caller {
     Clock,
 }
 
-/// What a method promises to callbacks.
+/// The promise of a method to callbacks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Class {
     /// Refused in all of them.
@@ -133,7 +133,7 @@ struct Probe {
     world: Mutex<Option<Arc<World>>>,
     /// How often all methods were called.
     rounds: AtomicU64,
-    /// What is called now, or was last.
+    /// The method that is called now, or was last.
     last: Mutex<&'static str>,
     complaints: Mutex<Vec<String>>,
     ns: AtomicU64,

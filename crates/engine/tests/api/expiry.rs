@@ -258,7 +258,7 @@ fn threads_look_at_the_clock_for_readers() {
     assert_eq!(entries(&db), 0);
 }
 
-/// What a model knows of an entry.
+/// An entry as the model knows it.
 #[derive(Clone)]
 enum Did {
     Put(Vec<u8>),

@@ -85,7 +85,7 @@ pub(super) fn read(db: &Db, snapshot: Option<Snapshot>, when: &str) -> [u64; WRI
     })
 }
 
-/// What is taken lies between what was acknowledged before and what had begun after.
+/// The copy or snapshot lies between the batches acknowledged before and those begun after.
 fn check(progress: &Progress, when: &str, take: impl FnOnce() -> [u64; WRITERS]) {
     let before = counts(&progress.done);
     let taken = take();

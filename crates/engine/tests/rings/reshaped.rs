@@ -235,7 +235,7 @@ fn segments_that_several_families_keep() {
     reshape("segments of three families", 3, &image, places(), &in_memory);
 }
 
-/// What was not synced may go, with whatever hits it: no false alarm.
+/// Records that were not synced may go, with whatever hits them: no false alarm.
 #[test]
 fn an_end_that_was_not_synced() {
     let plan: Plan = |n| if n < 150 { Step::Synced } else { Step::Buffered };

@@ -201,7 +201,7 @@ impl Copied {
         &self.store
     }
 
-    /// What could not be read.
+    /// Parts of files that could not be read.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }

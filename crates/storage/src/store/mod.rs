@@ -287,8 +287,8 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
         None
     }
 
-    /// It takes one of the descriptors of the process as long as it lives. A database closes such files and opens them again, so that it
-    /// has no more than `max_open_files` of them.
+    /// The reader takes one of the descriptors of the process as long as it lives. A database closes such files and opens them again, so
+    /// that it has no more than `max_open_files` of them.
     fn holds_descriptor(&self) -> bool {
         false
     }

@@ -45,7 +45,7 @@ struct Listed {
     most: usize,
     /// Every reader, by store, file and number.
     readers: BTreeMap<(u64, FileId, u64), Arc<Slot>>,
-    /// Those whose file is open and may be closed, by number.
+    /// Readers whose file is open and may be closed, by number.
     open: BTreeMap<u64, Arc<Slot>>,
     /// Files on their way to `open`.
     opening: usize,
@@ -60,7 +60,7 @@ struct Slot {
     number: u64,
     id: FileId,
     file: ArcSwapOption<Arc<dyn ReadAt>>,
-    /// It was read since the hand came by.
+    /// The file was read since the hand came by.
     touched: AtomicBool,
     /// Held by whoever opens it.
     turn: Mutex<()>,
@@ -338,7 +338,7 @@ impl Reader {
         Ok(file)
     }
 
-    /// What it means that the file cannot be opened again.
+    /// The error of a file that cannot be opened again.
     fn lost(&self, error: StoreError) -> StoreError {
         let source = match error.is_not_found() {
             true if self.beside_writer => io::Error::new(io::ErrorKind::ResourceBusy, "a writer has deleted it: open the database again"),

@@ -31,7 +31,7 @@ fn written(synced: usize, more: usize, longest: u64) -> Written {
 }
 
 impl Written {
-    /// All that was synced is there, or the file is called damaged. Whether it is.
+    /// Every synced record is there, or the file is called damaged; true if it is.
     fn judge(&self, what: &str, synced: usize, bytes: Vec<u8>) -> bool {
         match parse_log(bytes, Some(DB), ID) {
             Err(Error::Corrupt { .. }) => true,

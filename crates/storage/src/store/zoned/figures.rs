@@ -106,7 +106,7 @@ pub struct Shares {
     pub pinned: u64,
     /// Dead, and so little of its zone that the collector leaves it.
     pub stranded: u64,
-    /// What can be written and what the collector can make so.
+    /// Bytes that can be written, and those that the collector can make so.
     pub free: u64,
 }
 

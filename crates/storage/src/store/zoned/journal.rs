@@ -53,7 +53,7 @@ impl Layout {
         Layout::before(geometry).at_least(geometry, bytes)
     }
 
-    /// That of volumes made before regions had room for many small files.
+    /// The layout of volumes whose regions have room for few files.
     pub(super) fn before(geometry: &Geometry) -> Self {
         let zones = u64::from(geometry.zones);
         let bytes = (zones * 256 + zones.saturating_mul(geometry.zone_size) / 4096).max(BLOCKS_LEAST * u64::from(geometry.block));
@@ -65,7 +65,7 @@ impl Layout {
         Layout { zones: self.zones.max(zones), ..self }
     }
 
-    /// That of the volume on the drive, which is the usual one unless there is a snapshot that says otherwise.
+    /// The layout of the volume on the drive, which is the usual one unless there is a snapshot that says otherwise.
     pub(super) fn found(device: &dyn ZonedDevice) -> Result<Self> {
         let [usual, before] = [Layout::new, Layout::before].map(|of| of(device.geometry()));
         if usual.zones == before.zones {
