@@ -7,8 +7,8 @@
 //! of then looks as young as the next sample: that of the next open at the latest.
 //!
 //! The entries that have outlived their time to live are worked out once a second, as one number and one time per family, by the thread
-//! that ticks or, where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that was not told to
-//! readers before, so that a snapshot that it does not know has seen the same or more expire.
+//! that ticks or, where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that
+//! was not told to readers before, so that a snapshot that it does not know has seen the same or more expire.
 
 use super::family::FamilyCore;
 use super::snapshot::{Cuts, Snapshot};
