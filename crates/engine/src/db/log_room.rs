@@ -2,7 +2,8 @@
 //! again writes these before anything else, with the log still there; without room for them a full medium could never be opened for
 //! writing again.
 
-use super::relief::{PATIENCE_NS, no_room};
+use super::family::FamilyCore;
+use super::relief::{LITTLE_PINNED, PATIENCE_NS, no_room};
 use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
@@ -13,6 +14,9 @@ const MANIFEST_ROOM: u64 = 16 << 10;
 
 /// A deletion waits at most so long for merges that have taken the room it needs. It could only be refused.
 const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+
+/// Near the end of the medium, a memtable is written to a table once it is this part of a full one.
+const FLUSHED_PART: usize = 8;
 
 /// Where what has no room sinks, it is looked whether it still does after so many bytes.
 const LOOK_BYTES: u64 = 64 << 10;
@@ -28,7 +32,7 @@ struct Beside {
 impl Beside {
     const MERGES: Beside = Beside { claims: true, pinned_part: 1 };
     const NOTHING: Beside = Beside { claims: false, pinned_part: 1 };
-    const LITTLE: Beside = Beside { claims: false, pinned_part: 2 };
+    const LITTLE: Beside = Beside { claims: false, pinned_part: LITTLE_PINNED };
 }
 
 impl Inner {
@@ -66,11 +70,20 @@ impl Inner {
         if self.note_flushable(&self.shared.lock(), bytes, &Beside::NOTHING)? {
             return Ok(());
         }
+        if !self.is_worth_flushing() && self.is_flushable_within(LONG_PATIENCE_NS, bytes, &Beside::LITTLE)? {
+            return Ok(());
+        }
         self.switch_all(state)?;
         self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
         // What a merge writes that does not end is gone when the database is opened again. And flushes may have taken more than was
         // foreseen for them, where the medium has units: what deletes gives that back, and is the last to be refused.
         if self.is_flushable_within(LONG_PATIENCE_NS, bytes, &Beside::LITTLE)? { Ok(()) } else { Err(no_room("write")) }
+    }
+
+    /// A flush of each single write would soon take the last room: a table takes a block at least, and a log segment as well.
+    fn is_worth_flushing(&self) -> bool {
+        let is_large = |core: &FamilyCore| core.view.load().mem.memory() >= self.memtable_limit(core) / FLUSHED_PART;
+        self.shared.lock().families.values().any(|core| is_large(core)) || self.holds_deletions()
     }
 
     /// Merges give back what they replaced: waits for those that run, but not for ever, since nobody else writes meanwhile.

@@ -39,6 +39,9 @@ const OVERDRAWN_NS: u64 = 10_000_000_000;
 /// A merge of which little is expected to be left reads so many times what is free at most.
 const HOPE: u64 = 8;
 
+/// Of what units may pin, deletions leave this part, and so does a last merge, or deletions that took the rest would never be merged.
+pub(super) const LITTLE_PINNED: u64 = 2;
+
 /// A write waits at most so long for room that compactions may make.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -146,7 +149,7 @@ impl Inner {
         // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
         // deletions that took the room of merges give nothing back without one.
         let may_lend = if is_asked_for { shared.claims.left() == 0 } else { is_scarce && shared.running == 0 };
-        let lent = [pinned.midpoint(from_merges), pinned].into_iter().filter(|_| may_lend);
+        let lent = [pinned.midpoint(from_merges), pinned, pinned / LITTLE_PINNED].into_iter().filter(|_| may_lend);
         for kept in std::iter::once(from_merges).chain(lent) {
             let room = free.saturating_sub(kept).saturating_sub(shared.claims.left()).min(self.overdrawn(shared) / 2);
             let env = PickEnv { room, ..*env };
@@ -358,7 +361,7 @@ impl Inner {
     }
 
     /// Deletions in memory that are worth a flush: of ranges, or some others, once in a while.
-    fn holds_deletions(&self) -> bool {
+    pub(super) fn holds_deletions(&self) -> bool {
         let mems: Vec<_> = self.shared.lock().families.values().map(|core| core.view.load().mem.clone()).collect();
         let (now, before) = (self.clock.monotonic_ns(), self.flushed_deletions_ns.load(Ordering::Relaxed));
         let is_worth_it = mems.iter().any(|mem| mem.has_tombstones())

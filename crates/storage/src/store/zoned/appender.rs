@@ -112,7 +112,7 @@ impl ZonedAppender {
             let end = self.volume.heads.get(zone as usize).map_or(0, |head| *head.lock());
             last.len = end.saturating_sub(last.at);
         }
-        self.volume.leave(zone);
+        self.volume.leave(zone, false);
     }
 
     /// Writes what is held back: all of it, or as much as fills blocks.

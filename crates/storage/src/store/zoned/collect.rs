@@ -257,7 +257,7 @@ impl Volume {
 impl Target<'_> {
     fn leave(&mut self) {
         if let Some(zone) = self.zone.take() {
-            self.volume.leave(zone);
+            self.volume.leave(zone, true);
         }
     }
 

@@ -63,9 +63,10 @@ impl State {
         Space { empty: self.empty_zones(), zones: self.file_zones() }
     }
 
-    /// Zones that may be written, for a policy.
-    pub(super) fn views(&self, tenants: bool) -> Vec<ZoneView<'_>> {
-        let open = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.condition == Condition::Open && !slot.busy && slot.room() > 0);
+    /// Zones that the file may be written into, for a policy.
+    pub(super) fn views(&self, want: &Want<'_>, tenants: bool) -> Vec<ZoneView<'_>> {
+        let is_open = |slot: &Slot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
+        let open = (0u32..).zip(&self.zones).filter(|(_, slot)| is_open(slot) && (want.moving || slot.movers == 0));
         open.map(|(zone, slot)| {
             let note = self.catalog.zones.get(zone as usize).copied().unwrap_or_default();
             let of = |id: &FileId| self.names.get(id).map(|cell| (cell.about.level, cell.keys()));
@@ -96,8 +97,13 @@ impl State {
             };
             active < places - kept
         });
-        let empty = self.empty_zones().saturating_sub(left(want, reserve));
-        Room { token, empty: empty + self.count(|slot| slot.is_dead() && !slot.stuck), zones: self.file_zones() }
+        Room { token, empty: self.to_be_had(want, reserve), zones: self.file_zones() }
+    }
+
+    /// Zones that are empty, or would be after a reset, and that the file need not leave.
+    fn to_be_had(&self, want: &Want<'_>, reserve: u32) -> u32 {
+        let dead = self.count(|slot| slot.is_dead() && !slot.stuck);
+        (self.empty_zones() + dead).saturating_sub(left(want, reserve))
     }
 
     /// The empty zone to take: the least worn, or the first.
@@ -124,6 +130,7 @@ impl State {
         slot.condition = Condition::Open;
         slot.stuck &= !first;
         slot.writers += 1;
+        slot.movers += u32::from(want.moving);
         self.due.retain(|due| *due != zone);
         if first {
             (slot.death, slot.life) = (want.death as f64, want.life as f64);
@@ -141,8 +148,8 @@ fn places(max_active: Option<u32>) -> Option<u32> {
     max_active.map(|limit| limit.saturating_sub(METADATA_PLACES).max(1))
 }
 
-/// Empty zones that a file has to leave: the collector's reserve. A manifest, which needs a zone for little and seldom, leaves one: it must
-/// not come to lie among tables.
+/// Zones, empty or dead, that a file has to leave: the collector's reserve, for which a zone counts that the collector has emptied. A
+/// manifest, which needs a zone for little and seldom, leaves one: it must not come to lie among tables.
 fn left(want: &Want<'_>, reserve: u32) -> u32 {
     match want {
         _ if want.moving => 0,
@@ -188,7 +195,7 @@ impl Volume {
         if !want.log && self.state.lock().zones.get(zone as usize).is_some_and(|slot| slot.mixing) {
             // Whoever reads a log there after a crash must not take a table for damage.
             if let Err(error) = self.commit_durably() {
-                self.leave(zone);
+                self.leave(zone, want.moving);
                 return Err(error);
             }
             if let Some(slot) = self.state.lock().zones.get_mut(zone as usize) {
@@ -208,7 +215,7 @@ impl Volume {
         let mut hopeless = false;
         loop {
             self.check_alive("append")?;
-            let views = state.views(policy.wants_tenants());
+            let views = state.views(want, policy.wants_tenants());
             let room = state.room(want, max_active, reserve);
             let choice = policy.choose(want, &views, room);
             // What cannot be emptied comes to lie beside something else only when all else has failed.
@@ -217,7 +224,7 @@ impl Volume {
             drop(views);
             match choice {
                 Choice::Use(zone) => return Ok(self.settle(&mut state, zone, want)),
-                Choice::Open if room.token => {
+                Choice::Open if room.token && room.empty > 0 => {
                     let plenty = state.empty_zones() > left(want, reserve);
                     if let Some(zone) = state.next_empty(policy.spares_wear()).filter(|_| plenty) {
                         return Ok(self.settle(&mut state, zone, want));
@@ -298,11 +305,12 @@ impl Volume {
         Ok(if state.epoch == epoch { Wait::Hopeless } else { Wait::Changed })
     }
 
-    /// The caller does not write into the zone any more.
-    pub(super) fn leave(&self, zone: u32) {
+    /// The caller does not write into the zone any more, where it was moving a file or not.
+    pub(super) fn leave(&self, zone: u32, moving: bool) {
         let mut state = self.state.lock();
         if let Some(slot) = state.zones.get_mut(zone as usize) {
             slot.writers -= 1;
+            slot.movers -= u32::from(moving);
         }
         self.consider(&mut state, zone);
         state.stir();

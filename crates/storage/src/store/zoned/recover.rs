@@ -77,9 +77,9 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
             _ => zone.written,
         };
         let (tenants, capacity) = (BTreeMap::new(), zone.capacity);
-        let (valid, writers, touched, death, life) = (0, 0, 0, 0.0, 0.0);
+        let (valid, writers, movers, touched, death, life) = (0, 0, 0, 0, 0.0, 0.0);
         let [busy, mixing, stuck] = [false; 3];
-        Slot { condition, capacity, written, tenants, valid, writers, busy, mixing, stuck, touched, death, life }
+        Slot { condition, capacity, written, tenants, valid, writers, movers, busy, mixing, stuck, touched, death, life }
     };
     Ok((0u32..).zip(found).map(slot).collect())
 }
