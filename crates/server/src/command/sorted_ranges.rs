@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zlexcount", 4, zlexcount)
         .flags(READ | FAST)
         .since("2.8.9")
-        .says("How many members have a name in a range", "O(log(n)), and O(n) at first, n being the members"),
+        .says("How many members have a name in a range", "O(log(n)), and O(n) at first or if scores differ, n being the members"),
     zset("zrange", -4, zrange)
         .flags(READ)
         .since("1.2.0")
@@ -29,7 +29,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zrangebylex", -4, zrangebylex)
         .flags(READ)
         .since("2.8.9")
-        .says("The members whose name is in a range", "O(n), n being the members in the range"),
+        .says("The members whose name is in a range", "O(n), n being the members in the range, or all members if scores differ"),
     zset("zrangebyscore", -4, zrangebyscore)
         .flags(READ)
         .since("1.0.5")
@@ -42,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zremrangebylex", 4, zremrangebylex)
         .flags(WRITE)
         .since("2.8.9")
-        .says("Remove the members whose name is in a range", "O(n), n being the members in the range"),
+        .says("Remove the members whose name is in a range", "O(n), n being the members in the range, or all members if scores differ"),
     zset("zremrangebyrank", 4, zremrangebyrank)
         .flags(WRITE)
         .since("2.0.0")
@@ -58,12 +58,15 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zrevrangebylex", -4, zrevrangebylex)
         .flags(READ)
         .since("2.8.9")
-        .says("The members whose name is in a range, backwards", "O(n), n being the members in the range"),
+        .says("The members whose name is in a range, backwards", "O(n), n being the members in the range, or all members if scores differ"),
     zset("zrevrangebyscore", -4, zrevrangebyscore)
         .flags(READ)
         .since("2.2.0")
         .says("The members whose score is in a range, backwards", "O(n), n being the members in the range"),
 ];
+
+/// Calls for each member of a range and its score.
+type Visit<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;
 
 /// What a range is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,11 +111,17 @@ impl Range {
         })
     }
 
-    /// Shows `visit` the members inside, in order or backwards, until it breaks.
-    fn walk(&self, context: &mut Context, head: &Head, backward: bool, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) -> Outcome {
+    /// Shows `visit` the members inside, in order or backwards, until it breaks; of the first it passes over `skip`, except by rank.
+    fn walk(&self, context: &mut Context, head: &Head, (backward, mut skip): (bool, u64), visit: &mut Visit) -> Outcome {
         match self {
-            Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, visit)?,
-            Range::Lex(min, max) => context.keyspace.walk_lex(head, (min, max), backward, visit)?,
+            Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, &mut |member, score| {
+                if skip == 0 {
+                    return visit(member, score);
+                }
+                skip -= 1;
+                ControlFlow::Continue(())
+            })?,
+            Range::Lex(min, max) => context.keyspace.walk_lex(head, (min, max), backward, skip, visit)?,
             Range::Rank(start, end) => {
                 if let Some((from, to)) = span(*start, *end, head.count) {
                     // Backwards, ranks count from the end.
@@ -185,13 +194,8 @@ impl Request {
         if skip < 0 || most == 0 {
             return Ok(found);
         }
-        let mut skip = skip.unsigned_abs();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.range.walk(context, &head, self.backward, &mut |member, score| {
-            if skip > 0 {
-                skip -= 1;
-                return ControlFlow::Continue(());
-            }
+        self.range.walk(context, &head, (self.backward, skip.unsigned_abs()), &mut |member, score| {
             found.push((member.to_vec(), score));
             if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -1,6 +1,7 @@
 //! Commands over a session, without a network. What Redis answers is compared with a real one in `tests/differential.rs`; here is what only
 //! concerns this server, and what has to hold even where no Redis is installed.
 
+mod edges;
 mod hot;
 mod streams;
 

@@ -21,7 +21,7 @@ pub struct ScoreBound {
     pub is_open: bool,
 }
 
-/// One end of a range of names among members of the same score.
+/// One end of a range of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LexBound {
     /// Before all names.
@@ -69,6 +69,35 @@ impl Keyspace {
     /// The score of a member.
     pub fn score(&self, head: &Head, member: &[u8]) -> Result<Option<f64>> {
         self.member(head, member)?.map(|bytes| decode_score(&bytes)).transpose()
+
+    /// A range that starts here may have this name.
+    fn lets_start(&self, name: &[u8]) -> bool {
+        match self {
+            LexBound::Lowest => true,
+            LexBound::Highest => false,
+            LexBound::Closed(first) => name >= first.as_slice(),
+            LexBound::Open(before) => name > before.as_slice(),
+        }
+    }
+
+    /// A range that ends here may have this name.
+    fn lets_end(&self, name: &[u8]) -> bool {
+        match self {
+            LexBound::Lowest => false,
+            LexBound::Highest => true,
+            LexBound::Closed(last) => name <= last.as_slice(),
+            LexBound::Open(behind) => name < behind.as_slice(),
+        }
+    }
+}
+
+/// Where the members of a range of names are.
+enum LexPlace {
+    Nowhere,
+    /// All members have one score: exactly those between these places.
+    Between(Bounds),
+    /// Names are in no order, as scores differ.
+    Scattered,
     }
 
     /// Adds a member, or gives it another score; not NaN. Gives the score that it had.
@@ -116,17 +145,25 @@ impl Keyspace {
         (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""))
     }
 
-    /// Where the members are whose name is in a range. All members are taken to have the score of the first one.
-    fn lex_bounds(&self, head: &Head, (min, max): (&LexBound, &LexBound)) -> Result<Bounds> {
-        let mut first = None;
-        self.walk_order(&layout::scores(head.id), Direction::Forward, &mut |_, score| {
-            first = Some(score_order(score));
+    /// The member at an end and its score.
+    fn end(&self, head: &Head, direction: Direction) -> Result<Option<(Vec<u8>, f64)>> {
+        let mut found = None;
+        self.walk_order(&layout::scores(head.id), direction, &mut |member, score| {
+            found = Some((member.to_vec(), score));
             ControlFlow::Break(())
         })?;
-        Ok(match (first, min, max) {
-            (None, ..) | (_, LexBound::Highest, _) | (_, _, LexBound::Lowest) => Bounds::default(),
-            (Some(order), ..) => (min.place(head, order, true), max.place(head, order, false)),
-        })
+        Ok(found)
+    }
+
+    /// As in Redis, a range has nothing that starts behind the last member or ends before the first, whatever lies between.
+    fn lex_place(&self, head: &Head, (min, max): (&LexBound, &LexBound)) -> Result<LexPlace> {
+        let ends = (self.end(head, Direction::Forward)?, self.end(head, Direction::Backward)?);
+        let (Some((first, low)), Some((last, high))) = ends else { return Ok(LexPlace::Nowhere) };
+        if !max.lets_end(&first) || !min.lets_start(&last) {
+            return Ok(LexPlace::Nowhere);
+        }
+        let (low, high) = (score_order(low), score_order(high));
+        Ok(if low == high { LexPlace::Between((min.place(head, low, true), max.place(head, high, false))) } else { LexPlace::Scattered })
     }
 
     /// Shows `visit` the members whose score is in a range, in order or backwards, until it breaks.
@@ -134,10 +171,41 @@ impl Keyspace {
         self.walk_order(&Self::score_bounds(head, range), direction(backward), visit)
     }
 
-    /// Shows `visit` the members whose name is in a range, in order or backwards, until it breaks. All members are taken to have the
-    /// score of the first one.
-    pub fn walk_lex(&self, head: &Head, range: (&LexBound, &LexBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
-        self.walk_order(&self.lex_bounds(head, range)?, direction(backward), visit)
+    /// Shows `visit` the members in a range of names, in order or backwards, until it breaks. The range goes by scores: from the first
+    /// member that is not below the minimum to the first that is above the maximum. `skip` members from its start are passed over, and
+    /// passed over without a look at their names.
+    pub fn walk_lex(
+        &self,
+        head: &Head,
+        range: (&LexBound, &LexBound),
+        backward: bool,
+        mut skip: u64,
+        visit: &mut VisitScored,
+    ) -> Result<()> {
+        let (bounds, mut is_inside) = match self.lex_place(head, range)? {
+            LexPlace::Nowhere => return Ok(()),
+            LexPlace::Between(bounds) => (bounds, true),
+            LexPlace::Scattered => (layout::scores(head.id), false),
+        };
+        let is_ordered = is_inside;
+        let starts = |name: &[u8]| if backward { range.1.lets_end(name) } else { range.0.lets_start(name) };
+        let goes_on = |name: &[u8]| is_ordered || if backward { range.0.lets_start(name) } else { range.1.lets_end(name) };
+        self.walk_order(&bounds, direction(backward), &mut |member, score| {
+            if !is_inside {
+                if !starts(member) {
+                    return ControlFlow::Continue(());
+                }
+                if !goes_on(member) {
+                    return ControlFlow::Break(());
+                }
+                is_inside = true;
+            }
+            if skip > 0 {
+                skip -= 1;
+                return ControlFlow::Continue(());
+            }
+            if goes_on(member) { visit(member, score) } else { ControlFlow::Break(()) }
+        })
     }
 
     /// How many members have a score in a range.
@@ -145,10 +213,17 @@ impl Keyspace {
         self.count_within(head, &Self::score_bounds(head, range))
     }
 
-    /// How many members have a name in a range, as [`Keyspace::walk_lex`] goes by names.
+    /// How many members [`Keyspace::walk_lex`] shows of a range of names.
     pub fn count_lex(&mut self, head: &Head, range: (&LexBound, &LexBound)) -> Result<u64> {
-        let bounds = self.lex_bounds(head, range)?;
-        self.count_within(head, &bounds)
+        if let LexPlace::Between(bounds) = self.lex_place(head, range)? {
+            return self.count_within(head, &bounds);
+        }
+        let mut count = 0;
+        self.walk_lex(head, range, false, 0, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
     }
 
     fn count_within(&mut self, head: &Head, bounds: &Bounds) -> Result<u64> {

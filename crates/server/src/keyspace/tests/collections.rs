@@ -236,7 +236,7 @@ fn names_of_one_score_are_a_range() {
     keyspace.finish(&edit);
     let head = keyspace.find(0, b"z").unwrap().unwrap();
     let found = |min: &LexBound, max: &LexBound, backward: bool| {
-        let found = collect(|visit| keyspace.walk_lex(&head, (min, max), backward, visit).unwrap());
+        let found = collect(|visit| keyspace.walk_lex(&head, (min, max), backward, 0, visit).unwrap());
         found.into_iter().map(|entry| entry.0).collect::<Vec<_>>()
     };
     let closed = |name: &[u8]| LexBound::Closed(name.to_vec());
