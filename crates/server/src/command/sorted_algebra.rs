@@ -67,8 +67,10 @@ impl Aggregate {
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Aggregate::Sum => number_or_zero(a + b),
-            Aggregate::Min => a.min(b),
-            Aggregate::Max => a.max(b),
+            Aggregate::Min if b < a => b,
+            Aggregate::Max if b > a => b,
+            // Of two zeros the sign of the first one stays.
+            Aggregate::Min | Aggregate::Max => a,
         }
     }
 }
@@ -143,13 +145,20 @@ fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Head>>, Fai
 }
 
 fn compute(context: &mut Context, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {
-    let heads = &request.heads;
+    let mut inputs: Vec<_> = request.heads.iter().map(Option::as_ref).zip(request.weights.iter().copied()).collect();
+    // As in Redis, small sets come first: the order decides how sums of floating-point numbers are rounded.
+    if operation != Operation::Difference {
+        inputs.sort_by_key(|(head, _)| head.map_or(0, |head| head.count));
+    }
     // By member: the score so far, and in how many sets it was.
     let mut all: HashMap<Vec<u8>, (f64, usize)> = HashMap::new();
-    for (nth, (head, weight)) in heads.iter().zip(&request.weights).enumerate() {
+    for (nth, (head, weight)) in inputs.iter().enumerate() {
         let Some(head) = head else { continue };
         context.keyspace.walk_scored_or_set(head, &mut |member, score| {
-            let score = number_or_zero(score * weight);
+            let product = score * weight;
+            // As in Redis, a product of an intersection is made a number only in the first set: later ones are aggregated as NaN.
+            let is_raw = operation == Operation::Intersection && nth > 0;
+            let score = if is_raw { product } else { number_or_zero(product) };
             match (all.get_mut(member), operation) {
                 (Some(_), Operation::Difference) => drop(all.remove(member)),
                 (Some(found), _) => *found = (request.aggregate.of(found.0, score), found.1 + 1),
@@ -160,10 +169,11 @@ fn compute(context: &mut Context, request: &Request, operation: Operation) -> Re
             ControlFlow::Continue(())
         })?;
     }
-    let is_in = |sets: usize| operation != Operation::Intersection || sets == heads.len();
+    let is_in = |sets: usize| operation != Operation::Intersection || sets == inputs.len();
     let mut found: Vec<Scored> =
         all.into_iter().filter(|(_, (_, sets))| is_in(*sets)).map(|(member, (score, _))| (member, score)).collect();
-    found.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    // Zero has two signs and one place.
+    found.sort_by(|a, b| (a.1 + 0.0).total_cmp(&(b.1 + 0.0)).then_with(|| a.0.cmp(&b.0)));
     Ok(found)
 }
 

@@ -28,3 +28,28 @@ fn ranges_of_names_go_by_scores() {
         ("ZLEXCOUNT w + -", ":0|"),
     ]);
 }
+
+#[test]
+fn small_sets_are_added_first() {
+    script(&[
+        ("ZADD A 0.1 x 1 a1 1 a2", ":3|"),
+        ("ZADD B 0.2 x", ":1|"),
+        ("ZADD C 0.3 x 1 c1", ":2|"),
+        ("ZUNION 3 A B C WITHSCORES", "*8|$1|x|$19|0.59999999999999998|$2|a1|$1|1|$2|a2|$1|1|$2|c1|$1|1|"),
+        ("ZINTER 3 A B C WITHSCORES", "*2|$1|x|$19|0.59999999999999998|"),
+        ("ZINTERSTORE d 3 C B A", ":1|"),
+        ("ZSCORE d x", "$19|0.59999999999999998|"),
+        ("ZADD P inf x 1 y", ":2|"),
+        ("ZADD Q -inf x", ":1|"),
+        ("ZADD R 5 x 1 y 1 z", ":3|"),
+        ("ZUNION 3 P Q R WITHSCORES", "*6|$1|z|$1|1|$1|y|$1|2|$1|x|$1|5|"),
+        ("ZUNION 3 R Q P WITHSCORES", "*6|$1|z|$1|1|$1|y|$1|2|$1|x|$1|5|"),
+        ("ZINTER 2 P P WEIGHTS 1 0 WITHSCORES", "*4|$1|x|$1|0|$1|y|$1|1|"),
+        ("ZINTER 2 P P WEIGHTS 0 1 WITHSCORES", "*4|$1|y|$1|1|$1|x|$3|inf|"),
+        ("ZINTER 2 Q R WEIGHTS 1 0 AGGREGATE MIN WITHSCORES", "*2|$1|x|$4|-inf|"),
+        ("SADD S x", ":1|"),
+        ("ZINTER 2 S Q WEIGHTS 2 0 AGGREGATE MIN WITHSCORES", "*2|$1|x|$1|2|"),
+        ("ZUNION 3 none P S WEIGHTS 1 0 2 WITHSCORES", "*4|$1|y|$1|0|$1|x|$1|2|"),
+        ("ZDIFF 2 R B WITHSCORES", "*4|$1|y|$1|1|$1|z|$1|1|"),
+    ]);
+}
