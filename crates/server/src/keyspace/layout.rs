@@ -14,8 +14,8 @@
 //!
 //! * Part 0, no rest: the collection exists.
 //! * Part 1, `hash of the member, 7 bytes | member`: a member of a set (no value), a field of a hash (its value), a member of a sorted
-//!   set (its score, 8 bytes, as [`score_order`]).
-//! * Part 2, `score, 8 bytes | member`: a sorted set in its order.
+//!   set (its score, 8 bytes, as [`score_number`]).
+//! * Part 2, `score, 8 bytes | member`: a sorted set in its order: nothing, or `-` if the score is -0.
 //! * Part 3, `index, 8 bytes`: an item of a list.
 //! * Part 4, `entry id, 16 bytes`: an entry of a stream: the number of its fields as a varint, then each field and its value, both with
 //!   their length as a varint before them. An entry id is milliseconds and sequence number, 8 bytes each.
@@ -357,11 +357,16 @@ pub(super) fn pieces(id: u64, from: u64, to: u64) -> Bounds {
 
 /// A number that orders as scores do; negative zero is zero.
 pub(super) fn score_order(score: f64) -> u64 {
-    let bits = (score + 0.0).to_bits();
+    score_number(score + 0.0)
+}
+
+/// A number that orders as scores do and has the sign of zero.
+pub(super) fn score_number(score: f64) -> u64 {
+    let bits = score.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The score of a [`score_order`].
+/// The score of a [`score_order`] or a [`score_number`].
 pub(super) fn score_of(order: u64) -> f64 {
     f64::from_bits(if order >> 63 == 1 { order & !(1 << 63) } else { !order })
 }
@@ -516,7 +521,9 @@ mod tests {
         }
         for score in ascending {
             assert_eq!(score_of(score_order(score)), score);
+            assert_eq!(score_of(score_number(score)), score);
         }
+        assert!(score_of(score_number(-0.0)).is_sign_negative() && score_of(score_number(0.0)).is_sign_positive());
         assert_eq!(score_order(-0.0), score_order(0.0));
     }
 

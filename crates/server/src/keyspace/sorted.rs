@@ -12,6 +12,12 @@ use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
 
+/// The value of a member in the order of scores if its score is -0; that of other members is empty.
+const NEGATIVE_ZERO: &[u8] = b"-";
+/// Members, and bytes of a member's name, up to which a sorted set is small.
+const SMALL: u64 = 128;
+const SMALL_MEMBER: usize = 64;
+
 /// One end of a range of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreBound {
@@ -63,12 +69,6 @@ impl LexBound {
             LexBound::Open(name) => key(name, is_start),
         }
     }
-}
-
-impl Keyspace {
-    /// The score of a member.
-    pub fn score(&self, head: &Head, member: &[u8]) -> Result<Option<f64>> {
-        self.member(head, member)?.map(|bytes| decode_score(&bytes)).transpose()
 
     /// A range that starts here may have this name.
     fn lets_start(&self, name: &[u8]) -> bool {
@@ -98,20 +98,31 @@ enum LexPlace {
     Between(Bounds),
     /// Names are in no order, as scores differ.
     Scattered,
+}
+
+impl Keyspace {
+    /// The score of a member.
+    pub fn score(&self, head: &Head, member: &[u8]) -> Result<Option<f64>> {
+        self.member(head, member)?.map(|bytes| decode_score(&bytes)).transpose()
     }
 
     /// Adds a member, or gives it another score; not NaN. Gives the score that it had.
     pub fn set_score(&mut self, edit: &mut Edit, member: &[u8], score: f64) -> Result<Option<f64>> {
         let old = self.score(&edit.head, member)?;
-        let order = score_order(score);
         if let Some(old) = old {
-            if score_order(old) == order {
+            // The sign of a zero stays that of the one that was there.
+            if old == score {
                 return Ok(Some(old));
             }
             self.delete_order(edit.head.id, score_order(old), member);
         }
-        self.set_member(edit, member, &order.to_be_bytes(), old.is_none());
-        self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), Vec::new());
+        // Redis forgets the sign of a zero in a small sorted set.
+        let is_small = edit.head.count < SMALL && member.len() <= SMALL_MEMBER;
+        let score = if is_small { score + 0.0 } else { score };
+        let order = score_order(score);
+        let sign = if layout::score_number(score) == order { Vec::new() } else { NEGATIVE_ZERO.to_vec() };
+        self.set_member(edit, member, &layout::score_number(score).to_be_bytes(), old.is_none());
+        self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), sign);
         self.ranks.added(edit.head.id, Order::Scores, (order, member));
         Ok(old)
     }
@@ -132,8 +143,8 @@ enum LexPlace {
     }
 
     fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
-        self.turn.walk(Room::Elements, bounds, direction, &mut |place, _| match layout::split_score_key(place) {
-            Some((order, member)) => visit(member, score_of(order)),
+        self.turn.walk(Room::Elements, bounds, direction, &mut |place, sign| match layout::split_score_key(place) {
+            Some((order, member)) => visit(member, if sign.is_empty() { score_of(order) } else { -0.0 }),
             None => ControlFlow::Continue(()),
         })
     }

@@ -53,3 +53,28 @@ fn small_sets_are_added_first() {
         ("ZDIFF 2 R B WITHSCORES", "*4|$1|y|$1|1|$1|z|$1|1|"),
     ]);
 }
+
+#[test]
+fn zeros_keep_their_sign_in_large_sorted_sets() {
+    let long = "l".repeat(65);
+    let lines = [
+        ("ZADD z -0 m", ":1|"),
+        ("ZSCORE z m", "$1|0|"),
+        ("ZADD z -0 L", ":1|"),
+        ("ZSCORE z L", "$2|-0|"),
+        ("ZADD z CH 0 L", ":0|"),
+        ("ZINCRBY z 0 L", "$1|0|"),
+        ("ZMSCORE z m L", "*2|$1|0|$2|-0|"),
+        ("ZCOUNT z 0 0", ":2|"),
+        ("ZRANK z L", ":0|"),
+        ("COPY z y", ":1|"),
+        ("ZINCRBY y -0 L", "$2|-0|"),
+        ("ZADD y 1 L", ":0|"),
+        ("ZADD y 0 L", ":0|"),
+        ("ZSCORE y L", "$1|0|"),
+        ("ZREM z L", ":1|"),
+        ("ZRANGE z 0 -1", "*1|$1|m|"),
+    ];
+    let lines = lines.map(|(line, expected)| (line.replace('L', &long), expected));
+    script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
+}
