@@ -12,6 +12,7 @@ mod moments;
 mod net;
 mod operators;
 mod rdb;
+mod restore;
 mod scripts;
 mod tls;
 mod waits;

@@ -185,12 +185,17 @@ impl<'a> Listpack<'a> {
     }
 }
 
+/// Bytes before the entries of a ziplist.
+const ZIPLIST_HEADER: usize = 10;
+
 /// `bytes, 4 | place of the last entry, 4 | entries, 2 | entry .. | 0xff`, an entry being `length of the one before | encoding | bytes`.
 #[derive(Debug)]
 pub(super) struct Ziplist<'a> {
     rest: &'a [u8],
     /// Bytes of the entry before.
     before: u64,
+    /// Bytes from the start of the last entry to the end mark, as the header has it.
+    last: u64,
     count: Count,
 }
 
@@ -198,13 +203,18 @@ impl<'a> Ziplist<'a> {
     pub fn new(bytes: &'a [u8]) -> Result<Self, Damage> {
         let mut header = Decoder::new(bytes);
         let length = header.u32().ok_or(ZIPLIST)?;
-        let (_last, claimed) = (header.u32().ok_or(ZIPLIST)?, header.u16().ok_or(ZIPLIST)?);
-        Ok(Ziplist { rest: inside(bytes, 10, length, ZIPLIST)?, before: 0, count: Count { claimed, seen: 0 } })
+        let (last, claimed) = (header.u32().ok_or(ZIPLIST)?, header.u16().ok_or(ZIPLIST)?);
+        let rest = inside(bytes, ZIPLIST_HEADER, length, ZIPLIST)?;
+        let end = (ZIPLIST_HEADER + rest.len()) as u64;
+        let last = end.checked_sub(last.into()).ok_or(ZIPLIST)?;
+        Ok(Ziplist { rest, before: 0, last, count: Count { claimed, seen: 0 } })
     }
 
     pub fn next(&mut self) -> Result<Option<Entry<'a>>, Damage> {
         if self.rest.is_empty() {
-            return self.count.end(ZIPLIST).map(|()| None);
+            // Without entries it is none of them that the header names as the last one.
+            let is_last = self.count.seen == 0 || self.before == self.last;
+            return if is_last { self.count.end(ZIPLIST).map(|()| None) } else { Err(ZIPLIST) };
         }
         let mut from = Decoder::new(self.rest);
         let before = match from.u8() {
@@ -246,7 +256,7 @@ impl<'a> Ziplist<'a> {
     }
 }
 
-/// The numbers of `width, 4 | numbers, 4 | number ..`.
+/// The numbers of `width, 4 | numbers, 4 | number ..`, which ascend.
 pub(super) fn integers(bytes: &[u8]) -> Result<impl Iterator<Item = i64>, Damage> {
     let mut header = Decoder::new(bytes);
     let (width, count) = (header.u32().ok_or(INTSET)?, header.u32().ok_or(INTSET)?);
@@ -255,7 +265,8 @@ pub(super) fn integers(bytes: &[u8]) -> Result<impl Iterator<Item = i64>, Damage
     if !rest.len().is_multiple_of(width) || (rest.len() / width) as u64 != u64::from(count) {
         return Err(INTSET);
     }
-    Ok(rest.chunks_exact(width).filter_map(move |number| signed(&mut Decoder::new(number), width)))
+    let numbers = rest.chunks_exact(width).filter_map(move |number| signed(&mut Decoder::new(number), width));
+    if numbers.clone().is_sorted_by(|a, b| a < b) { Ok(numbers) } else { Err(INTSET) }
 }
 
 /// `pairs, 1 | pair .. | 0xff`, a pair being `length, field, length, unused bytes, value, the unused bytes`.
@@ -269,7 +280,7 @@ pub(super) struct Zipmap<'a> {
 /// A field and its value.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// As many pairs, or more.
+/// Pairs that a header does not count: there may be more of them than fit into a byte.
 const ZIPMAP_MANY: u8 = 254;
 
 impl<'a> Zipmap<'a> {
@@ -283,7 +294,7 @@ impl<'a> Zipmap<'a> {
     /// The next field and its value; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Pair<'a>>, Damage> {
         if self.rest.is_empty() {
-            let fits = self.claimed >= ZIPMAP_MANY || u64::from(self.claimed) == self.seen;
+            let fits = self.claimed == ZIPMAP_MANY || u64::from(self.claimed) == self.seen;
             return if fits { Ok(None) } else { Err(ZIPMAP) };
         }
         let mut from = Decoder::new(self.rest);

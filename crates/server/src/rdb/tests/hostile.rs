@@ -110,4 +110,10 @@ fn headers_of_packs_that_claim_more_than_there_is() {
         }
         assert!(read(of, &string(&[&good[..], b"\xff"].concat())).is_err(), "type {of} with more behind it");
     }
+    // The last entry of a ziplist is elsewhere.
+    for last in [0, 10, 12, 14, 100, u32::MAX] {
+        let mut wrong = ziplist(&parts);
+        wrong[4..8].copy_from_slice(&last.to_le_bytes());
+        assert!(matches!(read(kind::LIST_ZIPLIST, &string(&wrong)), Err(Error::Damaged { .. })), "at {last}");
+    }
 }

@@ -106,7 +106,15 @@ fn sets_of_integers() {
         assert_eq!(read(kind::SET_INTSET, &string(&intset(width, &numbers))).unwrap(), expected);
     }
     let good = intset(4, &[1, 2]);
-    let wrong = [intset(3, &[1]), intset(1, &[1]), good[..good.len() - 1].to_vec(), [&good[..], b"\0\0\0\0"].concat(), Vec::new()];
+    let wrong = [
+        intset(4, &[2, 1]),
+        intset(4, &[1, 1]),
+        intset(3, &[1]),
+        intset(1, &[1]),
+        good[..good.len() - 1].to_vec(),
+        [&good[..], b"\0\0\0\0"].concat(),
+        Vec::new(),
+    ];
     for bytes in wrong {
         assert!(matches!(read(kind::SET_INTSET, &string(&bytes)), Err(Error::Damaged { .. })), "{bytes:?}");
     }
@@ -123,7 +131,16 @@ fn zipmaps() {
     let many: Vec<Vec<u8>> = (0..300u32).map(|n| n.to_string().into_bytes()).collect();
     let pairs: Vec<(&[u8], &[u8])> = many.iter().map(|name| (name.as_slice(), &b"v"[..])).collect();
     assert_eq!(read(kind::HASH_ZIPMAP, &string(&zipmap(&pairs, 0))).unwrap().len(), 300);
-    assert!(read(kind::HASH_ZIPMAP, &string(b"\x02\x01a\x01\x00b\xff")).is_err(), "fewer pairs than it says");
+    for claimed in [0, 2, 253, 255] {
+        let wrong = [&[claimed][..], b"\x01a\x01\x00b\xff"].concat();
+        assert!(read(kind::HASH_ZIPMAP, &string(&wrong)).is_err(), "{claimed} pairs, and there is one");
+    }
+    assert_eq!(read(kind::HASH_ZIPMAP, &string(b"\xfe\x01a\x01\x00b\xff")).unwrap().len(), 1);
+    for (at, claimed) in [(1, 8), (3, 2), (3, 0xfd), (4, 2)] {
+        let mut wrong = b"\x01\x01a\x01\x00b\xff".to_vec();
+        wrong[at] = claimed;
+        assert!(read(kind::HASH_ZIPMAP, &string(&wrong)).is_err(), "a length of {claimed} in byte {at}");
+    }
     assert!(read(kind::HASH_ZIPMAP, &string(b"\x01\x01a\x01\x00b")).is_err(), "no end");
 }
 
