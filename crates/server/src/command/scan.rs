@@ -61,10 +61,19 @@ impl<'a> Request<'a> {
     }
 }
 
+/// A cursor as C's `strtoul` reads it: with or without a sign, negative ones counted down from 2^64, up to a byte of zero. No text at all
+/// is 0, and blanks before it are wrong.
 fn cursor(text: &[u8]) -> Result<u64, Failure> {
     const WRONG: Failure = Failure::fixed("ERR invalid cursor");
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
-    digits.and_then(|text| text.parse().ok()).ok_or(WRONG)
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let (is_negative, digits) = match text {
+        [] => return Ok(0),
+        [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
+        digits => (false, digits),
+    };
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let number: u64 = digits.and_then(|digits| digits.parse().ok()).ok_or(WRONG)?;
+    Ok(if is_negative { number.wrapping_neg() } else { number })
 }
 
 /// Replies with a cursor and so many elements, which are replies already.

@@ -78,3 +78,34 @@ fn zeros_keep_their_sign_in_large_sorted_sets() {
     let lines = lines.map(|(line, expected)| (line.replace('L', &long), expected));
     script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
 }
+
+#[test]
+fn cursors_are_read_as_strtoul_does() {
+    script(&[
+        ("HSET h a 1", ":1|"),
+        ("SCAN 18446744073709551616", "-ERR invalid cursor|"),
+        ("SCAN -18446744073709551616", "-ERR invalid cursor|"),
+        ("SCAN abc", "-ERR invalid cursor|"),
+        ("SCAN -", "-ERR invalid cursor|"),
+        ("SCAN 1a", "-ERR invalid cursor|"),
+        ("SCAN +-1", "-ERR invalid cursor|"),
+        ("HSCAN h -", "-ERR invalid cursor|"),
+        ("HSCAN none -1", "*2|$1|0|*0|"),
+        ("HSCAN none +1", "*2|$1|0|*0|"),
+        ("SSCAN none 01", "*2|$1|0|*0|"),
+        ("ZSCAN none -0", "*2|$1|0|*0|"),
+        ("HSCAN none 0x1", "-ERR invalid cursor|"),
+    ]);
+}
+
+#[test]
+fn a_scan_from_behind_the_end_ends() {
+    script(&[
+        ("SET k v", "+OK|"),
+        ("SADD s a b", ":2|"),
+        ("SCAN -1", "*2|$1|0|*0|"),
+        ("SCAN 18446744073709551615 COUNT 100", "*2|$1|0|*0|"),
+        ("SSCAN s -1", "*2|$1|0|*0|"),
+        ("SSCAN s -18446744073709551616", "-ERR invalid cursor|"),
+    ]);
+}
