@@ -231,6 +231,20 @@ impl Wide {
         }
     }
 
+    /// A thousand times the number, rounded and then rounded up; `None`: 64 bits with a sign cannot have it.
+    pub fn thousandfold(self) -> Option<i64> {
+        let Wide { is_negative, mantissa, exponent } =
+            Self::round(self.is_negative, u128::from(self.mantissa) * 1000, self.exponent, false)?;
+        if exponent >= 0 {
+            // The highest bit of the mantissa is set.
+            return (mantissa == 0).then_some(0);
+        }
+        let whole = u32::try_from(-exponent).ok().and_then(|shift| mantissa.checked_shr(shift)).unwrap_or(0);
+        let is_cut = u32::try_from(exponent + 64).is_ok_and(|kept| mantissa << kept != 0) || exponent <= -64 && mantissa != 0;
+        let rounded = i64::try_from(whole).ok()?;
+        if is_negative { Some(-rounded) } else { rounded.checked_add(i64::from(is_cut)) }
+    }
+
     /// In decimal digits, 17 behind the point at most, without zeros at the end.
     pub fn text(self) -> String {
         let sign = if self.is_negative { "-" } else { "" };
@@ -293,6 +307,28 @@ mod tests {
             ("-0x10", "1", "-15"),
         ] {
             assert_eq!(sum(a, b).as_deref(), Some(expected), "{a} + {b}");
+        }
+    }
+
+    #[test]
+    fn numbers_become_thousandths() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("0.001", Some(1)),
+            ("0.0001", Some(1)),
+            ("-0.0001", Some(0)),
+            ("-0.0011", Some(-1)),
+            ("1.5", Some(1500)),
+            ("1e-4000", Some(1)),
+            ("0x10", Some(16_000)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e20", None),
+            ("-1e20", None),
+            ("1e4932", None),
+        ] {
+            assert_eq!(Wide::parse(text.as_bytes()).unwrap().thousandfold(), expected, "{text}");
         }
     }
 

@@ -6,11 +6,12 @@
 //! nothing waits: it is as if the time were over at once.
 
 use super::acl::Request;
+use super::arguments::wide;
 use super::session::{call, refused};
 use super::table::{Run, find_numbered};
 use super::{Context, Ended, Failure, Outcome, Server, Session, units};
 use crate::keyspace::{Keyspace, Kind};
-use crate::number::{parse_double, parse_integer};
+use crate::number::parse_integer;
 use crate::resp::Writer;
 
 /// What a request waits for.
@@ -149,18 +150,12 @@ pub(super) fn kept(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
 
 const NEGATIVE: Failure = Failure::fixed("ERR timeout is negative");
 
-/// A timeout in seconds, perhaps with a fraction, as milliseconds.
+/// A timeout in seconds, perhaps with a fraction, as milliseconds. As in Redis on x86, one that 64 bits cannot have, infinity too, is
+/// negative.
 pub(super) fn seconds(text: &[u8]) -> Result<u64, Failure> {
-    let seconds = parse_double(text).ok_or(Failure::fixed("ERR timeout is not a float or out of range"))?;
-    let ms = (seconds * 1000.0).ceil();
-    if ms < 0.0 {
-        return Err(NEGATIVE);
-    }
-    // Also what is not finite.
-    if ms >= i64::MAX as f64 {
-        return Err(Failure::fixed("ERR timeout is out of range"));
-    }
-    Ok(ms as u64)
+    let seconds = wide(text, Failure::fixed("ERR timeout is not a float or out of range"))?.ok_or(NEGATIVE)?;
+    let ms = seconds.thousandfold().ok_or(NEGATIVE)?;
+    u64::try_from(ms).map_err(|_| NEGATIVE)
 }
 
 /// A timeout in milliseconds.
@@ -278,10 +273,11 @@ mod tests {
         assert_eq!(read("1.5"), Ok(1500));
         assert_eq!(read("-0"), Ok(0));
         assert_eq!(read("-1"), Err("ERR timeout is negative".into()));
-        for text in ["1e30", "inf"] {
-            assert_eq!(read(text), Err("ERR timeout is out of range".into()), "{text}");
+        assert_eq!(read("9223372036854775.807"), Ok(i64::MAX.unsigned_abs()));
+        for text in ["9223372036854775.808", "1e20", "1e30", "1e400", "inf", "-inf", "-1e30"] {
+            assert_eq!(read(text), Err("ERR timeout is negative".into()), "{text}");
         }
-        for text in ["", "x", "nan", "1 "] {
+        for text in ["", "x", "nan", "1 ", " 1", "1e5000"] {
             assert_eq!(read(text), Err("ERR timeout is not a float or out of range".into()), "{text}");
         }
         assert_eq!(milliseconds(b"7").ok(), Some(7));
