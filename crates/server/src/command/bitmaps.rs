@@ -306,7 +306,6 @@ fn fields(context: &mut Context, arguments: &[&[u8]], may_write: bool) -> Outcom
                 found.push(Some(number_in(context, &step.field)?));
             }
         }
-        Some(needed) if needed > LONGEST => return Err(OFFSET),
         Some(_) if !may_write => return Err(Failure::fixed("ERR BITFIELD_RO only supports the GET subcommand")),
         Some(needed) => context.keyspace.change_string(db, key, |string| {
             let mut is_changed = string.grow(needed);

@@ -13,8 +13,10 @@ const DEADLINE: u8 = 0x80;
 const VERSION: u8 = 0x70;
 /// Of the types, a string that lies in pieces.
 const PIECES: u8 = 6;
-/// Longest string, bytes.
+/// Longest string, bytes, that a client writes or appends to.
 pub const LONGEST_STRING: u64 = 512 << 20;
+/// Longest string, bytes, that is stored: a field of 64 bits may begin at the last bit of [`LONGEST_STRING`].
+pub(super) const LONGEST_STORED: u64 = LONGEST_STRING + 8;
 /// The index of a list's first item when it is created: as much room before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 
@@ -180,7 +182,7 @@ impl Head {
             return Some((Head::string(deadline), entry.len() - from.rest().len()));
         }
         let (id, count) = (from.varint()?, from.varint()?);
-        if kind == Kind::String && (id == 0 || count > LONGEST_STRING) {
+        if kind == Kind::String && (id == 0 || count > LONGEST_STORED) {
             return None;
         }
         let first = if kind == Kind::List { from.varint()? } else { LIST_MIDDLE };
@@ -230,7 +232,7 @@ mod tests {
             assert!(Head::decode(wrong).is_err(), "{wrong:?}");
         }
         // A string longer than any, and one of no pieces.
-        for (id, count) in [(1, LONGEST_STRING + 1), (0, 1)] {
+        for (id, count) in [(1, LONGEST_STORED + 1), (0, 1)] {
             let mut wrong = vec![PIECES];
             put_varint(&mut wrong, id);
             put_varint(&mut wrong, count);

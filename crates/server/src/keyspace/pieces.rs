@@ -5,7 +5,7 @@
 //! touches, and what was never written takes no room: it reads as zeros. The next `SET` puts it back into its entry.
 
 use super::changes::Change;
-use super::entry::{Head, Kind, LONGEST_STRING};
+use super::entry::{Head, Kind, LONGEST_STORED};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
 use super::turn::{Direction, Turn};
@@ -82,7 +82,7 @@ impl StringEdit<'_> {
     fn before_change(&mut self) {
         let Form::Whole { entry, at } = &self.form else { return };
         // One that is longer than any may be was made so by an earlier version, and stays as it is.
-        if (PIECES_FROM..=LONGEST_STRING).contains(&self.length) {
+        if (PIECES_FROM..=LONGEST_STORED).contains(&self.length) {
             let pieces = entry.get(*at..).unwrap_or_default().chunks(PIECE);
             let piece = |bytes: &[u8]| Piece { bytes: padded(bytes), is_changed: true };
             self.form = Form::Pieces((0..).zip(pieces.map(piece)).collect());

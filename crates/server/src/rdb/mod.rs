@@ -33,8 +33,8 @@ use std::io;
 
 /// The newest version that is read.
 pub const NEWEST: u32 = 12;
-/// Longest string, bytes.
-pub const STRING_MAX: u64 = 512 << 20;
+/// Longest string, bytes: 512 MiB, and what a field of a bitmap adds that begins at the last bit.
+pub const STRING_MAX: u64 = (512 << 20) + 8;
 
 /// Types of values: the byte that stands before a key.
 pub mod kind {

@@ -55,6 +55,45 @@ fn small_sets_are_added_first() {
 }
 
 #[test]
+fn cursors_are_read_as_strtoul_does() {
+    script(&[
+        ("HSET h a 1", ":1|"),
+        ("SCAN 18446744073709551616", "-ERR invalid cursor|"),
+        ("SCAN -18446744073709551616", "-ERR invalid cursor|"),
+        ("SCAN abc", "-ERR invalid cursor|"),
+        ("SCAN -", "-ERR invalid cursor|"),
+        ("SCAN 1a", "-ERR invalid cursor|"),
+        ("SCAN +-1", "-ERR invalid cursor|"),
+        ("HSCAN h -", "-ERR invalid cursor|"),
+        ("HSCAN none -1", "*2|$1|0|*0|"),
+        ("HSCAN none +1", "*2|$1|0|*0|"),
+        ("SSCAN none 01", "*2|$1|0|*0|"),
+        ("ZSCAN none -0", "*2|$1|0|*0|"),
+        ("HSCAN none 0x1", "-ERR invalid cursor|"),
+    ]);
+}
+
+#[test]
+fn a_field_may_begin_at_the_last_bit() {
+    script(&[
+        ("BITFIELD k SET u8 4294967295 1", "*1|:0|"),
+        ("STRLEN k", ":536870913|"),
+        ("BITFIELD k GET u8 4294967295", "*1|:1|"),
+        ("BITFIELD_RO k GET u8 4294967295", "*1|:1|"),
+        ("GETBIT k 4294967295", ":0|"),
+        ("APPEND k x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)|"),
+        ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)|"),
+        ("BITFIELD k SET u8 4294967296 1", "-ERR bit offset is not an integer or out of range|"),
+        ("BITFIELD k SET u8 #536870912 1", "-ERR bit offset is not an integer or out of range|"),
+        ("BITFIELD k SET i64 4294967295 -1", "*1|:72057594037927936|"),
+        ("STRLEN k", ":536870920|"),
+        ("BITFIELD k INCRBY i64 4294967295 2", "*1|:1|"),
+        ("GETRANGE k 536870910 -1", "$10|\0\0\0\0\0\0\0\0\0\u{2}|"),
+        ("SETBIT k 4294967296 1", "-ERR bit offset is not an integer or out of range|"),
+    ]);
+}
+
+#[test]
 fn zeros_keep_their_sign_in_large_sorted_sets() {
     let long = "l".repeat(65);
     let lines = [
@@ -79,25 +118,7 @@ fn zeros_keep_their_sign_in_large_sorted_sets() {
     script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
 }
 
-#[test]
-fn cursors_are_read_as_strtoul_does() {
-    script(&[
-        ("HSET h a 1", ":1|"),
-        ("SCAN 18446744073709551616", "-ERR invalid cursor|"),
-        ("SCAN -18446744073709551616", "-ERR invalid cursor|"),
-        ("SCAN abc", "-ERR invalid cursor|"),
-        ("SCAN -", "-ERR invalid cursor|"),
-        ("SCAN 1a", "-ERR invalid cursor|"),
-        ("SCAN +-1", "-ERR invalid cursor|"),
-        ("HSCAN h -", "-ERR invalid cursor|"),
-        ("HSCAN none -1", "*2|$1|0|*0|"),
-        ("HSCAN none +1", "*2|$1|0|*0|"),
-        ("SSCAN none 01", "*2|$1|0|*0|"),
-        ("ZSCAN none -0", "*2|$1|0|*0|"),
-        ("HSCAN none 0x1", "-ERR invalid cursor|"),
-    ]);
-}
-
+/// Cursors that were never given out are behind the last one.
 #[test]
 fn a_scan_from_behind_the_end_ends() {
     script(&[
