@@ -158,11 +158,11 @@ fn document(reply: &mut Writer, unit: &Unit) {
     }
 }
 
-/// Without a filter these are the commands, with one subcommands are looked at, too.
+/// Commands and their subcommands, all or those that a filter lets through.
 fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
     let all = units::all().iter();
     let names: Vec<&str> = match rest {
-        [] => commands().map(|unit| unit.name.as_str()).collect(),
+        [] => all.map(|unit| unit.name.as_str()).collect(),
         [word, by, what] if is(word, "filterby") && is(by, "pattern") => {
             let what = what.to_ascii_lowercase();
             all.map(|unit| unit.name.as_str()).filter(|name| glob::matches(&what, name.as_bytes())).collect()
