@@ -256,22 +256,33 @@ impl Loader<'_> {
         }
     }
 
-    /// Runs the commands of a log. Each log begins in the first database, and a transaction without an end is not run.
+    /// Runs the commands of a log up to where it is cut. Each log begins in the first database. Commands of a transaction are run one by
+    /// one, so that one that fails is known.
     fn load_log(&mut self, path: &Path, source: Source, base: u64) -> Result<()> {
         let mut session = Session::new(1, &self.server);
         let mut reply = Vec::new();
         let mut log = Log::new(source, base);
         loop {
             let Next::Command(at, arguments) = log.next().map_err(|why| stopped(path, why))? else { return Ok(()) };
-            if arguments.first().is_some_and(|name| is_skipped(name)) {
+            if self.report.cut.as_ref().is_some_and(|(cut, from, _)| cut == path && at >= *from) {
+                return Ok(());
+            }
+            let name = arguments.first().copied().unwrap_or_default();
+            if is_skipped(name) {
                 self.report.functions += 1;
+                continue;
+            }
+            if name.eq_ignore_ascii_case(b"multi") || name.eq_ignore_ascii_case(b"exec") {
+                self.report.commands += 1;
                 continue;
             }
             reply.clear();
             let errors = self.server.statistics.errors;
             let ended = execute(self.keyspace, &mut self.server, &mut session, &arguments, &mut reply);
             if ended != Ended::Open || self.server.statistics.errors > errors {
-                let what = format!("a command failed here that had not failed when it was logged: {}", printable(&reply));
+                let command = arguments.get(..arguments.len().min(2)).unwrap_or_default().join(&b' ');
+                let command = printable(&command);
+                let what = format!("the command '{command}' failed that had not failed when it was logged: {}", printable(&reply));
                 return Err(Error::log(path, at, what));
             }
             self.report.commands += 1;

@@ -235,9 +235,12 @@ fn what_is_wrong_is_found_before_anything_is_written() {
 
 #[test]
 fn a_command_that_fails_ends_the_import() {
-    let (_directory, path) = with("appendonly.aof", &log(&["SET a 1", "LPUSH a x", "SET b 2"]));
-    let error = import(&path, &mut fresh()).unwrap_err().to_string();
-    assert!(error.contains("at byte 27") && error.contains("WRONGTYPE"), "{error}");
+    for (commands, at) in [(&["SET a 1", "LPUSH a x", "SET b 2"][..], 27), (&["MULTI", "SET a 1", "SET b 2", "LPUSH a x", "EXEC"], 69)] {
+        let (_directory, path) = with("appendonly.aof", &log(commands));
+        let error = import(&path, &mut fresh()).unwrap_err().to_string();
+        let says = format!("at byte {at}: the command 'LPUSH a' failed");
+        assert!(error.contains(&says) && error.contains("WRONGTYPE"), "{error}");
+    }
 }
 
 /// More than is committed at once, of every type.
