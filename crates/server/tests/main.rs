@@ -7,6 +7,7 @@ mod attack;
 mod common;
 mod differential;
 mod documentation;
+mod edges;
 mod events;
 mod moments;
 mod net;
