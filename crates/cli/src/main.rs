@@ -2,6 +2,7 @@
 //! request was wrong, 3 (`check` alone) opening would cut the end of a log, 130 ended by Ctrl-C.
 
 mod advise;
+mod background;
 mod bench;
 mod check;
 mod descriptors;

@@ -1,18 +1,20 @@
 //! `sinter serve`: a server that speaks Redis's protocol.
 
+use crate::background;
 use crate::descriptors;
 use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
 use clap::Args;
-use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, all_names, read};
+use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, Supervised, all_names, read};
 use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
-use sinter_server::log::{Level, Log};
+use sinter_server::log::{Level, Log, SystemLog};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
 use sinterdb::internal::settings::{format_bytes, parse_bytes};
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -103,6 +105,10 @@ fn apply(configuration: &mut Configuration, directive: &Directive) -> Result<(),
         configuration.users.push(directive.values.clone());
         return Ok(());
     }
+    if name == "rename-command" {
+        let [old, new] = &directive.values[..] else { return Err("rename-command takes a command and its new name".into()) };
+        return configuration.renames.rename(old, new).map_err(|why| format!("rename-command: {why}"));
+    }
     let value = directive.value()?;
     configuration.set(name, &value).map_err(|refusal| match refusal {
         Refusal::Wrong(why) => format!("{name} {value}: {why}"),
@@ -141,28 +147,38 @@ fn configure(words: &[String]) -> Result<Configuration, Ended> {
     Err(Ended::usage(last.map(ToString::to_string).unwrap_or_default()))
 }
 
-/// The log, to the file that the configuration names or to standard error.
+/// The socket of the system's log.
+const SYSTEM_LOG: &str = "/dev/log";
+
+/// The log, to the file that the configuration names or to standard error, and to the system's log if that is wanted.
 fn open_log(configuration: &Configuration) -> Result<Log, Ended> {
+    let Configuration { syslog_ident, syslog_facility, log_level, .. } = configuration;
+    let system = configuration.syslog.then(|| SystemLog::new(SYSTEM_LOG.into(), syslog_ident.clone(), *syslog_facility));
     let path = Path::new(&configuration.log_file);
     if path.as_os_str().is_empty() {
-        return Ok(Log::new(Box::new(io::stderr()), configuration.log_level));
+        return Ok(Log::new(Box::new(io::stderr()), system, *log_level));
     }
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| Ended::usage(format!("logfile {}: {error}", path.display())))?;
-    Ok(Log::new(Box::new(file), configuration.log_level))
+    Ok(Log::new(Box::new(file), system, *log_level))
 }
 
 /// A file that holds the number of the process, and goes with it.
 struct PidFile(PathBuf);
 
 impl PidFile {
-    fn write(path: &str) -> Result<Option<PidFile>, Ended> {
-        if path.is_empty() {
-            return Ok(None);
-        }
+    /// Writes the file, if there is to be one. Like Redis, the server serves without it.
+    fn write(path: &str, log: &Log) -> Option<PidFile> {
         let text = format!("{}\n", std::process::id());
-        std::fs::write(path, text).map_err(|error| Ended::usage(format!("pidfile {path}: {error}")))?;
-        Ok(Some(PidFile(path.into())))
+        match std::fs::write(path, text) {
+            _ if path.is_empty() => None,
+            Ok(()) => Some(PidFile(path.into())),
+            Err(error) => {
+                let values: [(&str, &dyn Display); 2] = [("pidfile", &path), ("error", &error)];
+                log.event(sinter_server::net::unix_ms(), Level::Warning, "pidfile_not_written", &values);
+                None
+            }
+        }
     }
 }
 
@@ -192,6 +208,42 @@ fn note_descriptors(log: &Log) {
     }
 }
 
+/// Where the server listens, for people: `on 127.0.0.1:6379, with TLS on 127.0.0.1:6380`.
+fn places(net: &Net) -> io::Result<String> {
+    let path = net.path().map(|path| format!("at {}", path.display()));
+    let tls = net.tls_address()?;
+    let plain = net.address().ok().filter(|address| tls != Some(*address)).map(|address| format!("on {address}"));
+    let tls = tls.map(|address| format!("with TLS on {address}"));
+    Ok([path, plain, tls].into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// Tells the log, whoever watches the process and whoever started it that the server serves.
+fn announce(net: &Net, directory: &Path, log: &Log, supervised: Supervised, is_background: bool) -> Result<(), Ended> {
+    let now = sinter_server::net::unix_ms();
+    let (place, process) = (directory.display(), std::process::id());
+    let or_none = |name: Option<String>| name.unwrap_or_else(|| "none".into());
+    let address = or_none(net.address().ok().map(|address| address.to_string()));
+    let tls = or_none(net.tls_address()?.map(|address| address.to_string()));
+    let unix = or_none(net.path().map(|path| path.display().to_string()));
+    let values: [(&str, &dyn Display); 5] =
+        [("dir", &place), ("address", &address), ("tls", &tls), ("unixsocket", &unix), ("process", &process)];
+    log.event(now, Level::Notice, "serving", &values);
+    if let Some(metrics) = net.metrics_address() {
+        log.event(now, Level::Notice, "serving_metrics", &[("address", &metrics)]);
+    }
+    let said = writeln!(io::stdout(), "serving {place} {}", places(net)?);
+    if is_background {
+        // Whoever started the server may be gone; the server is wanted all the same.
+        background::leave_terminal()?;
+    } else {
+        said?;
+    }
+    if let Err(error) = background::tell_ready(supervised) {
+        log.event(now, Level::Warning, "supervisor_not_told", &[("supervised", &supervised.name()), ("error", &error)]);
+    }
+    Ok(())
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -199,34 +251,30 @@ fn note_descriptors(log: &Log) {
 /// network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let configuration = configure(&flags.words)?;
+    let supervised = background::supervised(configuration.supervised);
+    // As in Redis, a server that is watched stays where it is watched.
+    let is_background = configuration.daemonize && supervised == Supervised::No;
+    if is_background && !background::is_started() {
+        return background::start();
+    }
+    if is_background {
+        background::leave_session()?;
+    }
     let directory = PathBuf::from(&configuration.directory);
     let listening = configuration.listening().map_err(Ended::usage)?;
     let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
     // Before the data are opened: clients and tables share the descriptors.
     note_descriptors(&log);
-    let keyspace = open_keyspace(open(&directory)?, configuration.memory, sinter_server::net::files_max())?;
+    let keyspace = open_keyspace(open(&directory)?, configuration.budget(), sinter_server::net::files_max())?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
-    let server = Server { configuration, run_id, tls, log: log.clone(), ..Server::default() };
+    let server = Server { configuration, run_id, tls, log: log.clone(), supervised, ..Server::default() };
     let net = Net::listen(&listening, keyspace, server).map_err(failed)?;
-    let _pid_file = PidFile::write(&pid_file)?;
+    let _pid_file = PidFile::write(&pid_file, &log);
     let stopper = net.stopper();
     ctrlc::set_handler(move || stopper.stop()).map_err(failed)?;
-    let (address, tls_address) = (net.address()?, net.tls_address()?);
-    let now = sinter_server::net::unix_ms();
-    let served = match tls_address {
-        Some(tls) if tls == address => format!("with TLS on {tls}"),
-        Some(tls) => format!("on {address}, with TLS on {tls}"),
-        None => format!("on {address}"),
-    };
-    let tls = tls_address.map_or("none".into(), |tls| tls.to_string());
-    let (place, process) = (directory.display(), std::process::id());
-    log.event(now, Level::Notice, "serving", &[("dir", &place), ("address", &address), ("tls", &tls), ("process", &process)]);
-    if let Some(metrics) = net.metrics_address() {
-        log.event(now, Level::Notice, "serving_metrics", &[("address", &metrics)]);
-    }
-    writeln!(io::stdout(), "serving {place} {served}")?;
+    announce(&net, &directory, &log, supervised, is_background)?;
     net.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -258,11 +306,11 @@ mod tests {
             (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
             (&["--port"], "--port: port takes a value"),
             (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
-            (
-                &["--daemonize", "yes"],
-                "--daemonize: daemonize yes: only no is possible: the service manager (systemd, a container) controls the process",
-            ),
-            (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: there is no such parameter here: there is no replication"),
+            (&["--cluster-enabled", "yes"], "--cluster-enabled: cluster-enabled yes: only no is possible: there is no cluster"),
+            (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: only \"\" or no one is possible: there is no replication"),
+            (&["--rename-command", "GET"], "--rename-command: rename-command takes a command and its new name"),
+            (&["--rename-command", "GETT", "x"], "--rename-command: rename-command: there is no command GETT"),
+            (&["--rename-command", "GET", "set"], "--rename-command: rename-command: there is a command set already"),
             (&["/no/such/file"], "/no/such/file: /no/such/file: No such file or directory (os error 2)"),
         ] {
             assert_eq!(configured(words).map(|_| ()), Err(complaint.to_owned()), "{words:?}");
@@ -278,8 +326,8 @@ mod tests {
         assert_eq!((configuration.port, configuration.timeout, configuration.users.len()), (2, 3, 1));
         assert_eq!(configuration.file, path.display().to_string());
         assert!(configuration.append_only);
-        std::fs::write(&path, "port 1\ndaemonize yes\n").unwrap();
+        std::fs::write(&path, "port 1\ndatabases 17\n").unwrap();
         let complaint = configured(&[path.to_str().unwrap()]).unwrap_err();
-        assert!(complaint.starts_with(&format!("{}:2: daemonize yes: only no is possible: ", path.display())), "{complaint}");
+        assert!(complaint.starts_with(&format!("{}:2: databases 17: only 16 is possible: ", path.display())), "{complaint}");
     }
 }

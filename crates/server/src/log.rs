@@ -1,11 +1,14 @@
-//! The server's log: a line for each event, `time=.. level=.. event=.. name=value ..`, to standard error or a file.
+//! The server's log: a line for each event, `time=.. level=.. event=.. name=value ..`, to standard error or a file, and to the
+//! system's log.
 //!
 //! Values that hold blanks, quotes or what is no printable text are quoted with escapes, so that a line is always one event and always
 //! splits at its blanks.
 
 use parking_lot::Mutex;
 use std::fmt::{Display, Write as _};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -38,13 +41,101 @@ impl Level {
     }
 }
 
+/// Parts of a system that its log tells apart, with their numbers (RFC 5424, section 6.2.1).
+const FACILITIES: [(&str, u8); 9] = [
+    ("user", 1),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+];
+
+/// A part of the system, under which its log has the server's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facility(u8);
+
+impl Default for Facility {
+    fn default() -> Self {
+        Facility(16)
+    }
+}
+
+impl Facility {
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        FACILITIES.iter().find(|(_, number)| *number == self.0).map_or("", |(name, _)| name)
+    }
+
+    /// Reads a name of the configuration.
+    pub fn parse(name: &str) -> Option<Facility> {
+        FACILITIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, number)| Facility(*number))
+    }
+
+    /// All names.
+    pub fn names() -> String {
+        FACILITIES.map(|(name, _)| name).join(", ")
+    }
+}
+
+/// The system's log: a socket that takes a datagram for each event. The time is the receiver's.
+#[derive(Debug)]
+pub struct SystemLog {
+    path: PathBuf,
+    ident: String,
+    facility: Facility,
+    /// `None`: the socket could not be reached when it was last tried.
+    socket: Option<UnixDatagram>,
+}
+
+impl SystemLog {
+    /// The log behind a socket, `/dev/log` on most systems. Nobody needs to listen there yet.
+    pub fn new(path: PathBuf, ident: String, facility: Facility) -> SystemLog {
+        SystemLog { path, ident, facility, socket: None }
+    }
+
+    fn send(&mut self, level: Level, line: &str) -> io::Result<()> {
+        let severity = match level {
+            Level::Debug => 7,
+            Level::Verbose => 6,
+            Level::Notice => 5,
+            Level::Warning => 4,
+        };
+        let priority = self.facility.0 << 3 | severity;
+        let text = format!("<{priority}>{}[{}]: {}", self.ident, std::process::id(), line.trim_end());
+        if let Some(socket) = &self.socket
+            && socket.send(text.as_bytes()).is_ok()
+        {
+            return Ok(());
+        }
+        // The receiver may have been started anew, with another socket at the path.
+        self.socket = None;
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(&self.path)?;
+        // A receiver that is held up must not hold the server up.
+        socket.set_nonblocking(true)?;
+        socket.send(text.as_bytes())?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+}
+
 /// Where events are written.
 type Sink = Box<dyn Write + Send>;
+
+#[derive(Default)]
+struct Sinks {
+    own: Option<Sink>,
+    system: Option<SystemLog>,
+}
 
 /// Writes events. Clones write to the same place. The default one drops everything.
 #[derive(Clone, Default)]
 pub struct Log {
-    sink: Arc<Mutex<Option<Sink>>>,
+    sinks: Arc<Mutex<Sinks>>,
     least: Arc<AtomicU8>,
 }
 
@@ -56,8 +147,8 @@ impl std::fmt::Debug for Log {
 
 impl Log {
     /// Writes events of this level and above.
-    pub fn new(sink: Sink, least: Level) -> Log {
-        let log = Log { sink: Arc::new(Mutex::new(Some(sink))), least: Arc::default() };
+    pub fn new(sink: Sink, system: Option<SystemLog>, least: Level) -> Log {
+        let log = Log { sinks: Arc::new(Mutex::new(Sinks { own: Some(sink), system })), least: Arc::default() };
         log.set_level(least);
         log
     }
@@ -72,8 +163,16 @@ impl Log {
         if (level as u8) < self.least.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(sink) = self.sink.lock().as_mut() {
-            let _ = sink.write_all(line(now, level, event, values).as_bytes()).and_then(|()| sink.flush());
+        let mut sinks = self.sinks.lock();
+        if sinks.own.is_none() && sinks.system.is_none() {
+            return;
+        }
+        let line = line(now, level, event, values);
+        if let Some(sink) = &mut sinks.own {
+            let _ = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
+        }
+        if let Some(system) = &mut sinks.system {
+            let _ = system.send(level, &line);
         }
     }
 }
@@ -142,7 +241,7 @@ mod tests {
             }
         }
         let seen = Shared::default();
-        let log = Log::new(Box::new(seen.clone()), Level::Notice);
+        let log = Log::new(Box::new(seen.clone()), None, Level::Notice);
         log.event(0, Level::Verbose, "no", &[]);
         log.event(0, Level::Warning, "yes", &[]);
         log.set_level(Level::Debug);
@@ -151,5 +250,31 @@ mod tests {
         assert_eq!(text.lines().map(|line| line.rsplit('=').next().unwrap()).collect::<Vec<_>>(), ["yes", "too"]);
         Log::default().event(0, Level::Warning, "nowhere", &[]);
         assert_eq!(Level::parse("WARNING"), Some(Level::Warning));
+    }
+
+    #[test]
+    fn the_systems_log_gets_a_datagram_for_each_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let system = SystemLog::new(path.clone(), "ours".into(), Facility::parse("LOCAL3").unwrap());
+        let log = Log::new(Box::new(io::sink()), Some(system), Level::Verbose);
+        log.event(0, Level::Warning, "nobody_listens", &[]);
+        let came = |receiver: &UnixDatagram| {
+            let mut text = [0; 200];
+            let bytes = receiver.recv(&mut text).unwrap();
+            String::from_utf8_lossy(&text[..bytes]).into_owned()
+        };
+        let process = std::process::id();
+        for (level, priority) in [(Level::Warning, 156), (Level::Notice, 157), (Level::Verbose, 158)] {
+            // Each receiver makes its socket anew, as after a restart.
+            let _ = std::fs::remove_file(&path);
+            let receiver = UnixDatagram::bind(&path).unwrap();
+            log.event(0, level, "one", &[("a", &1)]);
+            log.event(0, Level::Debug, "none", &[]);
+            log.event(0, level, "two", &[]);
+            let start = format!("<{priority}>ours[{process}]: time=1970-01-01T00:00:00.000Z level={} event=", level.name());
+            assert_eq!((came(&receiver), came(&receiver)), (format!("{start}one a=1"), format!("{start}two")));
+        }
+        assert_eq!((Facility::default().name(), Facility::parse("local8")), ("local0", None));
     }
 }

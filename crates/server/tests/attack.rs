@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::common::{Client, Reply, Served, encode};
+use sinter_server::command::configuration::ClientsMemory;
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;
@@ -60,7 +61,7 @@ fn who_does_not_read_messages_is_closed_and_nobody_else() {
 
 #[test]
 fn who_sends_halves_of_requests_cannot_take_all_memory() {
-    let served = with(Configuration { clients_memory: 16 << 20, ..Configuration::default() });
+    let served = with(Configuration { clients_memory: ClientsMemory::Bytes(16 << 20), ..Configuration::default() });
     let mut other = served.client();
     let mut spared = served.client();
     assert_eq!(spared.ask(&[b"CLIENT", b"NO-EVICT", b"ON"]), one("+OK"));
@@ -165,8 +166,8 @@ fn a_budget_of_memory_holds_and_costs_no_key() {
         wait_until(|| used(&mut client) <= bytes, "more memory is used than may be");
         assert_eq!(info(&mut client, "maxmemory"), bytes.to_string());
     }
-    let refused = client.ask(&[b"CONFIG", b"SET", b"maxmemory", b"1mb"]);
-    assert!(matches!(refused, Reply::One(text) if text.starts_with(b"-ERR CONFIG SET failed")));
+    // Less than the engine needs means as much as it needs.
+    assert_eq!(client.ask(&[b"CONFIG", b"SET", b"maxmemory", b"1mb"]), one("+OK"));
     assert_eq!((client.ask(&[b"DBSIZE"]), info(&mut client, "evicted_keys")), (one(":40000"), "0".into()));
     for n in (0..40_000).step_by(97) {
         assert_eq!(client.ask(&[b"STRLEN", key(n).as_bytes()]), one(":1000"));

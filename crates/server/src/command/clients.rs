@@ -80,6 +80,10 @@ pub struct Client {
     pub active: u64,
     /// What it holds.
     pub buffers: Buffers,
+    /// It comes over the Unix socket.
+    pub is_unix: bool,
+    /// It is on the server's machine.
+    pub is_local: bool,
     /// A request of it waits until a pause is over.
     pub is_postponed: bool,
     /// The number of its user.
@@ -140,6 +144,7 @@ impl Client {
             ('b', self.is_waiting || self.is_postponed),
             ('d', keyspace.was_disturbed(self.id)),
             ('c', self.closes),
+            ('U', self.is_unix),
             ('e', self.stays),
         ];
         let set: String = all.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| *flag).collect();

@@ -102,8 +102,8 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     if has_log && !had_log {
         context.server.append.open(changed.logs(context.keyspace)).map_err(|why| not_set("appendonly", why))?;
     }
-    if changed.memory != context.server.configuration.memory
-        && let Err(error) = context.keyspace.set_memory(changed.memory)
+    if changed.budget() != context.server.configuration.budget()
+        && let Err(error) = context.keyspace.set_memory(changed.budget())
     {
         if has_log && !had_log {
             context.server.append.close();
@@ -123,6 +123,7 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     }
     server.log.set_level(changed.log_level);
     server.configuration = changed;
+    server.tell_without_effect();
     Ok(())
 }
 

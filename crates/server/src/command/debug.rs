@@ -12,7 +12,6 @@ use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome
 use crate::keyspace::{EntryId, Error, Head, Kind};
 use crate::number::parse_double;
 use crate::resp::{Protocol, Writer};
-use std::net::SocketAddr;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::time::Duration;
 
@@ -72,10 +71,7 @@ fn is_allowed(context: &Context) -> bool {
     match context.server.configuration.debug_command {
         Allowed::No => false,
         Allowed::Yes => true,
-        Allowed::Local => {
-            let client = context.server.clients.get(&context.session.id);
-            client.and_then(|client| client.address.parse::<SocketAddr>().ok()).is_some_and(|address| address.ip().is_loopback())
-        }
+        Allowed::Local => context.server.clients.get(&context.session.id).is_some_and(|client| client.is_local),
     }
 }
 

@@ -63,7 +63,7 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "redis_version:{REDIS_VERSION}\r\nsinterdb_version:{}\r\nredis_mode:standalone\r\n", env!("CARGO_PKG_VERSION"))?;
     write!(out, "os:{}\r\n", system::name())?;
     write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\n", usize::BITS, std::process::id())?;
-    write!(out, "process_supervised:no\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n")?;
+    write!(out, "process_supervised:{}\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n", context.server.supervised.name())?;
     let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     write!(out, "executable:{executable}\r\nconfig_file:{}\r\n", context.server.configuration.file)?;
     let configuration = &context.server.configuration;
@@ -124,7 +124,7 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "used_memory_peak_perc:{:.2}%\r\nused_memory_overhead:0\r\nused_memory_startup:0\r\n", part(resident, peak) * 100.0)?;
     write!(out, "used_memory_dataset:{used}\r\nused_memory_dataset_perc:{:.2}%\r\n", part(used, resident) * 100.0)?;
     write!(out, "number_of_cached_scripts:0\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n")?;
-    write!(out, "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
+    write!(out, "maxmemory_policy:{}\r\nmem_fragmentation_ratio:{:.2}\r\n", context.server.configuration.policy(), part(resident, used))?;
     write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
     write!(out, "mem_clients_normal:{}\r\n", clients_memory(context))?;
     none(out, "mem_replication_backlog mem_clients_slaves mem_aof_buffer")?;
@@ -163,6 +163,8 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     let topics = [Topic::Channel, Topic::Pattern, Topic::Shard].map(|topic| hub.all(topic).len());
     write!(out, "pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n", topics[0], topics[1], topics[2])?;
     write!(out, "evicted_clients:{}\r\n", statistics.evicted_clients)?;
+    write!(out, "client_query_buffer_limit_disconnections:{}\r\n", statistics.query_limited)?;
+    write!(out, "client_output_buffer_limit_disconnections:{}\r\n", statistics.output_limited)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
     write!(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_stale_perc:0.00\r\n")?;
     write!(out, "evicted_keys:0\r\n")?;

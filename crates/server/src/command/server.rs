@@ -4,6 +4,7 @@ use super::acl::{self, Users};
 use super::arguments::{integer_or, is};
 use super::blocking::Reason;
 use super::clients::{Client, Pause};
+use super::configuration::{Class, OutputLimit, Supervised};
 use super::hub::Hub;
 use super::latency::Monitor;
 use super::slowlog::Slowlog;
@@ -15,7 +16,7 @@ use crate::keyspace::DATABASES;
 use crate::log::{Level, Log};
 use crate::system;
 use crate::tls::Tls;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 const fn server(name: &'static str, arity: i32, run: Run) -> Command {
@@ -49,6 +50,10 @@ pub struct Statistics {
     pub refused_connections: u64,
     /// Connections closed because all took too much memory.
     pub evicted_clients: u64,
+    /// Connections closed because they had not read too much of their output.
+    pub output_limited: u64,
+    /// Connections closed because they had sent too much that could not be run.
+    pub query_limited: u64,
     /// Requests that were refused, by reason: the password, the command, a key, a channel.
     pub refused_requests: [u64; 4],
     /// Keys removed because their time had come.
@@ -100,6 +105,8 @@ pub struct Server {
     pub tls: Option<Tls>,
     /// Where events are told.
     pub log: Log,
+    /// Who was found to watch the process.
+    pub supervised: Supervised,
     /// It was told to end, and does when the turn has ended.
     pub is_ending: bool,
     /// What was done, and how long it took.
@@ -113,6 +120,8 @@ pub struct Records {
     pub(super) slowlog: Slowlog,
     pub(super) latency: Monitor,
     pub(super) stopwatch: Stopwatch,
+    /// Names without effect that the log has told of.
+    told: BTreeSet<&'static str>,
 }
 
 /// Where counts stood, and when, unix milliseconds: what has come since is a rate.
@@ -168,6 +177,37 @@ impl Server {
     /// Everybody who connects may use the server.
     pub fn is_open(&self) -> bool {
         self.users.is_open()
+    }
+
+    /// Clients on other machines are turned away.
+    pub fn turns_away(&self) -> bool {
+        self.is_open() && self.configuration.is_protected
+    }
+
+    /// A command by the name that clients have for it.
+    pub fn command(&self, name: &[u8]) -> Option<&'static Command> {
+        self.configuration.renames.find(name).map(|(_, command)| command)
+    }
+
+    /// The class of a client, and how much output it may leave unread.
+    pub fn output_limit(&self, id: u64) -> (Class, OutputLimit) {
+        let listens = self.hub.is_listening(id) || self.hub.is_monitor(id);
+        let class = if listens { Class::PubSub } else { Class::Normal };
+        (class, self.configuration.output_limits.of(class))
+    }
+
+    /// Tells the log, once for each name, what the configuration asks for and has no effect.
+    pub fn tell_without_effect(&mut self) {
+        for (name, why) in self.configuration.without_effect_now() {
+            if self.records.told.insert(name) {
+                self.event(Level::Notice, "without_effect", &[("name", &name), ("why", &why)]);
+            }
+        }
+        let (asked, used) = (self.configuration.memory, self.configuration.budget());
+        if asked > 0 && self.records.told.insert("maxmemory") {
+            let why = "data beyond the memory go to disk, and nothing is evicted";
+            self.event(Level::Notice, "maxmemory_bounds_caches", &[("maxmemory", &asked), ("used", &used), ("why", &why)]);
+        }
     }
 
     /// Writes an event to the log.

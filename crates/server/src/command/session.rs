@@ -2,7 +2,7 @@
 
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
-use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE, find_numbered};
+use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
 use super::units::Unit;
 use super::{Context, Failure, Server, clients, effects, events, slowlog, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::Keyspace;
@@ -158,8 +158,8 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
 }
 
 /// What a request is about: the command or subcommand that it names.
-fn identify(arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
-    let found = arguments.first().and_then(|name| find_numbered(name));
+fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
+    let found = arguments.first().and_then(|name| server.configuration.renames.find(name));
     let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
         return Err(unknown_subcommand(arguments));
@@ -226,7 +226,7 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     let start = out.len();
     server.statistics.commands += 1;
     let mut confirms = false;
-    let ended = match identify(arguments) {
+    let ended = match identify(server, arguments) {
         Err(failure) => reject(server, session, None, &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
             Err(failure) => reject(server, session, Some(number), &failure, out),

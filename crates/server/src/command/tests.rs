@@ -207,7 +207,9 @@ fn debugging_is_allowed_by_the_configuration_alone() {
     assert!(talk.say(&mut session, "DEBUG SLEEP 0").starts_with("-ERR DEBUG command not allowed."));
     talk.server.configuration.debug_command = super::Allowed::Local;
     assert!(talk.say(&mut session, "DEBUG SLEEP 0").starts_with("-ERR DEBUG command not allowed."));
-    talk.server.clients.insert(1, super::Client::new(1, "[::1]:5".into(), String::new(), 0, 0));
+    let mut local = super::Client::new(1, "[::1]:5".into(), String::new(), 0, 0);
+    local.is_local = true;
+    talk.server.clients.insert(1, local);
     assert_eq!(talk.say(&mut session, "DEBUG SLEEP 0"), "+OK|");
     talk.server.configuration.debug_command = super::Allowed::Yes;
     for (line, expected) in [

@@ -6,27 +6,26 @@
 //! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
 
 use super::stream::{Came, Stream};
-use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, find, give_up, resume};
+use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, give_up, resume};
 use crate::keyspace::{EXPECTED_MAX, Keyspace};
 use crate::log::Level;
 use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::ErrorKind;
 
 /// Bytes of writes at which a turn is committed before it ends.
 pub(super) const TURN_BYTES: usize = 8 << 20;
 /// Bytes to be sent at which a client's further requests wait.
 const OUTPUT_PAUSE: usize = 64 << 10;
-/// Bytes to be sent at which a client is closed: one reply larger than that.
+/// Bytes to be sent at which a client is closed, whatever the configuration says.
 const OUTPUT_MAX: usize = 1 << 30;
 /// The same before authentication.
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
 /// Bytes that are sent to a client in a turn: one that takes all at once must not keep the others waiting.
 const WRITE_SHARE: usize = 1 << 20;
-/// Bytes of one request, all arguments together.
-const INPUT_MAX: usize = 1 << 30;
-/// The same before authentication.
+/// Bytes of one request before authentication, all arguments together.
 const STRICT_INPUT_MAX: usize = 64 << 10;
 /// Memory of an empty buffer that is kept while its client is busy: a read and what the one before left of a request fit into it. With
 /// less, each turn of a client who sends much gave pages back, and got new ones.
@@ -36,13 +35,10 @@ const FEW: usize = 16;
 
 /// Bytes that are received and kept of a client whose next request cannot be run yet.
 const INPUT_WAITING: usize = 1 << 20;
-/// Bytes to be sent at which a client that gets messages is closed.
-const MESSAGES_MAX: usize = 32 << 20;
-/// The same if it stays above for [`MESSAGES_MS`].
-const MESSAGES_LONG_MAX: usize = 8 << 20;
-const MESSAGES_MS: u64 = 60_000;
-/// A reply that was cut is not sent: no more than this is in the buffer when one is begun, sent or not.
-const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + 2 * (MESSAGES_MAX + OUTPUT_PAUSE));
+/// Bytes of output, sent or not, above which the sent ones are dropped before more is written.
+const SENT_KEPT: usize = 64 << 20;
+/// A reply that was cut is not sent: with this much in the output, more than [`OUTPUT_MAX`] of it is unsent, and the client is closed.
+const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + SENT_KEPT);
 
 /// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
 struct Awaiting {
@@ -94,7 +90,7 @@ pub(super) struct Connection {
     pub is_touched: bool,
     /// It will send nothing more.
     pub is_shut: bool,
-    /// Since when it has not read many messages, unix milliseconds.
+    /// Since when more is to be sent than its soft limit, unix milliseconds.
     behind_since: Option<u64>,
     /// Memory that it was last found to hold, bytes.
     pub held: usize,
@@ -265,7 +261,7 @@ impl Connection {
                 }
             }
         }
-        self.check_limits();
+        self.check_limits(keyspace, server);
         Handled::All
     }
 
@@ -288,7 +284,7 @@ impl Connection {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
-        let command = self.parser.arguments(waiting).next().and_then(find);
+        let command = self.parser.arguments(waiting).next().and_then(|name| server.command(name));
         command.is_some_and(|command| {
             let waits_for_room = server.is_short_of_room && self.session.would_write(command);
             waits_for_room || server.pause.concerns(&self.session, command, keyspace.now())
@@ -297,51 +293,66 @@ impl Connection {
 
     /// Runs the request that waits again, because this key has changed, or a sync has ended.
     pub fn resume(&mut self, key: Option<&[u8]>, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
+        self.drop_sent_of_many();
         let before = self.output.len();
         let ended = resume(keyspace, server, &mut self.session, key, &mut self.output);
         self.needs = self.needs.max(keyspace.take_needs());
-        self.goes_on(before);
+        self.goes_on(before, keyspace, server);
         self.is_ending |= ended == Ended::Closes;
         if ended == Ended::EngineFailed { Handled::EngineFailed } else { Handled::All }
     }
 
     /// Ends the wait of a request without what it waits for.
     pub fn give_up(&mut self, reason: Reason, keyspace: &mut Keyspace, server: &mut Server) {
+        self.drop_sent_of_many();
         let before = self.output.len();
         give_up(keyspace, server, &mut self.session, reason, &mut self.output);
         self.needs = self.needs.max(keyspace.take_needs());
-        self.goes_on(before);
+        self.goes_on(before, keyspace, server);
     }
 
     /// Requests behind one that waited are run if it has got its reply.
-    fn goes_on(&mut self, before: usize) {
+    fn goes_on(&mut self, before: usize, keyspace: &Keyspace, server: &mut Server) {
         if !self.session.is_waiting() {
             self.has_waiting = true;
             self.turn_replies += usize::from(self.output.len() > before);
-            self.is_dead |= self.unsent() > OUTPUT_MAX;
+            self.check_output(server, keyspace.now());
         }
     }
 
     /// Sends a message, with the replies of the turn. What it tells of is in the commit `needs`, or in none.
-    pub fn post(&mut self, post: &Post, needs: u64, now: u64) {
+    pub fn post(&mut self, post: &Post, needs: u64, server: &mut Server, now: u64) {
         if !self.is_ending && !self.is_dead {
             self.needs = self.needs.max(needs);
+            self.drop_sent_of_many();
             post.write(self.session.protocol, &mut self.output);
-            self.check_messages(now);
+            self.check_output(server, now);
         }
     }
 
-    /// Who does not read what he listens to is closed.
-    pub fn check_messages(&mut self, now: u64) {
-        if self.unsent() <= MESSAGES_LONG_MAX {
+    /// Closes a client with more unsent bytes than the limits of its class allow.
+    pub fn check_output(&mut self, server: &mut Server, now: u64) {
+        let unsent = self.unsent() as u64;
+        if unsent == 0 || self.is_dead {
             self.behind_since = None;
             return;
         }
-        let since = *self.behind_since.get_or_insert(now);
-        self.is_dead |= self.unsent() > MESSAGES_MAX || now.saturating_sub(since) > MESSAGES_MS;
+        let (class, limit) = server.output_limit(self.session.id);
+        let is_over = |most: u64| most > 0 && unsent >= most;
+        let since = is_over(limit.soft).then(|| self.behind_since.unwrap_or(now));
+        self.behind_since = since;
+        let is_late = since.is_some_and(|since| now.saturating_sub(since) / 1000 > limit.seconds);
+        if is_late || is_over(limit.hard) || unsent > OUTPUT_MAX as u64 {
+            self.is_dead = true;
+            server.statistics.output_limited += 1;
+            let address = server.clients.get(&self.session.id).map_or("", |client| &client.address);
+            let values: [(&str, &dyn Display); 4] =
+                [("id", &self.session.id), ("address", &address), ("class", &class.name()), ("unsent", &unsent)];
+            server.event(Level::Warning, "client_output_limit", &values);
+        }
     }
 
-    /// It has not read many messages.
+    /// More is to be sent than its soft limit.
     pub fn is_behind(&self) -> bool {
         self.behind_since.is_some()
     }
@@ -362,6 +373,7 @@ impl Connection {
         if self.parser.is_empty() {
             return Ended::Open;
         }
+        self.drop_sent_of_many();
         let before = self.output.len();
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         let mut few: [&[u8]; FEW] = [&[]; FEW];
@@ -386,16 +398,22 @@ impl Connection {
         ended
     }
 
-    fn check_limits(&mut self) {
+    fn check_limits(&mut self, keyspace: &Keyspace, server: &mut Server) {
         self.input.drain(..self.taken);
         self.expected = self.expected.saturating_sub(self.taken);
         self.taken = 0;
         if self.input.is_empty() {
             self.input.shrink_to(KEPT);
         }
-        let (input_max, output_max) =
-            if self.session.is_authenticated { (INPUT_MAX, OUTPUT_MAX) } else { (STRICT_INPUT_MAX, STRICT_OUTPUT_MAX) };
-        self.is_dead |= self.input.len() > input_max || self.unsent() > output_max;
+        self.check_output(server, keyspace.now());
+        if !self.session.is_authenticated {
+            self.is_dead |= self.input.len() > STRICT_INPUT_MAX || self.unsent() > STRICT_OUTPUT_MAX;
+        } else if self.input.len() as u64 > server.configuration.query_limit {
+            self.is_dead = true;
+            server.statistics.query_limited += 1;
+            let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("bytes", &self.input.len())];
+            server.event(Level::Warning, "client_query_limit", &values);
+        }
     }
 
     /// The turn's writes are in the engine: its replies count, and may leave when the commit that they need is among those that are synced
@@ -508,7 +526,7 @@ impl Connection {
         if self.is_blocked != self.is_told {
             self.is_told = self.is_blocked;
             let interest = if self.is_told { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            self.is_dead |= registry.reregister(self.stream.socket(), token, interest).is_err();
+            self.is_dead |= registry.reregister(self.stream.source(), token, interest).is_err();
         }
     }
 
@@ -527,11 +545,22 @@ impl Connection {
     /// Gives back the memory of what is sent, once that is the larger part.
     fn compact(&mut self) {
         if self.sent > self.output.len() / 2 {
-            self.output.drain(..self.sent);
-            self.turn_start -= self.sent;
-            self.awaiting.iter_mut().for_each(|awaiting| awaiting.start -= self.sent);
-            self.sent = 0;
+            self.drop_sent();
         }
+    }
+
+    /// Gives back the memory of what is sent before more is written behind much: see [`SENT_KEPT`].
+    fn drop_sent_of_many(&mut self) {
+        if self.sent > 0 && self.output.len() > SENT_KEPT {
+            self.drop_sent();
+        }
+    }
+
+    fn drop_sent(&mut self) {
+        self.output.drain(..self.sent);
+        self.turn_start -= self.sent;
+        self.awaiting.iter_mut().for_each(|awaiting| awaiting.start -= self.sent);
+        self.sent = 0;
     }
 }
 

@@ -1,21 +1,42 @@
-//! Where the server listens: several addresses, taken in turns.
+//! Where the server listens: several addresses and a Unix socket, taken in turns.
 
+use super::stream::Socket;
+use crate::command::Configuration;
 use crate::command::configuration::Listening;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 
 /// Tokens of listeners count down from here; no session's number gets so far.
 const LAST: usize = usize::MAX - 1;
 /// Addresses, at most.
 const MOST: usize = 64;
 
+/// A client that has come.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub socket: Socket,
+    /// Where it comes from: an address with a port, or the path of the socket with port 0.
+    pub address: String,
+    /// Where it came to.
+    pub local_address: String,
+    /// It is on this machine.
+    pub is_local: bool,
+    /// It comes with TLS.
+    pub is_encrypted: bool,
+}
+
 /// Sockets that accept clients.
 #[derive(Debug)]
 pub(super) struct Listeners {
     /// Each with whether its clients come with TLS.
     all: Vec<(TcpListener, bool)>,
+    unix: Option<(UnixListener, SocketFile)>,
     /// Which is asked first next time, so that one does not keep the others waiting.
     next: usize,
 }
@@ -23,9 +44,14 @@ pub(super) struct Listeners {
 impl Listeners {
     /// Listens at all addresses but those that may be missing, and are. A port of 0 is chosen at the first address and holds for all, but
     /// that of TLS is another one.
-    pub fn bind(addresses: &[Listening], registry: &Registry) -> io::Result<Listeners> {
-        if addresses.len() > MOST {
-            return Err(io::Error::new(ErrorKind::InvalidInput, format!("more than {MOST} addresses")));
+    /// The Unix socket is the configuration's.
+    pub fn bind(addresses: &[Listening], configuration: &Configuration, registry: &Registry) -> io::Result<Listeners> {
+        let mut unix = bind_unix(configuration)?;
+        if let Some((listener, _)) = &mut unix {
+            registry.register(listener, Token(LAST - MOST + 1), Interest::READABLE)?;
+        }
+        if addresses.len() >= MOST {
+            return Err(io::Error::new(ErrorKind::InvalidInput, format!("{MOST} addresses or more")));
         }
         let mut all: Vec<(TcpListener, bool)> = Vec::new();
         for Listening { address, may_miss, is_encrypted } in addresses {
@@ -34,7 +60,7 @@ impl Listeners {
             if let Some((first, _)) = same.filter(|_| address.port() == 0) {
                 address.set_port(first.local_addr()?.port());
             }
-            match TcpListener::bind(address) {
+            match listen(address, configuration.backlog) {
                 Ok(mut listener) => {
                     registry.register(&mut listener, Token(LAST - all.len()), Interest::READABLE)?;
                     all.push((listener, *is_encrypted));
@@ -43,10 +69,10 @@ impl Listeners {
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{address}: {error}"))),
             }
         }
-        if all.is_empty() {
+        if all.is_empty() && unix.is_none() {
             return Err(io::Error::new(ErrorKind::AddrNotAvailable, "none of the addresses can be had"));
         }
-        Ok(Listeners { all, next: 0 })
+        Ok(Listeners { all, unix, next: 0 })
     }
 
     /// The token is one of theirs.
@@ -59,21 +85,119 @@ impl Listeners {
         self.all.iter().find(|(_, encrypted)| *encrypted == is_encrypted).map(|(listener, _)| listener.local_addr()).transpose()
     }
 
-    /// A client that waits, and whether it comes with TLS. [`ErrorKind::WouldBlock`]: none does, anywhere.
-    pub fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr, bool)> {
+    /// A client that waits. [`ErrorKind::WouldBlock`]: none does, anywhere.
+    pub fn accept(&mut self) -> io::Result<Visitor> {
         let mut failure = None;
-        for _ in 0..self.all.len() {
-            let at = self.next % self.all.len();
+        let count = self.all.len() + usize::from(self.unix.is_some());
+        for _ in 0..count {
+            let at = self.next % count;
             self.next = at + 1;
-            let (listener, is_encrypted) = &self.all[at];
-            match listener.accept() {
+            match self.accept_at(at) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => failure = Some(error),
-                Ok((stream, address)) => return Ok((stream, address, *is_encrypted)),
+                Ok(visitor) => return Ok(visitor),
             }
         }
         Err(failure.unwrap_or_else(|| ErrorKind::WouldBlock.into()))
     }
+
+    fn accept_at(&self, at: usize) -> io::Result<Visitor> {
+        if let Some((listener, is_encrypted)) = self.all.get(at) {
+            let (socket, address) = listener.accept()?;
+            let local_address = socket.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
+            let is_local = address.ip().to_canonical().is_loopback();
+            let (socket, address) = (Socket::Tcp(socket), address.to_string());
+            return Ok(Visitor { socket, address, local_address, is_local, is_encrypted: *is_encrypted });
+        }
+        let (listener, file) = self.unix.as_ref().ok_or(ErrorKind::WouldBlock)?;
+        let (socket, _) = listener.accept()?;
+        let address = format!("{}:0", file.path.display());
+        let socket = Socket::Unix(socket);
+        Ok(Visitor { socket, address: address.clone(), local_address: address, is_local: true, is_encrypted: false })
+    }
+
+    /// The path of the Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        self.unix.as_ref().map(|(_, file)| file.path.as_path())
+    }
+}
+
+/// Listens at an address. An address of IPv6 takes no clients of IPv4, so that `0.0.0.0` and `::` can share a port.
+fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    rustix::net::listen(&socket, backlog)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// The file of a Unix socket, which goes with the server, unless another file has taken its place.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and number of the file.
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity) {
+            // A file that stays is removed by the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens on the Unix socket of the configuration. A file that a killed server left there is replaced.
+fn bind_unix(configuration: &Configuration) -> io::Result<Option<(UnixListener, SocketFile)>> {
+    let path = Path::new(&configuration.unix_socket);
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let bind = || {
+        remove_left(path)?;
+        let listener = UnixListener::bind(path)?;
+        let meta = fs::symlink_metadata(path)?;
+        let file = SocketFile { path: path.into(), identity: (meta.dev(), meta.ino()) };
+        if !configuration.unix_group.is_empty() {
+            chown(path, None, Some(group(&configuration.unix_group)?))?;
+        }
+        if configuration.unix_permissions > 0 {
+            fs::set_permissions(path, Permissions::from_mode(configuration.unix_permissions))?;
+        }
+        rustix::net::listen(&listener, configuration.backlog)?;
+        Ok((listener, file))
+    };
+    bind().map(Some).map_err(|error: io::Error| io::Error::new(error.kind(), format!("unixsocket {}: {error}", path.display())))
+}
+
+/// Removes the socket of a server that is gone.
+fn remove_left(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(meta) if !meta.file_type().is_socket() => Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket")),
+        Ok(_) => match UnixStream::connect(path) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+            // Also one whose queue is full, and one that may not be asked.
+            _ => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
+        },
+    }
+}
+
+/// The number of a group of the machine, given its name or number.
+fn group(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let groups = fs::read_to_string("/etc/group")?;
+    // NAME:PASSWORD:NUMBER:MEMBERS
+    let number = groups.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split(':').nth(1)?.parse().ok());
+    number.ok_or_else(|| io::Error::new(ErrorKind::NotFound, format!("there is no group {name}")))
 }
 
 /// The machine does not have the address, or not its family.
@@ -98,7 +222,7 @@ mod tests {
             at("127.0.0.2:0", false, false),
             at("127.0.0.1:0", false, true),
         ];
-        let mut listeners = Listeners::bind(&all, poll.registry()).unwrap();
+        let mut listeners = Listeners::bind(&all, &Configuration::default(), poll.registry()).unwrap();
         let addresses: Vec<SocketAddr> = listeners.all.iter().map(|(listener, _)| listener.local_addr().unwrap()).collect();
         assert_eq!(addresses.len(), 3);
         let (plain, encrypted) = (listeners.address(false).unwrap().unwrap(), listeners.address(true).unwrap().unwrap());
@@ -108,16 +232,44 @@ mod tests {
         for (address, is_encrypted) in [(addresses[1], false), (addresses[2], true)] {
             let client = std::net::TcpStream::connect(address).unwrap();
             let accepted = loop {
-                if let Ok((_, _, accepted)) = listeners.accept() {
-                    break accepted;
+                if let Ok(visitor) = listeners.accept() {
+                    break visitor.is_encrypted;
                 }
                 std::thread::yield_now();
             };
             drop(client);
             assert_eq!(accepted, is_encrypted);
         }
-        assert!(Listeners::bind(&[at("192.0.2.1:0", true, false)], poll.registry()).is_err());
-        assert!(Listeners::bind(&[at("192.0.2.1:0", false, false)], poll.registry()).is_err());
+        assert!(Listeners::bind(&[at("192.0.2.1:0", true, false)], &Configuration::default(), poll.registry()).is_err());
+        assert!(Listeners::bind(&[at("192.0.2.1:0", false, false)], &Configuration::default(), poll.registry()).is_err());
         assert!(Listeners::has(Token(LAST)) && !Listeners::has(Token(usize::MAX)) && !Listeners::has(Token(5)));
+    }
+
+    #[test]
+    fn a_unix_socket_replaces_the_one_that_a_killed_server_left() {
+        let (poll, folder) = (Poll::new().unwrap(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("socket");
+        let unix_socket = path.display().to_string();
+        let configuration = Configuration { unix_socket: unix_socket.clone(), unix_permissions: 0o720, ..Configuration::default() };
+        let bind = || Listeners::bind(&[], &configuration, poll.registry());
+        // A listener of the standard library leaves its file.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let mut listeners = bind().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o720);
+        assert_eq!(bind().unwrap_err().to_string(), format!("unixsocket {unix_socket}: another process listens there"));
+        // The attempt above has left a connection, which comes first.
+        let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        for _ in 0..2 {
+            let visitor = listeners.accept().unwrap();
+            assert!(visitor.is_local && !visitor.is_encrypted);
+            assert_eq!((visitor.address, visitor.local_address), (format!("{unix_socket}:0"), format!("{unix_socket}:0")));
+        }
+        assert_eq!(listeners.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(listeners);
+        assert!(!path.exists());
+        fs::write(&path, "data").unwrap();
+        assert_eq!(bind().unwrap_err().to_string(), format!("unixsocket {unix_socket}: a file is there that is no socket"));
+        assert_eq!(fs::read(&path).unwrap(), b"data");
+        assert_eq!((group("12").unwrap(), group("root").unwrap(), group("no such").unwrap_err().kind()), (12, 0, ErrorKind::NotFound));
     }
 }

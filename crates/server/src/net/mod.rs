@@ -38,7 +38,7 @@ use crate::command::{Client, Fsync, Server, Session, tell_expired};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use connection::{Connection, Handled};
-use listeners::Listeners;
+use listeners::{Listeners, Visitor};
 use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
 use saving::SaveThread;
@@ -46,11 +46,11 @@ use sinterdb::{Durability, WriteOptions};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use stream::Stream;
+use stream::{Socket, Stream};
 use ticking::{SyncThread, Ticks};
 
 const WAKER: Token = Token(1);
@@ -78,7 +78,8 @@ const SHARE_NS: u64 = 500_000;
 const ROOM_MS: u64 = 2;
 
 /// What others than those on this machine are told while there is no password.
-const DENIED: &[u8] = b"-DENIED without a password only clients on the server's machine are served: set requirepass\r\n";
+const DENIED: &[u8] =
+    b"-DENIED without a password only clients on the server's machine are served: set requirepass, or protected-mode no\r\n";
 
 /// Why the server could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ pub enum Error {
     #[error("{0}")]
     Keyspace(#[from] keyspace::Error),
     /// It would be open to everybody.
-    #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass")]
+    #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass, or protected-mode no")]
     Open(SocketAddr),
     /// The users cannot be had.
     #[error("{0}")]
@@ -189,11 +190,11 @@ impl Net {
     pub fn listen(addresses: &[Listening], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
         if server.configuration.memory > 0 {
-            keyspace.set_memory(server.configuration.memory)?;
+            keyspace.set_memory(server.configuration.budget())?;
         }
         let find = |is_wrong: fn(&Listening) -> bool| addresses.iter().find(|at| is_wrong(at)).map(|at| at.address);
         if let Some(address) = find(|at| !at.address.ip().is_loopback())
-            && server.is_open()
+            && server.turns_away()
         {
             return Err(Error::Open(address));
         }
@@ -203,11 +204,12 @@ impl Net {
             return Err(Error::NoCertificate(address));
         }
         let poll = Poll::new()?;
-        let listeners = Listeners::bind(addresses, poll.registry())?;
+        let listeners = Listeners::bind(addresses, &server.configuration, poll.registry())?;
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         server.configuration.port = port(listeners.address(false)?);
         server.configuration.tls_port = port(listeners.address(true)?);
         server.started = unix_ms();
+        server.tell_without_effect();
         if server.configuration.append_only {
             server.append.open(server.configuration.logs(&keyspace)).map_err(Error::Append)?;
         }
@@ -251,13 +253,18 @@ impl Net {
         self.metrics.as_ref().map(Metrics::address)
     }
 
-    /// Where it listens: the first address, which is one for clients with TLS if there is no other.
+    /// The first address that is listened on, which is one for clients with TLS if there is no other.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system; there is none, only a Unix socket.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let plain = self.listeners.address(false)?;
         plain.map_or_else(|| self.tls_address(), |address| Ok(Some(address)))?.ok_or_else(|| ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// The path of the Unix socket that is listened on.
+    pub fn path(&self) -> Option<&Path> {
+        self.listeners.path()
     }
 
     /// Where it listens for clients with TLS: the first address. `None`: nowhere.
@@ -545,7 +552,7 @@ impl Net {
                 return;
             }
             match self.listeners.accept() {
-                Ok((stream, address, is_encrypted)) => self.welcome(stream, address, is_encrypted, now),
+                Ok(visitor) => self.welcome(visitor, now),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
                 // A client that went away again, or no more descriptors: the next tick tries again.
                 Err(_) => {
@@ -556,7 +563,8 @@ impl Net {
         }
     }
 
-    fn welcome(&mut self, mut socket: mio::net::TcpStream, address: SocketAddr, is_encrypted: bool, now: u64) {
+    fn welcome(&mut self, visitor: Visitor, now: u64) {
+        let Visitor { mut socket, address, local_address, is_local, is_encrypted } = visitor;
         // It is told why it is turned away, if it listens, and can be told without a handshake.
         let mut refuse = |text: &[u8], server: &mut Server| {
             server.statistics.refused_connections += 1;
@@ -568,15 +576,13 @@ impl Net {
             return refuse(b"-ERR max number of clients reached\r\n", &mut self.server);
         }
         // Checked at the start, too; but clients can take the password away.
-        if self.server.is_open() && !address.ip().to_canonical().is_loopback() {
+        if !is_local && self.server.turns_away() {
             return refuse(DENIED, &mut self.server);
         }
         let id = self.next_session;
         self.next_session += 1;
-        let local_address = socket.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
-        let registered = self.poll.registry().register(&mut socket, token(id), Interest::READABLE);
-        let descriptor = socket.as_raw_fd();
-        if registered.is_err() || socket.set_nodelay(true).is_err() {
+        let (descriptor, is_unix) = (socket.number(), matches!(socket, Socket::Unix(_)));
+        if socket.tune(self.server.configuration.keep_alive).is_err() {
             return;
         }
         let stream = match &self.server.tls {
@@ -585,9 +591,13 @@ impl Net {
             None if is_encrypted => return,
             _ => Ok(Stream::Plain(socket)),
         };
-        let Ok(stream) = stream else { return };
+        let Ok(mut stream) = stream else { return };
+        if self.poll.registry().register(stream.source(), token(id), Interest::READABLE).is_err() {
+            return;
+        }
         self.server.statistics.connections += 1;
-        let client = Client::new(id, address.to_string(), local_address, descriptor, now);
+        let mut client = Client::new(id, address.clone(), local_address, descriptor, now);
+        (client.is_unix, client.is_local) = (is_unix, is_local);
         self.server.clients.insert(id, client);
         let session = Session::new(id, &self.server);
         self.server.update(&session, now);
@@ -599,7 +609,7 @@ impl Net {
     fn remove(&mut self, id: u64) {
         if let Some(mut connection) = self.connections.remove(&id) {
             // Closing does it, too.
-            let _ = self.poll.registry().deregister(connection.stream.socket());
+            let _ = self.poll.registry().deregister(connection.stream.source());
             self.held -= connection.held;
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
@@ -683,7 +693,7 @@ impl Net {
             };
             connection.is_dead |= limit > 0 && passed / 1000 >= limit;
             if connection.is_behind() {
-                connection.check_messages(now);
+                connection.check_output(&mut self.server, now);
             }
             if connection.is_dead || gives_back {
                 self.touch(id);

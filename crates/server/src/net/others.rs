@@ -35,7 +35,7 @@ impl Net {
         for post in self.server.hub.take() {
             self.touch(post.to);
             if let Some(connection) = self.connections.get_mut(&post.to) {
-                connection.post(&post, self.cause, now);
+                connection.post(&post, self.cause, &mut self.server, now);
             }
         }
     }
@@ -137,8 +137,10 @@ impl Net {
 
     /// Closes the clients that hold most memory if all of them hold too much.
     pub(super) fn shed(&mut self) {
-        let most = self.server.configuration.clients_memory;
-        if most == 0 || self.held <= most {
+        let configuration = &self.server.configuration;
+        let Some(most) = configuration.clients_memory.limit(configuration.memory) else { return };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if self.held <= most {
             return;
         }
         let may_go = self.connections.iter().filter(|(_, connection)| !connection.session.stays());

@@ -7,9 +7,13 @@
 //! The end of the connection is the end of what is sent, whether the client has announced it or not: a request that was cut is not run.
 
 use crate::tls::Tls;
-use mio::net::TcpStream;
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use rustix::net::sockopt;
 use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
 /// Bytes that are encrypted ahead of what the client takes.
 const UNSENT_MAX: usize = 64 << 10;
@@ -23,17 +27,94 @@ pub(super) enum Came {
     Bytes(usize, bool),
 }
 
+/// The longest time of silence that the kernel takes for `TCP_KEEPIDLE`, seconds.
+const SILENCE_MAX: u32 = 32_767;
+/// Questions without a reply after which the kernel gives a connection up.
+const QUESTIONS: u32 = 3;
+
+/// What bytes come and go through.
+#[derive(Debug)]
+pub(super) enum Socket {
+    /// From any machine.
+    Tcp(TcpStream),
+    /// From this machine, over a file.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Socket::Tcp(socket) => socket,
+            Socket::Unix(socket) => socket,
+        }
+    }
+
+    /// The number that the system has for it.
+    pub fn number(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+
+    /// Sends small replies at once, and lets the kernel ask after so many seconds of silence whether the other end is still there; 0:
+    /// never.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn tune(&self, keep_alive: u32) -> io::Result<()> {
+        let Socket::Tcp(socket) = self else { return Ok(()) };
+        socket.set_nodelay(true)?;
+        if keep_alive > 0 {
+            let silence = keep_alive.min(SILENCE_MAX);
+            sockopt::set_socket_keepalive(socket, true)?;
+            sockopt::set_tcp_keepidle(socket, Duration::from_secs(silence.into()))?;
+            sockopt::set_tcp_keepintvl(socket, Duration::from_secs((silence / QUESTIONS).max(1).into()))?;
+            sockopt::set_tcp_keepcnt(socket, QUESTIONS)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(buffer),
+            Socket::Unix(socket) => socket.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A stream.
 pub(super) enum Stream {
     /// As it is.
-    Plain(TcpStream),
+    Plain(Socket),
     /// With TLS.
     Encrypted(Box<Encrypted>),
 }
 
 /// A stream with TLS. Who is still there when it ends is told that this is the end, and nothing was cut.
 pub(super) struct Encrypted {
-    socket: TcpStream,
+    socket: Socket,
     tls: ServerConnection,
     /// The client has announced its end.
     has_ended: bool,
@@ -41,17 +122,17 @@ pub(super) struct Encrypted {
 
 impl Stream {
     /// A new one with TLS.
-    pub fn encrypted(socket: TcpStream, tls: &Tls) -> io::Result<Stream> {
+    pub fn encrypted(socket: Socket, tls: &Tls) -> io::Result<Stream> {
         let mut tls = tls.begin()?;
         tls.set_buffer_limit(Some(UNSENT_MAX));
         Ok(Stream::Encrypted(Box::new(Encrypted { socket, tls, has_ended: false })))
     }
 
     /// What the system knows it by.
-    pub fn socket(&mut self) -> &mut TcpStream {
+    pub fn source(&mut self) -> &mut dyn Source {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Encrypted(stream) => &mut stream.socket,
+            Stream::Plain(socket) => socket.source(),
+            Stream::Encrypted(stream) => stream.socket.source(),
         }
     }
 

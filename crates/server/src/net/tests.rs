@@ -2,9 +2,11 @@
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
 use super::*;
+use crate::command::{Configuration, Topic};
 use crate::testing::certificates::Authority;
 use crate::testing::{fresh, small_settings};
 use crate::tls::{Clients, Settings};
+use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -359,4 +361,93 @@ fn who_writes_too_much_keeps_nobody_waiting() {
     }
     assert_eq!(replies, b"+OK\r\n".repeat(VALUES));
     sending.join().unwrap();
+}
+
+/// A subscriber that reads nothing is closed at the hard limit of its class, or above the soft one when its time is over.
+#[test]
+fn a_subscriber_that_reads_nothing_is_closed() {
+    const MESSAGE: usize = 1 << 20;
+    // More than the kernel keeps of it.
+    const MESSAGES: usize = 24;
+    for limits in ["pubsub 8mb 0 0", "normal 1 1 1 pubsub 0 2mb 5"] {
+        let mut configuration = Configuration::default();
+        configuration.output_limits.set(limits).unwrap();
+        let mut driven = Driven::listen(&[false], Server { configuration, ..Server::default() });
+        let mut listener = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+        listener.write_all(b"SUBSCRIBE c\r\n").unwrap();
+        driven.settle(1);
+        let mut sent = 0;
+        while sent < MESSAGES && driven.net.connections.len() == 1 {
+            assert_eq!(driven.net.server.hub.publish(Topic::Channel, b"c", &[b'x'; MESSAGE]), 1);
+            driven.turn();
+            sent += 1;
+        }
+        let closed = |driven: &Driven| (driven.net.connections.len(), driven.net.server.statistics.output_limited);
+        if limits.starts_with("pubsub") {
+            assert!(sent >= 8 && closed(&driven) == (0, 1), "{sent} messages, {:?}", closed(&driven));
+            continue;
+        }
+        assert_eq!((sent, closed(&driven)), (MESSAGES, (1, 0)));
+        driven.now += 5_000;
+        driven.tick();
+        assert_eq!(closed(&driven), (1, 0));
+        driven.now += 1_000;
+        driven.tick();
+        assert_eq!(closed(&driven), (0, 1));
+    }
+}
+
+#[test]
+fn the_kernel_asks_whether_silent_clients_are_still_there() {
+    for (keep_alive, expected) in [(0, None), (60, Some((60, 20, 3))), (2, Some((2, 1, 3))), (u32::MAX, Some((32_767, 10_922, 3)))] {
+        let mut driven = Driven::listen(
+            &[false],
+            Server { configuration: Configuration { keep_alive, ..Configuration::default() }, ..Server::default() },
+        );
+        let _client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+        driven.settle(1);
+        let Some(Stream::Plain(socket)) = driven.net.connections.values().next().map(|connection| &connection.stream) else {
+            panic!("no client");
+        };
+        let seconds = |time: rustix::io::Result<Duration>| time.unwrap().as_secs();
+        let asks = sockopt::socket_keepalive(socket).unwrap().then(|| {
+            let (idle, between) = (seconds(sockopt::tcp_keepidle(socket)), seconds(sockopt::tcp_keepintvl(socket)));
+            (idle, between, sockopt::tcp_keepcnt(socket).unwrap())
+        });
+        assert_eq!(asks, expected);
+    }
+}
+
+#[test]
+fn clients_of_the_unix_socket_are_on_the_same_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let configuration = Configuration { unix_socket: path.display().to_string(), port: 0, ..Configuration::default() };
+    let mut driven = Driven::listen(&[], Server { configuration, ..Server::default() });
+    assert_eq!((driven.net.path(), driven.net.address().is_err()), (Some(&*path), true));
+    let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    client.write_all(b"PING\r\n").unwrap();
+    driven.settle(1);
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    let known = driven.net.server.clients.values().next().unwrap();
+    assert!(known.is_unix && known.is_local);
+    assert_eq!((known.address.as_str(), known.address == known.local_address), (format!("{}:0", path.display()).as_str(), true));
+}
+
+/// A command that has lost its name does not exist for clients; one with another name is run under that.
+#[test]
+fn commands_are_found_by_the_names_that_they_were_given() {
+    let mut configuration = Configuration::default();
+    configuration.renames.rename(b"FLUSHALL", b"").unwrap();
+    configuration.renames.rename(b"PING", b"PONG").unwrap();
+    let mut driven = Driven::listen(&[false], Server { configuration, ..Server::default() });
+    let mut client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+    client.write_all(b"pong\r\nFLUSHALL\r\nPING\r\n").unwrap();
+    driven.settle(1);
+    let expected = "+PONG\r\n-ERR unknown command 'FLUSHALL', with args beginning with: \r\n-ERR unknown command 'PING'";
+    let mut reply = vec![0; expected.len()];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(String::from_utf8_lossy(&reply), expected);
 }

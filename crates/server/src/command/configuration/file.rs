@@ -1,8 +1,10 @@
-//! Configuration files, in Redis's form: a name and its values on a line, quotes as in a shell, `#` for notes, `include FILE`.
+//! Configuration files, in Redis's form: a name and its values on a line, quotes as in a shell, `#` for notes, `include FILE` or
+//! `include DIRECTORY/*.conf`.
 
 use super::{Configuration, Known, PARAMETERS, known};
+use crate::glob;
 use crate::resp::split_words;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files that include each other, at most.
 const DEPTH: usize = 16;
@@ -74,10 +76,44 @@ fn read_into(path: &Path, from: &str, depth: usize, directives: &mut Vec<Directi
             continue;
         }
         match (directive.values.len(), directive.value()) {
-            (1, Ok(file)) => read_into(Path::new(&file), &directive.place, depth - 1, directives, complaints),
+            (1, Ok(file)) => {
+                for file in files(&file) {
+                    read_into(&file, &directive.place, depth - 1, directives, complaints);
+                }
+            }
             _ => complaints.push(Complaint { place: directive.place, text: "include takes one file".into() }),
         }
     }
+}
+
+/// The files that a pattern with `*`, `?` or `[..]` matches, in order, perhaps none; the file itself if it is no pattern.
+fn files(pattern: &str) -> Vec<PathBuf> {
+    let is_pattern = |name: &str| name.contains(['*', '?', '[']);
+    let mut found = vec![PathBuf::new()];
+    for part in Path::new(pattern).components() {
+        let name = part.as_os_str().to_string_lossy();
+        if is_pattern(&name) {
+            found = found.iter().flat_map(|folder| matching(folder, &name)).collect();
+        } else {
+            found.iter_mut().for_each(|path| path.push(part));
+        }
+    }
+    if is_pattern(pattern) {
+        found.retain(|path| path.exists());
+        found.sort();
+    }
+    found
+}
+
+/// What a folder has under such names; not what is hidden, unless the pattern begins with a dot.
+fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let fits = |name: &std::ffi::OsString| {
+        let name = name.as_encoded_bytes();
+        (pattern.starts_with('.') || !name.starts_with(b".")) && glob::matches(pattern.as_bytes(), name)
+    };
+    names.filter(fits).map(|name| folder.join(name)).collect()
 }
 
 /// Reads lines.
@@ -136,11 +172,11 @@ pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, use
             None if users.is_some() && name.eq_ignore_ascii_case("user") => {}
             Some(Known::Parameter(parameter)) if !seen.contains(&parameter.name) => {
                 seen.push(parameter.name);
-                lines.push(line_of(parameter.name, &(parameter.get)(configuration)));
+                lines.push(line_of(parameter.name, &(parameter.get)(configuration), configuration));
             }
             Some(Known::Free(free)) if !seen.contains(&free.name()) => {
                 seen.push(free.name());
-                lines.push(line_of(free.name(), configuration.without_effect(free)));
+                lines.push(line_of(free.name(), configuration.without_effect(free), configuration));
             }
             // The last of several lines counted; the first one says it now.
             Some(Known::Parameter(_) | Known::Free(_)) => {}
@@ -150,9 +186,11 @@ pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, use
     let defaults = Configuration::default();
     let is_added = |name: &str, value: &str, default: &str| !seen.contains(&name) && value != default;
     let parameters = PARAMETERS.iter().map(|parameter| (parameter.name, (parameter.get)(configuration), (parameter.get)(&defaults)));
-    let added = parameters.filter(|(name, value, default)| is_added(name, value, default)).map(|(name, value, _)| line_of(name, &value));
+    let added = parameters
+        .filter(|(name, value, default)| is_added(name, value, default))
+        .map(|(name, value, _)| line_of(name, &value, configuration));
     let others = configuration.without_effect.iter().filter(|(name, _)| !seen.contains(name));
-    let added = added.chain(others.map(|(name, value)| line_of(name, value)));
+    let added = added.chain(others.map(|(name, value)| line_of(name, value, configuration)));
     let added: Vec<String> = added.chain(users.unwrap_or_default().iter().cloned()).collect();
     if !added.is_empty() && !has_mark {
         lines.push(ADDED.to_owned());
@@ -162,9 +200,17 @@ pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, use
     lines.join("\n")
 }
 
-fn line_of(name: &str, value: &str) -> String {
-    // Several addresses are several words.
-    if name == "bind" { format!("bind {value}") } else { format!("{name} {}", quoted(value)) }
+/// Directives whose value is several words.
+const SEVERAL_WORDS: [&str; 3] = ["bind", "latency-tracking-info-percentiles", "save"];
+
+/// The line of a directive, or its lines.
+fn line_of(name: &str, value: &str, configuration: &Configuration) -> String {
+    if name == "client-output-buffer-limit" {
+        let lines: Vec<String> = configuration.output_limits.lines().map(|limits| format!("{name} {limits}")).collect();
+        return lines.join("\n");
+    }
+    let is_several = SEVERAL_WORDS.contains(&name) && !value.is_empty();
+    if is_several { format!("{name} {value}") } else { format!("{name} {}", quoted(value)) }
 }
 
 #[cfg(test)]
@@ -197,6 +243,14 @@ mod tests {
         assert_eq!((names.join(" "), complaints.len()), ("port maxclients timeout".into(), 0));
         assert!(read(&path("c"), &mut complaints).is_empty());
         assert!(complaints[0].text.contains("more than 16 deep"), "{complaints:?}");
+        std::fs::create_dir(path("parts.d")).unwrap();
+        for (name, text) in [("2.conf", "hz 2\n"), ("1.conf", "hz 1\n"), (".3.conf", "hz 3\n"), ("4.txt", "hz 4\n")] {
+            std::fs::write(path("parts.d").join(name), text).unwrap();
+        }
+        std::fs::write(path("d"), format!("include {}\ninclude {}\n", path("p*.d/?.conf").display(), path("none/*").display())).unwrap();
+        let mut none = Vec::new();
+        let values: Vec<String> = read(&path("d"), &mut none).iter().map(|directive| directive.value().unwrap()).collect();
+        assert_eq!((values.join(" "), none), ("1 2".into(), Vec::new()));
         read(&path("none"), &mut complaints);
         read(folder.path(), &mut complaints);
         assert_eq!(complaints.len(), 3);
@@ -208,11 +262,11 @@ mod tests {
         configuration.slowlog_max_len = 9;
         configuration.set("hz", "20").unwrap();
         configuration.set("save", "900 1").unwrap();
-        let old = "# about\nport 1\nhz 7\n\ndaemonize no\nTimeout 3\nuser old on\nport 2\n";
+        let old = "# about\nport 1\nhz 7\n\ngopher-enabled no\nTimeout 3\nuser old on\nport 2\n";
         let users = ["user default on".to_owned()];
         let new = rewrite(old, &configuration, Some(&users));
-        let expected = "# about\nport 7\nhz 20\n\ndaemonize no\ntimeout 5\n# Generated by CONFIG REWRITE\nrequirepass \"a \\\"b\"\n\
-                        slowlog-max-len 9\nsave \"900 1\"\nuser default on\n";
+        let expected = "# about\nport 7\nhz 20\n\ngopher-enabled no\ntimeout 5\n# Generated by CONFIG REWRITE\nrequirepass \"a \\\"b\"\n\
+                        slowlog-max-len 9\nsave 900 1\nuser default on\n";
         assert_eq!(new, expected);
         // Once more changes nothing.
         assert_eq!(rewrite(&new, &configuration, Some(&users)), new);

@@ -3,7 +3,7 @@
 //! anything that it promises; where that is not so, it has one value (`FIXED`) or is refused (`ABSENT`).
 
 use super::Why;
-use super::parameters::{bytes, number, yes_or_no};
+use super::values::{bytes, number, yes_or_no};
 
 /// What Redis accepts.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,10 @@ const fn whether(names: &'static str, default: &'static str, why: &'static str) 
     free(names, default, Values::YesNo, why)
 }
 
+const fn text(names: &'static str, why: &'static str) -> Free {
+    free(names, "", Values::Text, why)
+}
+
 /// As far as an `int` of C goes.
 const fn count(names: &'static str, default: &'static str, low: i64, why: &'static str) -> Free {
     free(names, default, Values::Integer(low, i32::MAX as i64), why)
@@ -103,32 +107,72 @@ const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "changes are durable without it; the server saves all data in one file only on request";
 const SCRIPTS: &str = "there are no scripts, functions or modules";
 const CLOCK: &str = "timed work is looked up ten times a second, not searched for";
+const DEFRAG: &str = "memory is allocated in few large pieces and does not fragment";
+const PROCESSORS: &str = "taskset, systemd or the container decides which processors the process uses";
+const ONE_THREAD: &str = "one thread runs the network and the commands";
+const TITLE: &str = "the process title is never changed";
+const SESSIONS: &str = "TLS sessions are not resumed";
+const CLIENT_TLS: &str = "the server opens no connections";
+const CIPHERS: &str = "only suites with forward secrecy and authenticated encryption (AES-GCM, ChaCha20-Poly1305) are supported";
 const CRASHES: &str = "the server writes no crash reports";
 const INT_MIN: i64 = i32::MIN as i64;
 
 /// Names without effect.
 pub const FREE: &[Free] = &[
+    count("active-defrag-cycle-max", "25", 1, DEFRAG),
+    count("active-defrag-cycle-min", "1", 1, DEFRAG),
+    memory("active-defrag-ignore-bytes", "104857600", 1, DEFRAG),
+    count("active-defrag-max-scan-fields", "1000", 1, DEFRAG),
+    count("active-defrag-threshold-lower", "10", 0, DEFRAG),
+    count("active-defrag-threshold-upper", "100", 0, DEFRAG),
     free("active-expire-effort", "1", Values::Integer(1, 10), "an index of deadlines finds expired keys without a search"),
+    whether("activedefrag", "no", DEFRAG),
     whether("activerehashing", "yes", "there are no hash tables to rehash"),
+    whether("always-show-logo", "no", "there is no logo"),
     whether("aof-disable-auto-gc", "no", "replaced files of the log are always removed"),
     whether("aof-load-truncated", "yes", LOGGED),
+    text("aof_rewrite_cpulist aof-rewrite-cpulist", PROCESSORS),
     whether("aof-rewrite-incremental-fsync", "yes", LOGGED),
     whether("aof-use-rdb-preamble", "yes", LOGGED),
+    text("availability-zone", "no command tells it"),
+    text("bgsave_cpulist bgsave-cpulist", PROCESSORS),
+    text("bind-source-addr", CLIENT_TLS),
+    text("bio_cpulist bio-cpulist", PROCESSORS),
     free("busy-reply-threshold lua-time-limit", "5000", Values::Integer(0, i64::MAX), SCRIPTS),
     whether("cluster-allow-pubsubshard-when-down", "yes", CLUSTER),
     whether("cluster-allow-reads-when-down", "no", CLUSTER),
     whether("cluster-allow-replica-migration", "yes", CLUSTER),
+    count("cluster-announce-bus-port", "0", 0, CLUSTER),
+    text("cluster-announce-client-ipv4", CLUSTER),
+    text("cluster-announce-client-ipv6", CLUSTER),
+    text("cluster-announce-hostname", CLUSTER),
+    text("cluster-announce-human-nodename", CLUSTER),
+    text("cluster-announce-ip", CLUSTER),
+    count("cluster-announce-port", "0", 0, CLUSTER),
+    count("cluster-announce-tls-port", "0", 0, CLUSTER),
+    count("cluster-blacklist-ttl", "60", 0, CLUSTER),
+    free("cluster-config-file", "nodes.conf", Values::Text, CLUSTER),
     memory("cluster-link-sendbuf-limit", "0", 0, CLUSTER),
     count("cluster-migration-barrier", "1", 0, CLUSTER),
     free("cluster-node-timeout", "15000", Values::Integer(0, i64::MAX), CLUSTER),
+    count("cluster-port", "0", 0, CLUSTER),
+    free("cluster-preferred-endpoint-type", "ip", Values::Word("ip hostname unknown-endpoint"), CLUSTER),
     whether("cluster-replica-no-failover cluster-slave-no-failover", "no", CLUSTER),
     count("cluster-replica-validity-factor cluster-slave-validity-factor", "10", 0, CLUSTER),
     whether("cluster-require-full-coverage", "yes", CLUSTER),
+    whether("cluster-slot-stats-enabled", "no", CLUSTER),
     whether("crash-log-enabled", "no", CRASHES),
     whether("crash-memcheck-enabled", "no", CRASHES),
+    whether("disable-thp", "yes", "the server runs no copy of itself, so large pages do no harm"),
+    whether("dual-channel-replication-enabled", "no", ALONE),
     whether("dynamic-hz", "yes", CLOCK),
+    free("enable-module-command", "no", Values::Word("no yes local"), SCRIPTS),
+    whether("extended-redis-compatibility", "no", "replies follow Redis in any case"),
+    whether("hide-user-data-from-log", "yes", "the log has no keys and no values"),
     count("hz", "10", 0, CLOCK),
     free("ignore-warnings", "", Values::Text, "the server prints no such warnings"),
+    free("io-threads", "1", Values::Integer(1, 256), ONE_THREAD),
+    whether("io-threads-do-reads", "no", ONE_THREAD),
     whether("jemalloc-bg-thread", "no", "the allocator is the system's"),
     free("key-load-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
     whether("lazyfree-lazy-eviction", "no", LAZY),
@@ -140,16 +184,33 @@ pub const FREE: &[Free] = &[
     count("lfu-log-factor", "10", 0, EVICTION),
     count("list-compress-depth", "0", 0, LISTS),
     count("list-max-listpack-size list-max-ziplist-size", "-2", INT_MIN, LISTS),
+    free("list-max-ziplist-entries", "512", Values::Integer(0, i64::MAX), LISTS),
+    memory("list-max-ziplist-value", "64", 0, LISTS),
     free("loading-process-events-interval-bytes", "2097152", Values::Memory(1024, i32::MAX as u64), SNAPSHOT),
+    text("locale-collate", "strings are compared byte by byte"),
     whether("lua-enable-deprecated-api", "no", SCRIPTS),
+    whether("lua-replicate-commands", "yes", SCRIPTS),
+    text("masterauth primaryauth", ALONE),
+    text("masteruser primaryuser", ALONE),
+    count("max-new-connections-per-cycle", "10", 1, "an event-loop iteration accepts 64 clients"),
+    count("max-new-tls-connections-per-cycle", "1", 1, "an event-loop iteration takes four steps of handshakes"),
     free("maxmemory-eviction-tenacity", "10", Values::Integer(0, 100), EVICTION),
+    free(
+        "maxmemory-policy",
+        "noeviction",
+        Values::Word("volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction"),
+        "nothing is evicted: data beyond the memory go to disk",
+    ),
     count("maxmemory-samples", "5", 1, EVICTION),
     count("min-replicas-max-lag min-slaves-max-lag", "10", 0, ALONE),
     whether("no-appendfsync-on-rewrite", "no", LOGGED),
+    free("prefetch-batch-max-size", "16", Values::Integer(0, 128), ONE_THREAD),
+    free("proc-title-template", "{title} {listen-addr} {server-mode}", Values::Text, TITLE),
     free("propagation-error-behavior", "ignore", Values::Word("ignore panic panic-on-replicas"), ALONE),
     whether("rdb-del-sync-files", "no", ALONE),
     free("rdb-key-save-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
     whether("rdb-save-incremental-fsync", "no", "saved files are synced once they are complete"),
+    whether("rdbchecksum", "yes", "saved files always end in a checksum"),
     whether("rdbcompression", "no", "saved files are not compressed; imported ones may be"),
     memory("repl-backlog-size", "1048576", 1, ALONE),
     free("repl-backlog-ttl", "3600", Values::Integer(0, i64::MAX), ALONE),
@@ -160,6 +221,8 @@ pub const FREE: &[Free] = &[
     count("repl-diskless-sync-max-replicas", "0", 0, ALONE),
     count("repl-ping-replica-period repl-ping-slave-period", "10", 1, ALONE),
     count("repl-timeout", "60", 1, ALONE),
+    text("replica-announce-ip slave-announce-ip", ALONE),
+    count("replica-announce-port slave-announce-port", "0", 0, ALONE),
     whether("replica-announced", "yes", ALONE),
     whether("replica-ignore-disk-write-errors", "no", ALONE),
     whether("replica-ignore-maxmemory slave-ignore-maxmemory", "yes", ALONE),
@@ -169,10 +232,27 @@ pub const FREE: &[Free] = &[
     whether("replica-serve-stale-data slave-serve-stale-data", "yes", ALONE),
     free("sanitize-dump-payload", "yes", Values::Word("no yes clients"), "`RESTORE` always checks its input"),
     free("save", "", Values::Saves, SNAPSHOT),
+    text("server_cpulist server-cpulist", PROCESSORS),
     free("set-max-listpack-entries", "128", Values::Integer(0, i64::MAX), SETS),
     memory("set-max-listpack-value", "64", 0, SETS),
+    whether("set-proc-title", "yes", TITLE),
     count("shutdown-timeout", "10", 0, ALONE),
     whether("stop-writes-on-bgsave-error", "yes", "it concerns periodic saves, of which there are none"),
     memory("stream-node-max-bytes", "4096", 0, "stream entries are stored one by one"),
+    text("tls-ciphers", CIPHERS),
+    text("tls-ciphersuites", CIPHERS),
+    text("tls-client-cert-file", CLIENT_TLS),
+    text("tls-client-key-file", CLIENT_TLS),
+    text("tls-client-key-file-pass", CLIENT_TLS),
+    whether("tls-cluster", "no", CLUSTER),
+    text("tls-dh-params-file", "key exchange uses elliptic curves only"),
+    text("tls-key-file-pass", "keys that are encrypted are not read; restrict the file's permissions"),
+    whether("tls-prefer-server-ciphers", "no", "every supported suite is strong, and the client knows which is fast for it"),
+    whether("tls-replication", "no", ALONE),
+    count("tls-session-cache-size", "20480", 0, SESSIONS),
+    count("tls-session-cache-timeout", "300", 0, SESSIONS),
+    whether("tls-session-caching", "yes", SESSIONS),
     free("tracking-table-max-keys", "1000000", Values::Integer(0, i64::MAX), "there is no client-side caching"),
+    whether("use-exit-on-panic", "no", CRASHES),
+    count("watchdog-period", "0", 0, CRASHES),
 ];

@@ -7,17 +7,23 @@
 mod file;
 mod fixed;
 mod free;
+mod limits;
 mod parameters;
+mod renames;
+mod values;
 
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
 pub use free::{FREE, Free};
+pub use limits::{Class, ClientsMemory, OutputLimit, OutputLimits};
 pub use parameters::PARAMETERS;
-pub(super) use parameters::{bytes, percentile_text};
+pub use renames::Renames;
+pub(super) use values::{bytes, percentile_text};
 
 use super::{Events, Thresholds};
-use crate::log::Level;
+use crate::keyspace::{MEMORY_MAX, MEMORY_MIN};
+use crate::log::{Facility, Level};
 use crate::tls;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -74,6 +80,35 @@ impl Allowed {
     }
 }
 
+/// Who watches the process and is told when it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Supervised {
+    /// Nobody.
+    #[default]
+    No,
+    /// Whom the environment names.
+    Auto,
+    /// systemd, by a datagram to the socket of `NOTIFY_SOCKET`.
+    Systemd,
+    /// upstart, by stopping the process with `SIGSTOP`.
+    Upstart,
+}
+
+impl Supervised {
+    const ALL: [(Supervised, &'static str); 4] =
+        [(Supervised::Upstart, "upstart"), (Supervised::Systemd, "systemd"), (Supervised::Auto, "auto"), (Supervised::No, "no")];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(supervised, _)| *supervised == self).map_or("", |(_, name)| name)
+    }
+
+    /// Reads a name of the configuration.
+    pub fn parse(name: &str) -> Option<Supervised> {
+        Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(supervised, _)| *supervised)
+    }
+}
+
 /// What the server was told to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
@@ -127,8 +162,34 @@ pub struct Configuration {
     pub log_file: String,
     /// Events that are logged.
     pub log_level: Level,
-    /// Bytes that all clients' requests and replies may take in memory; beyond that those are closed who take most. 0: no limit.
-    pub clients_memory: usize,
+    /// Memory that all clients' requests and replies may take; beyond that those are closed who take most.
+    pub clients_memory: ClientsMemory,
+    /// Unsent bytes at which a client is closed.
+    pub output_limits: OutputLimits,
+    /// Bytes of a client's requests that are not run yet, at most.
+    pub query_limit: u64,
+    /// Seconds of silence after which the kernel asks whether a client's machine is still there; 0: never.
+    pub keep_alive: u32,
+    /// Connections that the kernel keeps until they are accepted.
+    pub backlog: i32,
+    /// Without a password, clients on other machines are turned away.
+    pub is_protected: bool,
+    /// Path of the Unix socket that is listened on; empty: none.
+    pub unix_socket: String,
+    /// Permissions of that socket; 0: those that the process gives its files.
+    pub unix_permissions: u32,
+    /// Group of that socket; empty: that of the process.
+    pub unix_group: String,
+    /// The server leaves the terminal and its parent.
+    pub daemonize: bool,
+    /// Who is told when the server serves.
+    pub supervised: Supervised,
+    /// Events go to the system's log, too.
+    pub syslog: bool,
+    /// The name of the server in the system's log.
+    pub syslog_ident: String,
+    /// The part of the system that its log has the events under.
+    pub syslog_facility: Facility,
     /// Of which changes of keys there are messages.
     pub events: Events,
     /// Bytes for memtables, cache and hot keys together; 0: each has its default.
@@ -145,6 +206,8 @@ pub struct Configuration {
     pub slowlog_max_len: usize,
     /// Users and their rules, as they stood in the file.
     pub users: Vec<Vec<Vec<u8>>>,
+    /// Commands under other names.
+    pub renames: Renames,
     /// Names without effect, under the first of each, that are not as they were.
     pub without_effect: BTreeMap<&'static str, String>,
     /// The file that this was read from; empty: none.
@@ -179,7 +242,20 @@ impl Default for Configuration {
             latency_percentiles: vec![50_000, 99_000, 99_900],
             log_file: String::new(),
             log_level: Level::default(),
-            clients_memory: 2 << 30,
+            clients_memory: ClientsMemory::Bytes(2 << 30),
+            output_limits: OutputLimits::default(),
+            query_limit: 1 << 30,
+            keep_alive: 300,
+            backlog: 511,
+            is_protected: true,
+            unix_socket: String::new(),
+            unix_permissions: 0,
+            unix_group: String::new(),
+            daemonize: false,
+            supervised: Supervised::default(),
+            syslog: false,
+            syslog_ident: "sinterdb".into(),
+            syslog_facility: Facility::default(),
             events: Events::default(),
             memory: 0,
             metrics_bind: "127.0.0.1".into(),
@@ -188,6 +264,7 @@ impl Default for Configuration {
             slowlog_slower_than: 10_000,
             slowlog_max_len: 128,
             users: Vec::new(),
+            renames: Renames::default(),
             without_effect: BTreeMap::new(),
             file: String::new(),
         }
@@ -224,6 +301,7 @@ pub fn addresses(bind: &str) -> Result<Vec<(IpAddr, bool)>, String> {
         let (word, may_miss) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
         match word {
             "*" => Ok((IpAddr::from([0, 0, 0, 0]), may_miss)),
+            "::*" => Ok((IpAddr::from([0; 16]), may_miss)),
             _ => word.parse().map(|address| (address, may_miss)).map_err(|_| format!("'{word}' is no IP address")),
         }
     };
@@ -283,7 +361,7 @@ pub fn all_names() -> impl Iterator<Item = &'static str> {
     let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' '));
     let free = FREE.iter().flat_map(|free| free.names.split(' '));
     let absent = ABSENT.iter().flat_map(|(names, _)| names.split(' '));
-    PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(free).chain(absent).chain(["include", "user"])
+    PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(free).chain(absent).chain(["include", "rename-command", "user"])
 }
 
 /// Why something cannot be set.
@@ -304,12 +382,31 @@ impl Configuration {
         self.needs_password().then_some(self.password.as_bytes())
     }
 
-    /// All that is listened on: each address with each port.
+    /// Bytes for memtables, cache and hot keys together: `maxmemory`, but as much as the engine needs at least; 0: each has its default.
+    pub fn budget(&self) -> u64 {
+        if self.memory == 0 { 0 } else { self.memory.clamp(MEMORY_MIN, MEMORY_MAX) }
+    }
+
+    /// Names without effect that have another value than their default, each with the reason.
+    pub(super) fn without_effect_now(&self) -> Vec<(&'static str, &'static str)> {
+        let set = |free: &&Free| self.without_effect.contains_key(free.name());
+        FREE.iter().filter(set).map(|free| (free.name(), free.why)).collect()
+    }
+
+    /// The value of `maxmemory-policy`.
+    pub(super) fn policy(&self) -> &str {
+        FREE.iter().find(|free| free.name() == "maxmemory-policy").map_or("", |free| self.without_effect(free))
+    }
+
+    /// All addresses that are listened on: each address with each port.
     ///
     /// # Errors
     /// An address is none, or a port was given twice.
     pub fn listening(&self) -> Result<Vec<Listening>, String> {
         let addresses = addresses(&self.bind)?;
+        if self.port == 0 && self.tls_port == 0 && !self.unix_socket.is_empty() {
+            return Ok(Vec::new());
+        }
         let ports = match (self.port, self.tls_port) {
             (port, 0) => vec![(port, false)],
             (0, tls_port) => vec![(tls_port, true)],
@@ -382,7 +479,7 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
-    use super::parameters::{INTEGER, LOG_NAME};
+    use super::values::{INTEGER, LOG_NAME};
     use super::*;
 
     #[test]
@@ -447,7 +544,7 @@ mod tests {
             assert_eq!(configuration.change(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
         }
         // What would be missed is refused as before.
-        for (name, value) in [("min-replicas-to-write", "1"), ("maxmemory-policy", "allkeys-lru"), ("protected-mode", "no")] {
+        for (name, value) in [("min-replicas-to-write", "1"), ("cluster-enabled", "yes"), ("replicaof", "127.0.0.1 1")] {
             assert!(matches!(configuration.change(name, value), Err(Refusal::Wrong(_))), "{name}");
         }
     }
@@ -463,8 +560,11 @@ mod tests {
             ("memory", "99999999999gb", "argument must be a memory value"),
             ("memory", "", "argument must be a memory value"),
             ("maxmemory", "-1", "argument must be a memory value"),
-            ("maxmemory", "1mb", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
-            ("maxmemory", "1125899906842625", "argument must be 0 or between 2097152 and 1125899906842624 bytes"),
+            ("client-query-buffer-limit", "1k", "argument must be between 1048576 and 9223372036854775807 inclusive"),
+            ("client-output-buffer-limit", "normal 1", "Wrong number of arguments in buffer limit configuration."),
+            ("tcp-keepalive", "-1", "argument must be between 0 and 2147483647 inclusive"),
+            ("unixsocketperm", "778", "argument couldn't be parsed as an octal number"),
+            ("supervised", "maybe", "argument(s) must be one of the following: upstart, systemd, auto, no"),
             ("dbfilename", "CURRENT", "must be a file name that ends in .rdb, without a directory"),
             ("appendfilename", "../x", LOG_NAME),
             ("appendfilename", "", LOG_NAME),
@@ -490,6 +590,7 @@ mod tests {
         assert_eq!(configuration, Configuration::default());
         assert_eq!((bytes("2kb"), bytes("2k"), bytes("1GB"), bytes("16MiB")), (Ok(2048), Ok(2000), Ok(1 << 30), Ok(16 << 20)));
         assert_eq!(addresses("127.0.0.1 -::1").unwrap().len(), 2);
+        assert_eq!(addresses("* -::*").unwrap(), [("0.0.0.0".parse().unwrap(), false), ("::".parse().unwrap(), true)]);
         assert_eq!(configuration.change("tls-port", "7"), Err(Refusal::Wrong("can't set immutable config".into())));
         assert_eq!(bytes("18446744073709551616"), Err("argument must be a memory value".into()));
         assert_eq!(configuration.change("DIR", "x"), Err(Refusal::Wrong("can't set protected config".into())));
@@ -504,9 +605,10 @@ mod tests {
         assert_eq!((configuration.change("maxmemory", "0"), configuration.memory), (Ok(()), 0));
         assert_eq!(configuration.change("maxmemory-policy", "NoEviction"), Ok(()));
         for policy in ["allkeys-lru", "volatile-ttl"] {
-            let why = "only noeviction is possible: no key is evicted: all data are on the medium, and `maxmemory` limits caches only";
-            assert_eq!(configuration.change("maxmemory-policy", policy), Err(Refusal::Wrong(why.into())));
+            assert_eq!((configuration.change("maxmemory-policy", policy), configuration.policy()), (Ok(()), policy));
         }
+        assert_eq!((configuration.change("maxmemory", "1mb"), configuration.budget()), (Ok(()), MEMORY_MIN));
+        assert_eq!((configuration.change("maxmemory", "18446744073709551615"), configuration.budget()), (Ok(()), MEMORY_MAX));
     }
 
     #[test]

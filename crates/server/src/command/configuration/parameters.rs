@@ -1,82 +1,9 @@
 //! The table of names that have effect: what each does, what it is, and how it is read.
 
-use super::{Allowed, Configuration, Events, Fsync, Level, Parameter, Why, addresses};
-use crate::keyspace::{MEMORY_MAX, MEMORY_MIN};
+use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
+use super::{Allowed, ClientsMemory, Configuration, Events, Facility, Fsync, Level, Parameter, Supervised, Why, addresses};
 use crate::tls;
 use std::net::IpAddr;
-
-pub(super) const INTEGER: &str = "argument couldn't be parsed into an integer";
-pub(super) const LOG_NAME: &str = "must begin with a small letter and have only letters, digits, '.', '-' and '_'";
-
-/// A number between two others.
-pub(super) fn number<N: TryFrom<i64> + Copy>(value: &str, low: i64, high: i64) -> Result<N, Why> {
-    let number = crate::number::parse_integer(value.as_bytes()).ok_or(INTEGER)?;
-    let out = || format!("argument must be between {low} and {high} inclusive");
-    if (low..=high).contains(&number) { N::try_from(number).map_err(|_| out()) } else { Err(out()) }
-}
-
-pub(super) fn yes_or_no(value: &str) -> Result<bool, Why> {
-    match value.to_ascii_lowercase().as_str() {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("argument must be 'yes' or 'no'".into()),
-    }
-}
-
-fn name_of(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.into()
-}
-
-/// Bytes, in Redis's units, `k` being 1000 and `kb` 1024, and in those that leave no doubt: `KiB`.
-pub(in crate::command) fn bytes(value: &str) -> Result<u64, Why> {
-    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
-    let factor = match value[digits..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" | "kib" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" | "mib" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" | "gib" => 1 << 30,
-        _ => 0,
-    };
-    let number: Option<u64> = value[..digits].parse().ok().filter(|_| factor > 0);
-    number.and_then(|number| number.checked_mul(factor)).ok_or_else(|| "argument must be a memory value".into())
-}
-
-/// A budget of memory; 0: none.
-fn budget(value: &str) -> Result<u64, Why> {
-    let bytes = bytes(value)?;
-    let is_one = bytes == 0 || (MEMORY_MIN..=MEMORY_MAX).contains(&bytes);
-    if is_one { Ok(bytes) } else { Err(format!("argument must be 0 or between {MEMORY_MIN} and {MEMORY_MAX} bytes")) }
-}
-
-/// A name that no file of the engine has.
-fn dump_name(value: &str) -> Result<String, Why> {
-    let is_name = value.len() > ".rdb".len() && value.ends_with(".rdb") && !value.contains(['/', '\\', '\0']);
-    if is_name { Ok(value.into()) } else { Err("must be a file name that ends in .rdb, without a directory".into()) }
-}
-
-/// A name that no file of the engine has, and that needs no quotes.
-fn log_name(value: &str) -> Result<String, Why> {
-    let is_name = value.starts_with(|first: char| first.is_ascii_lowercase())
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-    if is_name && value.len() <= 200 { Ok(value.into()) } else { Err(LOG_NAME.into()) }
-}
-
-/// Thousandths of a percent.
-fn percentile(word: &str) -> Result<u32, Why> {
-    let number: f64 = word.parse().map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
-    if !(0.0..=100.0).contains(&number) {
-        return Err("latency-tracking-info-percentiles parameters should be between 0.0 and 100.0".into());
-    }
-    Ok((number * 1000.0).round() as u32)
-}
-
-/// Without zeros at its end.
-pub(in crate::command) fn percentile_text(thousandths: u32) -> String {
-    (f64::from(thousandths) / 1000.0).to_string()
-}
 
 const fn parameter(
     name: &'static str,
@@ -176,6 +103,28 @@ pub const PARAMETERS: &[Parameter] = &[
             c.bind = value.into();
             Ok(())
         },
+    ),
+    parameter(
+        "client-output-buffer-limit",
+        true,
+        "unsent bytes at which a client is closed: `CLASS HARD SOFT SECONDS`, of the classes `normal`, `replica` and `pubsub`; 0: no \
+         such limit, but 1 GiB is the most",
+        |c| c.output_limits.lines().collect::<Vec<_>>().join(" "),
+        |c, value| c.output_limits.set(value),
+    ),
+    parameter(
+        "client-query-buffer-limit",
+        true,
+        "bytes of requests that a client may have sent and that are not run yet",
+        |c| c.query_limit.to_string(),
+        |c, value| memory(value, 1 << 20).map(|bytes| c.query_limit = bytes),
+    ),
+    parameter(
+        "daemonize",
+        false,
+        "whether the server goes into the background; the command ends when the server serves, or has failed",
+        |c| name_of(c.daemonize),
+        |c, value| yes_or_no(value).map(|yes| c.daemonize = yes),
     ),
     parameter(
         "dbfilename",
@@ -285,21 +234,19 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "maxmemory",
         true,
-        "memory for memtables, block cache and hot keys together, such as `512mb`, from 2 MiB; 0: each has its default. It does not limit \
-         the data",
+        "memory for memtables, block cache and hot keys together, such as `512mb`; less than 2 MiB means 2 MiB, 0 that each has its \
+         default. It does not limit the data: those beyond it are on disk, and nothing is evicted",
         |c| c.memory.to_string(),
-        |c, value| budget(value).map(|bytes| c.memory = bytes),
+        |c, value| bytes(value).map(|bytes| c.memory = bytes),
     )
     .also("memory"),
     parameter(
         "maxmemory-clients",
         true,
-        "bytes that all client buffers may take together; beyond that the largest clients are closed. 0: no limit",
-        |c| c.clients_memory.to_string(),
-        |c, value| {
-            c.clients_memory = usize::try_from(bytes(value)?).map_err(|_| "argument must be a memory value")?;
-            Ok(())
-        },
+        "bytes that all client buffers may take together, or a share of `maxmemory` such as `5%`; beyond that the largest clients are \
+         closed. 0: no limit",
+        |c| c.clients_memory.text(),
+        |c, value| ClientsMemory::parse(value).map(|memory| c.clients_memory = memory),
     ),
     parameter(
         "metrics-bind",
@@ -342,9 +289,16 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "port",
         false,
-        "port to listen on; 0: none if `tls-port` is set, else a free port, which is printed",
+        "port to listen on; 0: none if `tls-port` or `unixsocket` is set, else a free port, which is printed",
         |c| c.port.to_string(),
         |c, value| number(value, 0, 65_535).map(|number| c.port = number),
+    ),
+    parameter(
+        "protected-mode",
+        true,
+        "whether clients on other machines are turned away while there is no password",
+        |c| name_of(c.is_protected),
+        |c, value| yes_or_no(value).map(|yes| c.is_protected = yes),
     ),
     parameter(
         "requirepass",
@@ -383,6 +337,60 @@ pub const PARAMETERS: &[Parameter] = &[
         "entries of a stream that a trim with `~` removes at a time; 0: only all of them",
         |c| c.stream_block.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.stream_block = number),
+    ),
+    parameter(
+        "supervised",
+        false,
+        "who is told when the server serves: `systemd` (`READY=1` to `NOTIFY_SOCKET`), `upstart` (`SIGSTOP`), `auto` (either, by the \
+         environment), `no`",
+        |c| c.supervised.name().into(),
+        |c, value| {
+            c.supervised = Supervised::parse(value).ok_or("argument(s) must be one of the following: upstart, systemd, auto, no")?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "syslog-enabled",
+        false,
+        "whether events also go to the system's log, at `/dev/log`",
+        |c| name_of(c.syslog),
+        |c, value| yes_or_no(value).map(|yes| c.syslog = yes),
+    ),
+    parameter(
+        "syslog-facility",
+        false,
+        "facility there: `user`, or `local0` to `local7`",
+        |c| c.syslog_facility.name().into(),
+        |c, value| {
+            c.syslog_facility =
+                Facility::parse(value).ok_or_else(|| format!("argument(s) must be one of the following: {}", Facility::names()))?;
+            Ok(())
+        },
+    ),
+    parameter(
+        "syslog-ident",
+        false,
+        "name of the server there",
+        |c| c.syslog_ident.clone(),
+        |c, value| {
+            c.syslog_ident = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "tcp-backlog",
+        false,
+        "connections that the kernel keeps until they are accepted, up to its `somaxconn`",
+        |c| c.backlog.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.backlog = number),
+    ),
+    parameter(
+        "tcp-keepalive",
+        true,
+        "seconds of silence after which the kernel asks whether a client is still there; after three questions without a reply it closes \
+         the connection. 0: never. A change concerns new clients",
+        |c| c.keep_alive.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.keep_alive = number),
     ),
     parameter(
         "timeout",
@@ -458,6 +466,33 @@ pub const PARAMETERS: &[Parameter] = &[
             c.tls.protocols = value.into();
             Ok(())
         },
+    ),
+    parameter(
+        "unixsocket",
+        false,
+        "path of a Unix socket to listen on; empty: none",
+        |c| c.unix_socket.clone(),
+        |c, value| {
+            c.unix_socket = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "unixsocketgroup",
+        false,
+        "group of that socket, by name or number; empty: that of the process",
+        |c| c.unix_group.clone(),
+        |c, value| {
+            c.unix_group = value.into();
+            Ok(())
+        },
+    ),
+    parameter(
+        "unixsocketperm",
+        false,
+        "permissions of that socket, in octal; 0: those that the process gives its files",
+        |c| format!("{:o}", c.unix_permissions),
+        |c, value| permissions(value).map(|mode| c.unix_permissions = mode),
     ),
     parameter(
         "zset-max-listpack-entries",
