@@ -1,6 +1,7 @@
 //! Integration tests of the command `sinter`, and the tests that keep the house in order. One program, because building and linking is the
 //! dearest part of such a test.
 
+mod background;
 mod backup;
 mod beside;
 mod check;
@@ -16,6 +17,7 @@ mod report;
 mod run;
 mod serve;
 mod source;
+mod stock;
 mod study;
 mod tidy;
 mod tiers;
