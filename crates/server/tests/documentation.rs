@@ -71,7 +71,7 @@ fn files_that_start_the_server_are_valid() {
         assert_eq!(lines.iter().filter(|line| **line == section).count(), 1, "{section}");
     }
     assert!(lines.iter().all(|line| line.starts_with('[') || line.split_once('=').is_some_and(|(name, _)| !name.contains(' '))), "{unit}");
-    assert!(lines.contains(&"ExecStart=/usr/bin/sinter serve /etc/sinterdb/sinterdb.conf"), "{unit}");
+    assert!(lines.contains(&"ExecStart=/usr/bin/sinter serve /etc/sinterdb/sinterdb.conf --supervised systemd"), "{unit}");
     let mut complaints = Vec::new();
     let file = read("dist/sinterdb.conf");
     let mut configuration = Configuration::default();
