@@ -198,6 +198,18 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
+/// Refuses a directory in which a Redis server has left its data and nobody has taken them over: its clients would find no key.
+fn check_left(configuration: &Configuration, store: &dyn Store) -> Result<(), Ended> {
+    let Configuration { directory, dump_name, append_directory, append_name, .. } = configuration;
+    let mut names = [append_directory, append_name, dump_name].into_iter();
+    match names.find(|name| Path::new(directory).join(name).exists()) {
+        Some(name) if store.list()?.is_empty() => Err(Ended::usage(format!(
+            "{directory} holds {name} of a Redis server and no database: `sinter import {directory}/{name} --dir {directory}` takes it over"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Says what became of the limit of open files.
 fn note_descriptors(log: &Log) {
     let now = sinter_server::net::unix_ms();
@@ -266,7 +278,9 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let log = open_log(&configuration)?;
     // Before the data are opened: clients and tables share the descriptors.
     note_descriptors(&log);
-    let keyspace = open_keyspace(open(&directory)?, configuration.budget(), sinter_server::net::files_max())?;
+    let store = open(&directory)?;
+    check_left(&configuration, &*store)?;
+    let keyspace = open_keyspace(store, configuration.budget(), sinter_server::net::files_max())?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
     let server = Server { configuration, run_id, tls, log: log.clone(), supervised, ..Server::default() };

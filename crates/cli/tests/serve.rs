@@ -85,6 +85,18 @@ fn what_cannot_be_served_is_said() {
     }
 }
 
+/// Clients of a server that starts beside the data of a Redis server would find no key.
+#[test]
+fn data_of_a_redis_server_are_not_taken_for_an_empty_database() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("dump.rdb"), "REDIS0009").unwrap();
+    // The address cannot be had either, so that a server that does not look at the directory ends, too.
+    let arguments = ["serve", "--port", "0", "--bind", "192.0.2.1", "--protected-mode", "no", "--dir"];
+    let output = Command::new(env!("CARGO_BIN_EXE_sinter")).args(arguments).arg(directory.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && text.contains("dump.rdb --dir "), "{text}");
+}
+
 /// A port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
