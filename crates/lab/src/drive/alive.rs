@@ -52,8 +52,11 @@ impl Alive {
         self.families.fill_with(|| None);
     }
 
-    /// Each thread of a plan made so many requests. False if `stop` was raised before they were all made again.
+    /// Each thread of a plan made so many requests; what commands of servers change is not known. False if `stop` was raised before they were all made again.
     pub fn replay(&mut self, plan: &Plan, operations: &[u64], stop: &AtomicBool) -> bool {
+        if plan.families(|operation| operation == Operation::Command).next().is_some() {
+            self.forget();
+        }
         let full = |family: &Option<Family>| family.as_ref().is_none_or(|family| family.loaded.count() == self.keys);
         let deletes_or_inserts = |operation| matches!(operation, Operation::Delete | Operation::Insert);
         // Where all keys exist, puts change nothing.
@@ -78,7 +81,7 @@ impl Alive {
                     Operation::Insert => family.inserted += 1,
                     Operation::Put | Operation::ReadModifyWrite => family.set(request.key, true),
                     Operation::Delete => family.set(request.key, false),
-                    Operation::Get | Operation::GetMissing | Operation::Scan => {}
+                    Operation::Get | Operation::GetMissing | Operation::Scan | Operation::Command => {}
                 }
             }
         }

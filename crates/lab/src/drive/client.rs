@@ -125,6 +125,7 @@ impl<'a, S: Session> Client<'a, S> {
                 Ok(Done { bytes, written: bytes, ..Done::default() })
             }
             Operation::Scan => self.scan(key, size),
+            Operation::Command => Err("only servers are sent commands".into()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the clients of a phase ask for, one request after the other: a pure function of workload, phase, seed and thread, so that the
 //! requests can be made once more after the measurement, to count what is alive.
 
-use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, ValueSize, Workload, Writer};
+use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, Template, ValueSize, Workload, Writer};
 use crate::workload::{
     Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
 };
@@ -19,6 +19,8 @@ pub(crate) enum Operation {
     Delete,
     ReadModifyWrite,
     Scan,
+    /// A server is sent the command of a template.
+    Command,
 }
 
 impl Operation {
@@ -32,7 +34,7 @@ impl Operation {
             "delete" => Operation::Delete,
             "read_modify_write" => Operation::ReadModifyWrite,
             "scan" => Operation::Scan,
-            _ => return None,
+            template => return Template::parse(template).ok().map(|_| Operation::Command),
         })
     }
 
@@ -59,7 +61,7 @@ pub(crate) struct Request {
     /// Index into the spec's families.
     pub family: usize,
     pub key: Key,
-    /// Bytes of the value, or entries of the scan.
+    /// Bytes of the value, or of each value of a command; or entries of the scan.
     pub size: usize,
 }
 
@@ -70,6 +72,8 @@ struct Row {
     upto: f64,
     mix: usize,
     operation: Operation,
+    /// The operation as the mix has it.
+    asks: String,
     name: String,
 }
 
@@ -120,7 +124,7 @@ impl Plan {
             for (name, weight) in &mix.operations {
                 let Some(operation) = Operation::named(name) else { continue };
                 upto += mix.weight * weight / sum;
-                rows.push(Row { upto, mix: index, operation, name: format!("{} {name}", mix.name) });
+                rows.push(Row { upto, mix: index, operation, asks: name.clone(), name: format!("{} {name}", mix.name) });
             }
         }
         let family = |mix: &Mix| engine.families.iter().position(|family| Some(&family.name) == mix.family.as_ref()).unwrap_or(0);
@@ -163,6 +167,16 @@ impl Plan {
         self.rows.iter().map(|row| row.name.as_str())
     }
 
+    /// The operation of each kind, as its mix has it.
+    pub fn operations(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|row| row.asks.as_str())
+    }
+
+    /// The generator of what a thread's commands bring beside keys and values.
+    pub fn holes(&self, thread: usize) -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::stream(self.seed, stream(self.phase, HOLES, thread as u64))
+    }
+
     /// The families that an operation is done to for which `wanted` is true.
     pub fn families(&self, wanted: impl Fn(Operation) -> bool) -> impl Iterator<Item = usize> {
         self.rows.iter().filter(move |row| wanted(row.operation)).map(|row| self.places[row.mix].family)
@@ -179,8 +193,7 @@ impl Plan {
         let writes_meanwhile = thread >= self.clients;
         let (share, shares) = if writes_meanwhile { (0, 1) } else { (thread, self.clients) };
         let last = self.rows.len() - usize::from(self.writer.is_some());
-        // Room for 2^20 mixes and threads each; stream 0 chooses operations and sizes, the others keys.
-        let stream = |number: usize| self.phase << 40 | (number as u64) << 20 | thread;
+        let stream = |number: usize| stream(self.phase, number as u64, thread);
         let streams = self.places.iter().enumerate().map(|(i, place)| match &place.source {
             Source::Drawn(draw) => Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(share, shares)),
             Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
@@ -194,6 +207,15 @@ impl Plan {
             streams: streams.collect(),
         }
     }
+}
+
+/// Number of the stream of [`Plan::holes`].
+const HOLES: u64 = (1 << 20) - 1;
+
+/// A stream of a thread in a phase. There is room for 2^20 mixes and threads each: stream 0 chooses operations and sizes, stream `i + 1`
+/// the keys of mix `i`.
+fn stream(phase: u64, number: u64, thread: u64) -> u64 {
+    phase << 40 | number << 20 | thread
 }
 
 /// A load as a mix.
@@ -279,6 +301,7 @@ impl Requests<'_> {
         let key = if operation == Operation::Insert { self.insert(mix) } else { self.draw(mix) };
         let size = match operation {
             Operation::Scan => 1 + self.random.below(place.scan_length as u64) as usize,
+            Operation::Command => plan.sizes.draw(&mut self.random),
             operation if operation.writes_value() => plan.sizes.draw(&mut self.random),
             _ => 0,
         };

@@ -1,6 +1,7 @@
 //! What is wrong with the spec of a server's run.
 
 use super::spec::{EngineSpec, Mix, Pace, Phase, PhaseKind, RunSpec, ServerSpec, ValueSize};
+use super::template::Template;
 use std::ops::RangeInclusive;
 
 /// SinterDB's server is an engine of the name that SinterDB has anyway.
@@ -10,8 +11,8 @@ pub const REDIS: &str = "redis";
 /// The engines that are there as servers.
 pub const SERVERS: [&str; 2] = [SINTER, REDIS];
 
-/// Operations that have a command: GET, SET and DEL.
-const COMMANDS: [&str; 3] = ["delete", "get", "put"];
+/// Operations of other engines that servers have too, and their commands.
+const COMMANDS: [(&str, &str); 3] = [("delete", "DEL {key}"), ("get", "GET {key}"), ("put", "SET {key} {value}")];
 /// More than a server takes by default.
 const MAX_CONNECTIONS: usize = 10_000;
 /// More is a typing error.
@@ -33,6 +34,11 @@ pub(super) fn complaints(spec: &RunSpec) -> Vec<String> {
     let EngineSpec { name, database, families, .. } = &spec.engine;
     let Some(server) = &spec.engine.server else {
         that(name != REDIS, "engine.server", "must be given for redis");
+        for mix in spec.workload.phases.iter().flat_map(mixes) {
+            for command in mix.operations.keys().filter(|name| Template::parse(name).is_ok()) {
+                that(false, &format!("workload.phases.mixes ({})", mix.name), &format!("{command:?} is for servers"));
+            }
+        }
         return list;
     };
     that(SERVERS.contains(&name.as_str()), "engine.name", &format!("{name:?} is no server; there are {}", SERVERS.join(", ")));
@@ -63,6 +69,20 @@ fn within(that: &mut impl FnMut(bool, &str, &str), value: usize, bounds: RangeIn
     that(bounds.contains(&value), field, &format!("must be {} to {}, not {value}", bounds.start(), bounds.end()));
 }
 
+/// The mixes of a phase.
+fn mixes(phase: &Phase) -> &[Mix] {
+    if let PhaseKind::Run { mixes, .. } = &phase.kind { mixes } else { &[] }
+}
+
+/// The command that a server is sent for an operation of a mix: one of other engines, or a template.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn template(operation: &str) -> Result<Template, String> {
+    let known = COMMANDS.iter().find(|(name, _)| *name == operation);
+    Template::parse(known.map_or(operation, |(_, command)| command))
+}
+
 /// What a phase has that servers are not asked for.
 fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
     match &phase.kind {
@@ -71,12 +91,12 @@ fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
         PhaseKind::Compact => Some("compact"),
         PhaseKind::Replay { .. } => Some("replay"),
         PhaseKind::Run { threads, pace, writer, mixes, .. } => {
-            let known = |mix: &Mix| mix.operations.keys().all(|name| COMMANDS.contains(&name.as_str()));
+            let known = |mix: &Mix| mix.operations.keys().all(|name| template(name).is_ok());
             [
                 (*threads != 1, "threads: their connections are one thread's"),
                 (*pace != Pace::Closed, "other pace than closed"),
                 (writer.is_some(), "writer"),
-                (!mixes.iter().all(known), "other operations than delete, get, put"),
+                (!mixes.iter().all(known), "other operations than delete, get, put and templates of commands"),
             ]
             .into_iter()
             .find_map(|(wrong, what)| wrong.then_some(what))
@@ -87,7 +107,8 @@ fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
 /// Whether redis-benchmark can do a phase: a number of gets, or of puts of values of one size, at any of the keys.
 fn fits_benchmark(spec: &RunSpec, phase: &Phase) -> bool {
     let sizes = spec.workload.key_size == BENCHMARK_KEY && matches!(spec.workload.value_size, ValueSize::Fixed(_));
-    let whole = |mix: &Mix| mix.range == (0.0, 1.0) && mix.operations.len() == 1 && !mix.operations.contains_key("delete");
+    let one = |mix: &Mix| mix.operations.len() == 1 && mix.operations.keys().all(|name| ["get", "put"].contains(&name.as_str()));
+    let whole = |mix: &Mix| mix.range == (0.0, 1.0) && one(mix);
     match &phase.kind {
         PhaseKind::Settle => true,
         PhaseKind::Run { mixes, operations, warm_up_seconds, .. } => {

@@ -318,7 +318,8 @@ pub struct Mix {
     /// Which keys.
     pub distribution: Distribution,
     /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a key that was not there, next to a random one of the range),
-    /// `delete`, `read_modify_write`, `scan`.
+    /// `delete`, `read_modify_write`, `scan`; of servers `get`, `put`, `delete` and templates of commands, such as
+    /// `HSET {key} {member of 10} {value}` (docs/lab/lab.md).
     pub operations: BTreeMap<String, f64>,
     /// Entries read by a scan, each length from 1 to here alike often.
     pub scan_length: usize,

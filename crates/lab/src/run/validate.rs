@@ -4,6 +4,7 @@ use super::served;
 use super::spec::{
     Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
 };
+use super::template::Template;
 use sinter_storage::store::zoned::{Allocation, Collection, Reset};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -194,6 +195,16 @@ impl Check {
         }
     }
 
+    /// The name of an operation, or a template of a command, which begins with a capital letter.
+    fn operation(&mut self, name: &str, field: &str) {
+        if name.starts_with(|first: char| first.is_ascii_uppercase()) {
+            let what = Template::parse(name).err();
+            self.that(what.is_none(), field, what.unwrap_or_default());
+        } else {
+            self.that(OPERATIONS.contains(&name), field, format_args!("is none of {}", OPERATIONS.join(", ")));
+        }
+    }
+
     fn mixes(&mut self, at: &str, mixes: &[Mix], workload: &Workload, families: &BTreeSet<&str>) {
         self.that(!mixes.is_empty(), &format!("{at}.mixes"), "must name at least one");
         let kinds = mixes.iter().map(|mix| mix.operations.len()).sum::<usize>();
@@ -214,7 +225,7 @@ impl Check {
             self.that(!mix.operations.is_empty(), &format!("{at}.operations"), "must name at least one");
             for (name, weight) in &mix.operations {
                 let field = format!("{at}.operations.{name}");
-                self.that(OPERATIONS.contains(&name.as_str()), &field, format_args!("is none of {}", OPERATIONS.join(", ")));
+                self.operation(name, &field);
                 self.that(sensible(*weight), &field, "the weight must be more than 0, and at most 1000000000");
             }
             let longer = !mix.operations.contains_key("get_missing") || workload.key_size < MAX_KEY;

@@ -5,11 +5,13 @@
 //! A connection sends as many requests at once as the pipeline is deep, and the next ones when all of their replies are there. The latency
 //! of each counts from the moment at which the first of them was sent, as redis-benchmark counts it.
 
+use super::commands::{Words, Writer};
 use super::replies::{Replies, Reply};
 use crate::drive::gauge::{Done, Gauge};
-use crate::drive::requests::{Key, Operation, Plan, Requests};
+use crate::drive::requests::{Key, Plan, Requests};
+use crate::run::{Command, Effect};
 use crate::target::Outcome;
-use crate::workload::{KeyCoder, ValuePool, Values};
+use crate::workload::ValuePool;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -69,7 +71,7 @@ impl Client<'_> {
         let start_ns = self.clock.monotonic_ns();
         let after = |seconds: f64| start_ns.saturating_add((seconds * 1e9) as u64);
         let (warm_ns, end_ns) = (after(self.warm_up), after(self.seconds));
-        let mut asker = Asker::new(self, warm_ns, end_ns);
+        let mut asker = Asker::new(self, warm_ns, end_ns)?;
         let mut busy = 0;
         for connection in &mut connections {
             busy += usize::from(connection.begin(&mut asker, start_ns)?);
@@ -112,22 +114,17 @@ fn cpu_seconds() -> Outcome<f64> {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: usize,
-    operation: Operation,
-    /// Bytes of the key, and of the value that it brings.
+    command: &'static Command,
+    /// Bytes of its arguments: keys, members and values.
     bytes: usize,
 }
 
 /// Makes requests.
 struct Asker<'a> {
     requests: Requests<'a>,
-    values: Values<'a>,
-    coder: KeyCoder,
-    key: Vec<u8>,
-    /// Up to the bytes of the key, by command.
-    heads: [Vec<u8>; 3],
-    /// A value's size, and the bytes between a key and a value of that size.
-    size: usize,
-    middle: Vec<u8>,
+    writer: Writer<'a>,
+    /// The command of each kind of request.
+    commands: Vec<Words>,
     pipeline: u64,
     left: u64,
     warm_ns: u64,
@@ -135,22 +132,17 @@ struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    fn new(client: &Client<'a>, warm_ns: u64, end_ns: u64) -> Self {
-        let coder = KeyCoder::new(client.key_size);
-        let head = |words: u8, command: &str| format!("*{words}\r\n$3\r\n{command}\r\n${}\r\n", client.key_size).into_bytes();
-        Asker {
+    fn new(client: &Client<'a>, warm_ns: u64, end_ns: u64) -> Outcome<Self> {
+        let command = |operation| Words::of(operation, client.key_size);
+        Ok(Asker {
             requests: client.plan.requests(0),
-            values: client.pool.values(),
-            coder,
-            key: coder.buffer(),
-            heads: [head(3, "SET"), head(2, "GET"), head(2, "DEL")],
-            size: 0,
-            middle: middle(0),
+            writer: Writer::new(client.key_size, client.pool.values(), client.plan.holes(0)),
+            commands: client.plan.operations().map(command).collect::<Outcome<_>>()?,
             pipeline: client.pipeline as u64,
             left: client.count,
             warm_ns,
             end_ns,
-        }
+        })
     }
 
     /// How many requests begin now.
@@ -164,32 +156,10 @@ impl<'a> Asker<'a> {
         self.left -= 1;
         let request = self.requests.next_request();
         let Key::Loaded(number) = request.key else { return Err("servers are asked for loaded keys only".into()) };
-        self.coder.write(number, &mut self.key);
-        let command = match request.operation {
-            Operation::Put => 0,
-            Operation::Get => 1,
-            Operation::Delete => 2,
-            other => return Err(format!("servers have no {other:?}").into()),
-        };
-        out.extend_from_slice(&self.heads[command]);
-        out.extend_from_slice(&self.key);
-        let mut bytes = self.key.len();
-        if request.operation == Operation::Put {
-            if self.size != request.size {
-                (self.size, self.middle) = (request.size, middle(request.size));
-            }
-            out.extend_from_slice(&self.middle);
-            out.extend_from_slice(self.values.of_size(request.size));
-            bytes += request.size;
-        }
-        out.extend_from_slice(b"\r\n");
-        Ok(Asked { kind: request.kind, operation: request.operation, bytes })
+        let words = &self.commands[request.kind];
+        let bytes = self.writer.write(words, number, request.size, out);
+        Ok(Asked { kind: request.kind, command: words.command, bytes })
     }
-}
-
-/// What stands between a key and a value of a size.
-fn middle(size: usize) -> Vec<u8> {
-    format!("\r\n${size}\r\n").into_bytes()
 }
 
 struct Connection {
@@ -279,14 +249,15 @@ impl Asked {
     /// What came of it.
     #[inline]
     fn done(&self, reply: Reply<'_>) -> Outcome<Done> {
-        match (self.operation, reply) {
+        let Asked { bytes, command: &Command { name, effect }, .. } = *self;
+        match (effect, reply) {
             (_, Reply::Error(text)) => Err(format!("the server answered with an error: {}", text.escape_ascii()).into()),
-            (Operation::Get, Reply::Value(length)) => Ok(Done { bytes: (self.bytes + length) as u64, written: 0, asked: 1, found: 1 }),
-            (Operation::Get, Reply::Nothing) => Ok(Done { asked: 1, ..Done::default() }),
-            (Operation::Put | Operation::Delete, Reply::Done) => {
-                Ok(Done { bytes: self.bytes as u64, written: self.bytes as u64, ..Done::default() })
+            (Effect::Read, Reply::Value(length)) => Ok(Done { bytes: (bytes + length) as u64, written: 0, asked: 1, found: 1 }),
+            (Effect::Read, Reply::Nothing) => Ok(Done { asked: 1, ..Done::default() }),
+            (Effect::Write, Reply::Done) | (Effect::Take, Reply::Value(_) | Reply::Nothing) => {
+                Ok(Done { bytes: bytes as u64, written: bytes as u64, ..Done::default() })
             }
-            (operation, reply) => Err(format!("the server answered {operation:?} with {reply:?}").into()),
+            (_, reply) => Err(format!("the server answered {name} with {reply:?}").into()),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! A run of a server: it is started as a child process (`child`), asked by one light client (`client`, which reads `replies`) or by
-//! redis-benchmark (`benchmark`), and watched from outside (`watch`), so that all servers are measured with the same instruments whatever
-//! they say of themselves. `line` is a connection for one question at a time.
+//! A run of a server: it is started as a child process (`child`), asked by one light client (`client`, which sends `commands` and reads
+//! `replies`) or by redis-benchmark (`benchmark`), and watched from outside (`watch`), so that all servers are measured with the same
+//! instruments whatever they say of themselves. `line` is a connection for one question at a time.
 
 mod benchmark;
 mod child;
 mod client;
+mod commands;
 mod line;
 mod replies;
 #[cfg(test)]

@@ -10,11 +10,11 @@ const LONGEST_LINE: usize = 64 << 10;
 /// A reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply<'a> {
-    /// Done, or a number, or several things.
+    /// Done, or a number.
     Done,
-    /// A value of so many bytes.
+    /// A value, or several, of so many bytes.
     Value(usize),
-    /// There is no such key.
+    /// There is no such key, or nothing in it.
     Nothing,
     /// An error, with what it says.
     Error(&'a [u8]),
@@ -30,6 +30,8 @@ pub(super) struct Replies {
     value: usize,
     /// Members of an array that are still to come.
     open: u64,
+    /// Bytes of the values of an array.
+    sum: usize,
 }
 
 impl Replies {
@@ -82,7 +84,7 @@ impl Replies {
                 Ok(())
             }
             b'*' => match number().and_then(|count| u64::try_from(count).ok()).ok_or_else(strange)? {
-                0 => self.ended(Reply::Done, seen),
+                0 => self.ended(Reply::Nothing, seen),
                 // An array that is a member makes way for its own.
                 count => {
                     self.open = self.open.saturating_sub(1).checked_add(count).ok_or_else(strange)?;
@@ -94,17 +96,14 @@ impl Replies {
     }
 
     fn ended(&mut self, reply: Reply<'_>, seen: &mut impl FnMut(Reply<'_>) -> Outcome<()>) -> Outcome<()> {
-        match self.open {
-            0 => seen(reply),
-            1 => {
-                self.open = 0;
-                seen(Reply::Done)
-            }
-            _ => {
-                self.open -= 1;
-                Ok(())
-            }
+        if self.open == 0 {
+            return seen(reply);
         }
+        if let Reply::Value(bytes) = reply {
+            self.sum = self.sum.saturating_add(bytes);
+        }
+        self.open -= 1;
+        if self.open == 0 { seen(Reply::Value(std::mem::take(&mut self.sum))) } else { Ok(()) }
     }
 }
 
@@ -127,8 +126,8 @@ mod tests {
 
     #[test]
     fn replies_end_where_they_do_in_whatever_pieces_they_come() {
-        let text = b"+OK\r\n:12\r\n$5\r\na\r\nbc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*3\r\n:1\r\n*2\r\n$1\r\nx\r\n$-1\r\n+y\r\n+OK\r\n";
-        let expected = ["Done", "Done", "Value(5)", "Value(0)", "Nothing", "Nothing", "Done", "Done", "Done"];
+        let text = b"+OK\r\n:12\r\n$5\r\na\r\nbc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*3\r\n:1\r\n*2\r\n$1\r\nx\r\n$-1\r\n$2\r\nyz\r\n+OK\r\n";
+        let expected = ["Done", "Done", "Value(5)", "Value(0)", "Nothing", "Nothing", "Nothing", "Value(3)", "Done"];
         for piece in 1..text.len() {
             assert_eq!(read(text, piece).unwrap(), expected, "{piece}");
         }

@@ -138,7 +138,7 @@ fn every_request_is_sent_once_and_every_reply_counted() {
 fn a_server_that_goes_away_or_refuses_is_a_failure() {
     let failure = |reply, most| ask(made_up(SET, reply, most), &phase("a", "put", 100), 100, false).0.unwrap_err().to_string();
     assert_eq!(failure("-OOM no\r\n", usize::MAX), "the server answered with an error: OOM no");
-    assert_eq!(failure("$1\r\na\r\n", usize::MAX), "the server answered Put with Value(1)");
+    assert_eq!(failure("$1\r\na\r\n", usize::MAX), "the server answered SET with Value(1)");
     assert_eq!(failure("+OK\r\n+OK\r\n", usize::MAX), "the server answered what nobody had asked");
     let silent = ask_with_patience(made_up(SET, "", usize::MAX), &phase("a", "put", 100), 100, false, 2).0.unwrap_err();
     assert_eq!(silent.to_string(), "the server does not answer");
@@ -201,6 +201,38 @@ fn a_run_of_redis_has_all_figures_and_leaves_nothing() {
     let (written, disk): (u64, u64) = (record.phases.iter().map(|phase| phase.process_written_bytes).sum(), rest.space.store_bytes);
     assert!(written > 1 << 20 && disk > 0, "{written} {disk}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the run leaves nothing behind");
+}
+
+/// Collections: what is asked for is there, and user bytes are those of all arguments of commands that write.
+#[test]
+fn commands_of_a_spec_fill_change_and_read_collections() {
+    if !redis_is_here() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut fill = phase("fill", "RPUSH {key} {10 of value}", 100);
+    if let PhaseKind::Run { mixes, .. } = &mut fill.kind {
+        mixes[0].distribution = Distribution::Unique;
+    }
+    let mut change = phase("change", "LPUSH {key} {value}", 400);
+    if let PhaseKind::Run { mixes, .. } = &mut change.kind {
+        mixes[0].operations.insert("RPOP {key}".into(), 1.0);
+    }
+    let read = phase("read", "LRANGE {key} 0 1", 500);
+    let score = phase("score", "ZADD z{key} {score} {member of 9}", 300);
+    let complaint = spec(directory.path(), &[], ServerSpec::new(4, 16), vec![score]).validate();
+    assert!(complaint[0].ends_with("\"z{key}\" is no argument"), "{complaint:?}");
+    let phases = vec![fill, change, read, phase("all", "DEL {key}", 1000), phase("score", "ZADD {key} {score} {member of 9}", 300)];
+    let record = go(&spec(directory.path(), &[("appendonly", "yes")], ServerSpec::new(4, 16), phases));
+    assert_eq!(record.failure, None);
+    let [fill, change, read, all, score] = record.phases.as_slice() else { panic!("{} phases", record.phases.len()) };
+    assert_eq!((fill.operations, fill.written.user_bytes, fill.space.live_keys), (100, 100 * (16 + 10 * 50), None));
+    let [pushes, pops] = ["LPUSH {key} {value}", "RPOP {key}"].map(|name| change.latency_by_operation[&format!("all {name}")].count);
+    assert_eq!((pushes + pops, change.written.user_bytes), (400, pushes * 66 + pops * 16));
+    assert!(pushes.abs_diff(pops) < 150, "{pushes} {pops}");
+    assert_eq!((read.found, read.written.user_bytes), (Some(Found { found: 500, asked: 500 }), 0));
+    assert_eq!(read.bytes, 500 * (16 + 2 + 2 * 50));
+    assert_eq!((all.written.user_bytes, score.written.user_bytes), (16_000, 300 * (16 + 6 + 20)));
 }
 
 #[test]
@@ -301,8 +333,19 @@ fn specs_of_servers_make_sense() {
     says("is no name of a server's setting", &|spec| drop(spec.engine.database.insert("--x".into(), "1".into())));
     says("a server has one, without settings", &|spec| spec.engine.families.clear());
     says("servers have no other operations than delete, get, put", &|spec| spec.workload.phases[1] = phase("a", "scan", 1));
+    says("is none of DEL, GET, ", &|spec| spec.workload.phases[1] = phase("a", "FLUSHALL", 1));
+    says("a hole does not end", &|spec| spec.workload.phases[1] = phase("a", "GET {key", 1));
+    assert_eq!(complaint(&|spec| spec.workload.phases[1] = phase("a", "HSET {key} {member of 9} {value}", 1)), "");
+    says("\"HGETALL {key}\" is for servers", &|spec| {
+        spec.engine = EngineSpec { name: "sinter".into(), server: None, ..spec.engine.clone() };
+        spec.workload.phases[1] = phase("a", "HGETALL {key}", 1);
+    });
     says("servers have no compact", &|spec| spec.workload.phases[2].kind = PhaseKind::Compact);
     says("servers have no threads", &|spec| spec.workload.phases[0].kind = PhaseKind::Load { order: Order::Random, threads: 2 });
     let by_benchmark = |spec: &mut RunSpec| spec.engine.server.as_mut().unwrap().benchmark = Some("redis-benchmark".into());
     says("is nothing that redis-benchmark does", &by_benchmark);
+    says("is nothing that redis-benchmark does", &|spec| {
+        by_benchmark(spec);
+        spec.workload.phases = vec![phase("a", "HGETALL {key}", 1)];
+    });
 }
