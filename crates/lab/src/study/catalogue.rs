@@ -58,7 +58,7 @@ pub const STUDIES: &[Entry] = &[
     },
     Entry {
         name: redis_speed::NAME,
-        asks: "how many SETs and GETs of small values does the server do beside Redis, by pipeline?",
+        asks: "how many SETs and GETs, and changes and reads of collections, does the server do beside Redis?",
         make: redis_speed::study,
     },
 ];

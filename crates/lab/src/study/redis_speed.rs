@@ -1,5 +1,7 @@
-//! Speed beside Redis: SET and GET of small values, by one light client, with one, sixteen and sixty-four requests at once.
+//! Speed beside Redis, by one light client: SET and GET of small values, with one, sixteen and sixty-four requests at once, and collections
+//! with sixteen.
 
+mod shapes;
 #[cfg(test)]
 mod tests;
 
@@ -38,15 +40,37 @@ struct Sizes {
     seconds: (f64, f64),
     /// Requests that redis-benchmark makes.
     checked: u64,
+    /// Of collections: elements of all that are of a kind, commands that change them, commands that read them.
+    elements: u64,
+    changes: u64,
+    reads: u64,
     repeats: u32,
 }
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
         match scale {
-            Scale::Ci => Sizes { keys: 10_000, seconds: (0.1, 0.3), checked: 50_000, repeats: 2 },
-            Scale::Small => Sizes { keys: 1_000_000, seconds: (1.0, 6.0), checked: 3_000_000, repeats: 5 },
-            Scale::Paper => Sizes { keys: 10_000_000, seconds: (5.0, 60.0), checked: 30_000_000, repeats: 3 },
+            Scale::Ci => {
+                Sizes { keys: 10_000, seconds: (0.1, 0.3), checked: 50_000, elements: 20_000, changes: 20_000, reads: 5_000, repeats: 2 }
+            }
+            Scale::Small => Sizes {
+                keys: 1_000_000,
+                seconds: (1.0, 6.0),
+                checked: 3_000_000,
+                elements: 1_000_000,
+                changes: 1_000_000,
+                reads: 300_000,
+                repeats: 5,
+            },
+            Scale::Paper => Sizes {
+                keys: 10_000_000,
+                seconds: (5.0, 60.0),
+                checked: 30_000_000,
+                elements: 10_000_000,
+                changes: 10_000_000,
+                reads: 3_000_000,
+                repeats: 3,
+            },
         }
     }
 }
@@ -59,7 +83,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         let told = || if *engine == REDIS { redis(Some(REWRITE_FROM)) } else { sinter(None) };
         let by_lab = PIPELINES.map(|pipeline| of_pipeline(&sizes, request, told(), pipeline));
         let by_benchmark = request.servers.benchmark.as_ref().map(|_| checked(&sizes, request, told()));
-        by_lab.into_iter().chain(by_benchmark)
+        by_lab.into_iter().chain(by_benchmark).chain(shapes::cells(&sizes, request, told))
     });
     let cells: Vec<Cell> = cells.collect();
     let hypotheses = if asked.len() > 1 { claims() } else { Vec::new() };
@@ -74,7 +98,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::PeakMemory,
     ];
     let left_out = if request.servers.benchmark.is_none() { vec![format!("the same by {BENCHMARK}: it is not here")] } else { Vec::new() };
-    let title = "SET and GET beside Redis";
+    let title = "Speed beside Redis";
     Study { questions: questions(&sizes), cells, hypotheses, drawn, left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
@@ -99,6 +123,16 @@ fn questions(sizes: &Sizes) -> Vec<String> {
              measure with. It needs a core for itself long before a fast server does.",
             thousands(sizes.checked)
         ),
+        format!(
+            "Collections at {} requests at once: small ones, with {} elements of about {} bytes in all of a kind, are made by one command \
+             each, changed {} times at random, and read whole at random; one large hash, set, sorted set and list grow from nothing as \
+             those of {BENCHMARK} do, with any of 100,000 members. Both servers are sent the same commands, and what changes left to \
+             be done counts with them. User bytes are all arguments of commands that write.",
+            shapes::PIPELINE,
+            thousands(sizes.elements),
+            shapes::VALUE,
+            thousands(sizes.changes),
+        ),
     ]
 }
 
@@ -108,7 +142,7 @@ fn name(pipeline: usize) -> String {
 
 fn of_pipeline(sizes: &Sizes, request: &Request, told: Told, pipeline: usize) -> Cell {
     let length = Length::Seconds { all: sizes.seconds.1, warm_up: sizes.seconds.0 };
-    let phases: Vec<Phase> = vec![load("load"), rest("loaded"), ask(SET, "put", length), rest("rest"), ask(GET, "get", length)];
+    let phases: Vec<Phase> = vec![load("load"), rest("loaded"), ask(SET, &["put"], length), rest("rest"), ask(GET, &["get"], length)];
     let measures: [(&str, &[&str]); 2] = [(SET, &[SET, "rest"]), (GET, &[GET])];
     let workload = workload(name(pipeline), sizes.keys, VALUE, phases);
     servers::cell(name(pipeline), told, request, ServerSpec::new(CONNECTIONS, pipeline), workload, &measures)
@@ -119,9 +153,9 @@ fn checked(sizes: &Sizes, request: &Request, told: Told) -> Cell {
     let name = format!("{}, {BENCHMARK}", name(CHECKED));
     // All keys once, more or less, before what counts.
     let phases = vec![
-        ask("load", "put", Length::Operations(sizes.keys)),
+        ask("load", &["put"], Length::Operations(sizes.keys)),
         rest("loaded"),
-        ask(SET, "put", Length::Operations(sizes.checked)),
+        ask(SET, &["put"], Length::Operations(sizes.checked)),
         rest("rest"),
     ];
     let server = ServerSpec { benchmark: request.servers.benchmark.clone(), ..ServerSpec::new(CONNECTIONS, CHECKED) };
@@ -148,5 +182,5 @@ fn claims() -> Vec<Hypothesis> {
             PIPELINES.map(|pipeline| compare(GET, pipeline, NOT_BEHIND)).to_vec(),
         ),
     ];
-    faster.into_iter().chain(not_behind).collect()
+    faster.into_iter().chain(not_behind).chain(shapes::claims()).collect()
 }

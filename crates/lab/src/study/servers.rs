@@ -171,15 +171,24 @@ pub(super) enum Length {
     },
 }
 
-/// One thing at random keys.
-pub(super) fn ask(name: &str, operation: &str, length: Length) -> Phase {
+/// Operations at random keys, each alike often.
+pub(super) fn ask(name: &str, operations: &[&str], length: Length) -> Phase {
+    run(name, operations, Distribution::Uniform, length)
+}
+
+/// Operations at every key once, in random order.
+pub(super) fn ask_once(name: &str, operations: &[&str], keys: u64) -> Phase {
+    run(name, operations, Distribution::Unique, Length::Operations(keys))
+}
+
+fn run(name: &str, operations: &[&str], distribution: Distribution, length: Length) -> Phase {
     let all = Mix {
         name: "all".to_string(),
         weight: 1.0,
         family: None,
         range: (0.0, 1.0),
-        distribution: Distribution::Uniform,
-        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
+        distribution,
+        operations: operations.iter().map(|operation| ((*operation).to_string(), 1.0)).collect(),
         scan_length: 1,
     };
     let (operations, seconds, warm_up_seconds) = match length {

@@ -126,7 +126,7 @@ impl Planner<'_> {
 fn of_row(row: &Row, part: &str) -> Workload {
     let Row { value, sets } = row;
     let updates = sets.saturating_sub(value.keys);
-    let more = (updates > 0).then(|| ask("updates", "put", Length::Operations(updates)));
+    let more = (updates > 0).then(|| ask("updates", &["put"], Length::Operations(updates)));
     let phases: Vec<Phase> = [Some(load("load")), more, Some(rest("rest"))].into_iter().flatten().collect();
     workload(format!("{part}: {}", row.name()), value.keys, value.bytes, phases)
 }

@@ -24,8 +24,35 @@ fn both_are_asked_the_same_and_checked_by_another_client() {
         assert!([ours, theirs].iter().all(|cell| cell.settings.database["appendfsync"] == "everysec"));
     }
     let alone = self::study(&["redis"], Servers { benchmark: None, ..Servers::all() });
-    assert_eq!((alone.cells.len(), alone.hypotheses.len()), (3, 0));
+    assert_eq!((alone.cells.len(), alone.hypotheses.len()), (11, 0));
     assert!(alone.left_out[0].contains("redis-benchmark"), "{:?}", alone.left_out);
+}
+
+/// Each measure of a collection is compared, and what it left to be done counts with it.
+#[test]
+fn collections_are_asked_alike_and_claimed() {
+    let study = study(&["sinter", "redis"], Servers::all());
+    let collections = || study.cells.iter().filter(|cell| !cell.name.starts_with("pipeline "));
+    assert_eq!(collections().count(), 16);
+    let mut claimed = 0;
+    for cell in collections() {
+        let engine = if cell.is_for("sinter") { "redis" } else { "sinter" };
+        assert_eq!(cell.workload, study.cell(&cell.name, engine).unwrap().workload);
+        assert_eq!(cell.settings.server.as_ref().unwrap().pipeline, 16);
+        let phases: Vec<&String> = cell.measures.values().flatten().collect();
+        assert_eq!(phases.len(), cell.workload.phases.len(), "each phase counts once: {phases:?}");
+        for measure in cell.measures.keys() {
+            let claim = format!("{}: {measure}", cell.name);
+            assert!(study.hypotheses.iter().any(|hypothesis| hypothesis.groups[0].name == claim), "{claim}");
+            claimed += 1;
+        }
+    }
+    assert_eq!(claimed, 2 * (study.hypotheses.len() - 4));
+    let hashes = study.cell("hashes of 10", "sinter").unwrap();
+    assert_eq!(
+        (hashes.workload.keys, hashes.measures["HSET of 10"].as_slice()),
+        (100_000, ["HSET of 10", "filled"].map(String::from).as_slice())
+    );
 }
 
 #[test]
@@ -45,7 +72,8 @@ fn times_as_many_are_as_many() {
             folder.keep(&run, &testing::record(study.spec(&run).unwrap(), &figures)).unwrap();
         }
         let findings = judge(&study, &Results::read(&study, &folder).unwrap());
-        findings.iter().map(|finding| finding.verdict.verdict).collect::<Vec<_>>()
+        // Collections are as fast on both.
+        findings.iter().map(|finding| finding.verdict.verdict).take(4).collect::<Vec<_>>()
     };
     assert_eq!(verdicts(2_300_000.0), [Answer::Accepted; 4]);
     assert_eq!(verdicts(1_900_000.0), [Answer::Accepted, Answer::Rejected, Answer::Accepted, Answer::Accepted]);
