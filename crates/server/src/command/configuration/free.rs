@@ -126,7 +126,6 @@ pub const FREE: &[Free] = &[
     count("active-defrag-threshold-lower", "10", 0, DEFRAG),
     count("active-defrag-threshold-upper", "100", 0, DEFRAG),
     free("active-expire-effort", "1", Values::Integer(1, 10), "an index of deadlines finds expired keys without a search"),
-    whether("activedefrag", "no", DEFRAG),
     whether("activerehashing", "yes", "there are no hash tables to rehash"),
     whether("always-show-logo", "no", "there is no logo"),
     whether("aof-disable-auto-gc", "no", "replaced files of the log are always removed"),
