@@ -116,6 +116,14 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// A string of so many bytes that follow later: where they belong.
+    pub fn bulk_later(&mut self, length: u64) -> usize {
+        self.header(b'$', usize::try_from(length).unwrap_or(usize::MAX));
+        let place = self.out.len();
+        self.out.extend_from_slice(b"\r\n");
+        place
+    }
+
     /// A number as a string of bytes.
     pub fn bulk_integer(&mut self, number: i64) {
         let mut text = Vec::with_capacity(20);

@@ -7,10 +7,15 @@
 //!    parser. The caller handles it, drops these bytes and calls [`Parser::next_request`].
 //! 3. An error is final: what follows cannot be understood. The caller sends it and closes the connection.
 //!
+//! 4. A long argument need not wait in the buffer: [`Parser::incoming`] tells of it when its first bytes may come, and after
+//!    [`Parser::divert`] the caller takes its bytes out of the buffer as they come ([`Parser::diverted`]). The request then has an empty
+//!    argument in its place.
+//!
 //! A count or length in a header is only compared with a limit, never used to take memory.
 
 use super::inline::{self, Span};
 use crate::number::parse_integer;
+use std::ops::Range;
 
 /// Longest inline request, and longest line with a count or a length, bytes.
 const LINE_MAX: usize = 64 << 10;
@@ -101,6 +106,11 @@ enum State {
         missing: usize,
         length: usize,
     },
+    /// In an argument whose bytes the caller takes out of the input; so many of them are still to come.
+    Diverted {
+        missing: usize,
+        left: usize,
+    },
     /// The request is complete.
     Done,
 }
@@ -147,12 +157,38 @@ impl Parser {
                 State::Count => self.count(input)?,
                 State::Length { missing } => self.length(input, missing)?,
                 State::Bulk { missing, length } => self.bulk(input, missing, length)?,
+                State::Diverted { .. } => false,
                 State::Done => return Ok(Some(self.at)),
             };
             if !goes_on {
                 return Ok(None);
             }
         }
+    }
+
+    /// The argument that is coming in and is not complete: its number, and its length in bytes.
+    pub fn incoming(&self) -> Option<(usize, usize)> {
+        match self.state {
+            State::Bulk { length, .. } => Some((self.spans.len(), length)),
+            _ => None,
+        }
+    }
+
+    /// The argument's bytes, from the first one on, are taken out of the input by the caller: it is empty in the request.
+    pub fn divert(&mut self) {
+        if let State::Bulk { missing, length } = self.state {
+            self.state = State::Diverted { missing, left: length };
+        }
+    }
+
+    /// Where in an input of this length bytes of a diverted argument lie, which the caller takes out before the next [`Parser::feed`];
+    /// `None`: no argument is diverted.
+    pub fn diverted(&mut self, input: usize) -> Option<Range<usize>> {
+        let State::Diverted { missing, left } = self.state else { return None };
+        let there = left.min(input.saturating_sub(self.at));
+        let left = left - there;
+        self.state = if left > 0 { State::Diverted { missing, left } } else { State::Bulk { missing, length: 0 } };
+        Some(self.at..self.at + there)
     }
 
     /// Arguments of the complete request; 0: an empty one, which needs no reply.
@@ -165,7 +201,7 @@ impl Parser {
         self.spans.is_empty()
     }
 
-    /// The arguments of the complete request; `input` as it was given to [`Parser::feed`].
+    /// The arguments of the request that are complete; `input` as it was given to [`Parser::feed`].
     pub fn arguments<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
         let bytes = if self.is_inline { &self.words[..] } else { input };
         self.spans.iter().map(move |&(start, end)| bytes.get(start..end).unwrap_or_default())

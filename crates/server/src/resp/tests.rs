@@ -236,3 +236,52 @@ fn bytes_are_looked_at_once() {
     assert_eq!(parser.feed(&bytes), Ok(Some(bytes.len())));
     assert_eq!(parser.len(), 1000);
 }
+
+/// Bytes of a long argument that are taken out as they come, at every split point: the request around it and those behind it are what
+/// they were, and the bytes are all there.
+#[test]
+fn a_diverted_argument_may_be_cut_anywhere() {
+    let long = b"0123456789\r\n$3\r\n";
+    let bytes = [request(&[b"SET", b"k", long, b"NX"]), request(&[b"PING"])].concat();
+    for first in 0..=bytes.len() {
+        for second in first..=bytes.len() {
+            let (mut parser, mut input, mut value, mut requests) = (Parser::default(), Vec::new(), Vec::new(), Vec::new());
+            for part in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+                input.extend_from_slice(part);
+                loop {
+                    match parser.feed(&input).unwrap() {
+                        Some(taken) => {
+                            requests.push(parser.arguments(&input).map(<[u8]>::to_vec).collect::<Vec<_>>());
+                            parser.next_request();
+                            input.drain(..taken);
+                        }
+                        None => {
+                            if parser.incoming().is_some_and(|(number, length)| number == 2 && length == long.len()) {
+                                assert_eq!(parser.arguments(&input).last(), Some(&b"k"[..]));
+                                parser.divert();
+                            }
+                            let Some(come) = parser.diverted(input.len()).filter(|come| !come.is_empty()) else { break };
+                            value.extend(input.drain(come));
+                        }
+                    }
+                }
+            }
+            let is_diverted = !value.is_empty();
+            let cuts_it = [first, second].iter().any(|cut| (25..43).contains(cut));
+            assert_eq!(is_diverted, cuts_it, "{first} {second}");
+            let expected = if is_diverted { &b""[..] } else { long };
+            assert_eq!(requests[0], [&b"SET"[..], b"k", expected, b"NX"]);
+            assert_eq!(requests[1..], [[b"PING".to_vec()]]);
+            assert!(!is_diverted || value == long);
+        }
+    }
+    let mut parser = Parser::default();
+    let wrong = b"*2\r\n$3\r\nGET\r\n$2\r\nabXY";
+    assert_eq!(parser.feed(&wrong[..15]), Ok(None));
+    parser.divert();
+    assert_eq!(parser.diverted(15), None, "the length is not known yet");
+    assert_eq!(parser.feed(&wrong[..17]), Ok(None));
+    parser.divert();
+    assert_eq!(parser.diverted(19), Some(17..19));
+    assert_eq!(parser.feed(b"*2\r\n$3\r\nGET\r\n$2\r\nXY"), Err(ProtocolError::InvalidLength));
+}
