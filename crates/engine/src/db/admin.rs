@@ -179,6 +179,16 @@ impl Db {
         self.inner.flush_all()
     }
 
+    /// Begins to flush everything written before the call, and does not wait until it is in tables.
+    pub fn begin_flush(&self) -> Result<()> {
+        let inner = &self.inner;
+        inner.lead_in_turn(|state| {
+            inner.check_writable()?;
+            inner.switch_all(state)
+        })?;
+        if inner.inline() { inner.run_pending() } else { Ok(()) }
+    }
+
     /// Returns when no flush, compaction or move between tiers runs or is needed and finds room; an error if some are needed that damaged
     /// tables keep from running.
     pub fn wait_for_compactions(&self) -> Result<()> {

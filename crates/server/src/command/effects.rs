@@ -88,7 +88,8 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
         return Ok(());
     }
     let changes = note_expired(context.server, traces);
-    let form = form(command, arguments);
+    // A value that came before the log was there is not among the arguments.
+    let form = if context.session.is_uploaded { Form::Values } else { form(command, arguments) };
     if failed || changes.is_empty() && form != Form::Always {
         return Ok(());
     }

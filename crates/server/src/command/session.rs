@@ -4,8 +4,8 @@ use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
 use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
 use super::units::Unit;
-use super::{Context, Failure, Server, clients, effects, events, slowlog, units, unknown_subcommand, wrong_arity};
-use crate::keyspace::Keyspace;
+use super::{Context, Failure, Server, clients, effects, events, slowlog, strings, units, unknown_subcommand, wrong_arity};
+use crate::keyspace::{Keyspace, StringReader, Upload};
 use crate::resp::{Protocol, Writer};
 
 /// Bytes of a name or of arguments that an error repeats.
@@ -89,6 +89,12 @@ pub struct Session {
     pub(super) is_resumed: bool,
     /// Because of this key.
     pub(super) woken: Option<Vec<u8>>,
+    /// The value of the request that runs, if that is in the keyspace already.
+    pub uploaded: Option<Upload>,
+    /// The value of the request was in the keyspace when the command began.
+    pub is_uploaded: bool,
+    /// Long strings in the replies of the request that has run, and where in the output each belongs.
+    pub later: Vec<(usize, StringReader)>,
 }
 
 /// What the connection has to do after a request.
@@ -128,6 +134,15 @@ impl Session {
     /// It is spared when connections take too much memory.
     pub fn stays(&self) -> bool {
         self.stays
+    }
+
+    /// The value that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A log or a client that
+    /// is shown whole requests gets them whole.
+    pub fn takes_value(&self, server: &Server, arguments: &[&[u8]]) -> bool {
+        let is_watched = server.append.exists() || server.hub.has_monitors();
+        let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_watched);
+        let found = name.and_then(|name| server.configuration.renames.find(name));
+        found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len()))
     }
 
     /// Memory of a transaction that is being put together, bytes.
@@ -298,6 +313,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let failed = result.is_err();
     if let Err(failure) = result {
         context.reply.truncate(start);
+        context.session.later.retain(|(place, _)| *place < start);
         refused(context, &failure);
         if failure.is_engine() {
             ended = Ended::EngineFailed;

@@ -3,7 +3,7 @@
 use super::arguments::{Rest, integer, is, span, wide};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Kind, LONGEST_STRING as LONGEST, check_key};
+use crate::keyspace::{Kind, LONG, LONGEST_STRING as LONGEST, Upload, check_key};
 use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
@@ -109,18 +109,62 @@ impl<'a> Ends<'a> {
     }
 }
 
+/// Commands whose value may be in the keyspace before they run, and which of their arguments that is.
+const VALUES: &[(&str, usize)] =
+    &[("append", 2), ("getset", 2), ("mset", 2), ("msetnx", 2), ("psetex", 3), ("set", 2), ("setex", 3), ("setnx", 2), ("setrange", 3)];
+
+/// The argument with this number may be in the keyspace before the command runs.
+pub(super) fn takes_value(command: &Command, number: usize) -> bool {
+    VALUES.contains(&(command.name, number))
+}
+
+/// How long the request's value is, which may be in the keyspace already.
+fn value_length(context: &Context, value: &[u8]) -> u64 {
+    context.session.uploaded.as_ref().map_or(value.len() as u64, Upload::length)
+}
+
+/// Sets a key to the request's value, which may be in the keyspace already.
+fn set_value(context: &mut Context, key: &[u8], value: &[u8], deadline: Option<u64>) -> Outcome {
+    let db = context.db();
+    match &context.session.uploaded {
+        Some(upload) => {
+            context.keyspace.set_uploaded(db, key, upload, deadline)?;
+            context.session.uploaded = None;
+        }
+        None => context.keyspace.set_string(db, key, value, deadline)?,
+    }
+    Ok(())
+}
+
 fn get(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let value = context.keyspace.string(context.session.db, arguments[1])?;
-    context.reply.bulk_or_null(value);
+    reply_string(context, arguments[1])?;
     Ok(())
 }
 
 /// `GET` as a part of another command.
 fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
-    let value = context.keyspace.string(context.session.db, key)?;
-    let found = value.is_some();
-    context.reply.bulk_or_null(value);
-    Ok(found)
+    let Some(head) = context.find(key, Kind::String)? else {
+        context.reply.null();
+        return Ok(false);
+    };
+    if head.is_in_pieces() && head.count >= LONG as u64 {
+        reply_part(context, 0, head.count)?;
+    } else {
+        context.reply.bulk(context.keyspace.found_value()?);
+    }
+    Ok(true)
+}
+
+/// Replies with a part of the string that was found last; with a long one as the client takes it.
+fn reply_part(context: &mut Context, from: u64, to: u64) -> Outcome {
+    if let Some(reader) = context.keyspace.string_reader(from, to) {
+        let place = context.reply.bulk_later(reader.left());
+        context.session.later.push((place, reader));
+    } else {
+        let part = context.keyspace.string_part(from, to)?;
+        context.reply.bulk(&part);
+    }
+    Ok(())
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +202,7 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Ok(());
     }
     let deadline = if ends == Ends::Keep { old.and_then(|head| head.deadline) } else { new_deadline };
-    context.keyspace.set_string(context.db(), key, value, deadline)?;
+    set_value(context, key, value, deadline)?;
     if !gets {
         context.reply.ok();
     }
@@ -168,7 +212,7 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn setnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let is_new = !context.keyspace.exists(context.db(), arguments[1])?;
     if is_new {
-        context.keyspace.set_string(context.db(), arguments[1], arguments[2], None)?;
+        set_value(context, arguments[1], arguments[2], None)?;
     }
     context.reply.integer(i64::from(is_new));
     Ok(())
@@ -177,7 +221,7 @@ fn setnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn set_ending(context: &mut Context, arguments: &[&[u8]], seconds: bool, name: &str) -> Outcome {
     let ends = Ends::At { number: arguments[2], seconds, from_now: true };
     let deadline = ends.deadline(None, context.keyspace.now(), name)?;
-    context.keyspace.set_string(context.db(), arguments[1], arguments[3], deadline)?;
+    set_value(context, arguments[1], arguments[3], deadline)?;
     context.reply.ok();
     Ok(())
 }
@@ -192,8 +236,7 @@ fn psetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn getset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     reply_string(context, arguments[1])?;
-    context.keyspace.set_string(context.db(), arguments[1], arguments[2], None)?;
-    Ok(())
+    set_value(context, arguments[1], arguments[2], None)
 }
 
 fn getdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -245,7 +288,8 @@ fn mget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn set_pairs(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     pairs.chunks_exact(2).try_for_each(|pair| check_key(pair[0]))?;
     for pair in pairs.chunks_exact(2) {
-        context.keyspace.set_string(context.session.db, pair[0], pair[1], None)?;
+        // Only the first value may be there already.
+        set_value(context, pair[0], pair[1], None)?;
     }
     Ok(())
 }
@@ -284,7 +328,7 @@ fn replace(context: &mut Context, key: &[u8], value: &[u8]) -> Outcome {
 fn append(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (db, key, more) = (context.db(), arguments[1], arguments[2]);
     let length = context.keyspace.string_length(db, key)?.unwrap_or(0);
-    let end = length.checked_add(more.len() as u64).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
+    let end = length.checked_add(value_length(context, more)).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
     write_part(context, key, length, end, more)
 }
 
@@ -306,25 +350,38 @@ fn getrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         span(start, end, length)
     };
     let (from, to) = part.unwrap_or((0, 0));
-    let part = context.keyspace.string_part(from, to)?;
-    context.reply.bulk(&part);
-    Ok(())
+    reply_part(context, from, to)
 }
 
 fn setrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (key, part) = (arguments[1], arguments[3]);
     let offset = u64::try_from(integer(arguments[2])?).map_err(|_| OFFSET)?;
     let length = context.keyspace.string_length(context.session.db, key)?.unwrap_or(0);
-    if part.is_empty() {
+    let part_length = value_length(context, part);
+    if part_length == 0 {
         context.reply.integer(length.cast_signed());
         return Ok(());
     }
-    let end = offset.checked_add(part.len() as u64).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
+    let end = offset.checked_add(part_length).filter(|end| *end <= LONGEST).ok_or(TOO_LONG)?;
     write_part(context, key, offset, end, part)
 }
 
 /// Puts bytes where others stand or will stand, and replies how long the string is by that.
 fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]) -> Outcome {
+    let db = context.db();
+    let mut uploaded = Vec::new();
+    if let Some(upload) = &context.session.uploaded {
+        let old = context.keyspace.string_length(db, key)?.unwrap_or(0);
+        if from == 0 && to >= old {
+            let deadline = context.keyspace.find(db, key)?.and_then(|head| head.deadline);
+            set_value(context, key, part, deadline)?;
+            context.reply.integer(to.cast_signed());
+            return Ok(());
+        }
+        // The value's pieces would have to begin elsewhere.
+        uploaded = context.keyspace.read_upload(upload)?;
+    }
+    let part = if uploaded.is_empty() { part } else { &uploaded };
     let mut length = 0;
     context.keyspace.change_string(context.session.db, key, |string| {
         string.grow(to);

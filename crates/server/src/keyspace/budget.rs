@@ -26,6 +26,31 @@ const PARTS_OF_HOT: u64 = 16;
 const LAST_FILTER_BITS: f64 = 12.0;
 const FILTER_BITS: f64 = 18.0;
 
+/// Bytes of large batches after which memtables are flushed before they are full, if none has come for so many milliseconds. Nothing else
+/// would give their memory back before the next writes; a flush costs little beside so many bytes.
+const BULK: u64 = 16 << 20;
+const REST_MS: u64 = 2000;
+/// Bytes of a large batch.
+const LARGE: usize = 32 << 10;
+
+/// Large batches since the last flush for them.
+#[derive(Debug, Default)]
+pub(super) struct Bulk {
+    bytes: u64,
+    /// When the last one came, unix milliseconds.
+    last: u64,
+}
+
+impl Bulk {
+    /// A batch of so many bytes is committed.
+    pub fn add(&mut self, bytes: usize, now: u64) {
+        if bytes >= LARGE {
+            self.bytes = self.bytes.saturating_add(bytes as u64);
+            self.last = now;
+        }
+    }
+}
+
 /// The least budget, bytes.
 pub const MEMORY_MIN: u64 = 2 << 20;
 /// The largest budget, bytes.
@@ -100,6 +125,18 @@ impl Keyspace {
         }
         self.keep_hot(engine.unwrap_or(0));
         Ok(())
+    }
+
+    /// Begins to flush memtables that large batches have filled, if none has come for a while. Called now and then.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn flush_at_rest(&mut self) -> Result<()> {
+        if self.bulk.bytes < BULK || self.now.abs_diff(self.bulk.last) < REST_MS || self.would_wait() {
+            return Ok(());
+        }
+        self.bulk = Bulk::default();
+        Ok(self.db().begin_flush()?)
     }
 
     /// Gives hot keys and ranks their part beside an engine that has such a budget.
@@ -189,6 +226,30 @@ mod tests {
             (keyspace.turn.hot().capacity(), keyspace.db().property(&family, "rocksdb.block-cache-capacity").unwrap())
         };
         assert_eq!(capacity(&keyspace), capacity(&open(0)));
+        keyspace.close().unwrap();
+    }
+
+    #[test]
+    fn a_bulk_of_writes_leaves_no_memtables_behind() {
+        let mut keyspace = open(0);
+        keyspace.set_now(1_000_000);
+        for n in 0..20u8 {
+            keyspace.set_string(0, &[n], &vec![n + 1; 1 << 20], None).unwrap();
+            keyspace.commit(&WriteOptions::default()).unwrap();
+        }
+        let filled = keyspace.memory().memtables;
+        assert!(filled > BULK, "{filled}");
+        keyspace.set_now(1_000_000 + REST_MS - 1);
+        keyspace.flush_at_rest().unwrap();
+        keyspace.set_string(0, b"small", b"1", None).unwrap();
+        keyspace.commit(&WriteOptions::default()).unwrap();
+        assert!(keyspace.memory().memtables >= filled, "there may be more");
+        keyspace.set_now(1_000_000 + REST_MS);
+        keyspace.flush_at_rest().unwrap();
+        keyspace.db().wait_for_compactions().unwrap();
+        let left = keyspace.memory().memtables;
+        assert!(left < 4 << 20, "{left} of {filled}");
+        assert_eq!(keyspace.string(0, b"small").unwrap(), Some(&b"1"[..]));
         keyspace.close().unwrap();
     }
 

@@ -3,7 +3,8 @@
 //! A collection that is deleted loses its key and the entry that says that it exists, and nothing else: its elements lie there until a
 //! compaction asks this filter about them. One rule keeps that safe. What a filter removes is gone for good as soon as the compaction
 //! ends, and a deletion that has not been synced may be undone by a power cut. So elements are kept until a sync that came after the
-//! deletion has succeeded; ids for which that is not known are *held*.
+//! deletion has succeeded; ids for which that is not known are *held*. So are those of uploads (`long`), whose pieces are there before the
+//! entry that says that they exist: until reads find that entry.
 
 use super::layout::{Room, exists_key, owner};
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +27,8 @@ struct Held {
     all_coming: bool,
     all_fresh: bool,
     all_syncing: bool,
+    /// Of strings that are coming in.
+    uploads: HashSet<u64>,
     /// The collection asked about last is gone. It stays so; ids are not used again.
     gone: Option<u64>,
 }
@@ -91,9 +94,24 @@ impl Cleaner {
         held.all_syncing = false;
     }
 
+    /// Pieces of this id will come without the entry that says that it exists.
+    pub fn begin_upload(&self, id: u64) {
+        self.held.lock().uploads.insert(id);
+    }
+
+    /// Reads find the entries of these ids, or nobody ever will.
+    pub fn end_uploads(&self, ids: &[u64]) {
+        let mut held = self.held.lock();
+        ids.iter().for_each(|id| _ = held.uploads.remove(id));
+    }
+
     fn is_gone(&self, id: u64) -> bool {
-        if self.held.lock().gone == Some(id) {
-            return true;
+        {
+            let held = self.held.lock();
+            // Asked before the look: an upload ends after its entry can be seen.
+            if held.gone == Some(id) || held.uploads.contains(&id) {
+                return held.gone == Some(id);
+            }
         }
         let db = self.db.read();
         let Some((db, elements)) = db.as_ref() else { return false };

@@ -21,6 +21,9 @@ pub enum Error {
     /// A log that is kept beside the engine's.
     #[error("ERR the append-only file: {0}")]
     Beside(String),
+    /// Some of a long value was written in a batch that failed.
+    #[error("MISCONF Nothing was written: a part of the value could not be")]
+    Lost,
     /// The engine.
     #[error("ERR {0}")]
     Engine(#[from] sinterdb::Error),

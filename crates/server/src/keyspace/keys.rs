@@ -2,10 +2,11 @@
 
 use super::changes::Change;
 use super::cleaner;
-use super::entry::{Head, Kind};
+use super::entry::{Head, Kind, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::Part;
 use super::layout::{self, DATABASES, Room};
+use super::long::LONG;
 use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
@@ -116,16 +117,21 @@ impl Keyspace {
     /// # Errors
     /// [`Error::WrongType`] if the key holds something else.
     pub fn string(&mut self, db: usize, key: &[u8]) -> Result<Option<&[u8]>> {
-        let found = self.find_kind(db, key, Kind::String)?.is_some();
-        if found {
-            self.complete()?;
-            self.join()?;
-        }
-        Ok(if found { self.entry.get(self.string_at..) } else { None })
+        Ok(if self.find_kind(db, key, Kind::String)?.is_some() { Some(self.found_value()?) } else { None })
+    }
+
+    /// The value of the string that was found last.
+    pub fn found_value(&mut self) -> Result<&[u8]> {
+        self.complete()?;
+        self.join()?;
+        Ok(self.entry.get(self.string_at..).unwrap_or_default())
     }
 
     /// Sets a string, whatever the key held before.
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
+        if (LONG as u64..=LONGEST_STRING).contains(&(value.len() as u64)) {
+            return self.set_long(db, key, value, deadline);
+        }
         let old = self.find(db, key)?;
         self.write(db, key, old.as_ref(), &Head::string(deadline), value);
         Ok(())
@@ -302,7 +308,9 @@ impl Keyspace {
 
     /// All collections go.
     fn clear_elements(&mut self) {
-        self.turn.clear(Room::Elements, layout::all_elements());
+        for bounds in self.elements_in_use() {
+            self.turn.clear(Room::Elements, bounds);
+        }
         self.ranks.clear();
         self.all_deleted = true;
     }

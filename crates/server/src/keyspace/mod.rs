@@ -3,7 +3,7 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
 //! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `pieces` (strings that are changed in part), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the
+//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the
 //! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
 //! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
 //! whole values).
@@ -30,6 +30,7 @@ mod image;
 mod keys;
 mod layout;
 mod lists;
+mod long;
 mod members;
 mod pieces;
 mod ranks;
@@ -56,6 +57,7 @@ pub use image::Image;
 pub use keys::EXPECTED_MAX;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
+pub use long::{LONG, StringReader, Upload};
 pub use members::Member;
 pub use pieces::{StringEdit, VisitPart};
 pub use sorted::{LexBound, ScoreBound, decode_score};
@@ -63,6 +65,7 @@ pub use streams::{Blocks, Keep, encode_fields, fields};
 pub use trace::{GroupTrace, Trace};
 pub use unsynced::{Beside, Syncer};
 
+use budget::Bulk;
 use cleaner::Cleaner;
 use layout::{Places, Room};
 use parking_lot::Mutex;
@@ -71,6 +74,7 @@ use sinter_storage::store::Store;
 use sinterdb::internal::coding::Decoder;
 use sinterdb::settings::Settings;
 use sinterdb::{Builder, DEFAULT_FAMILY, Db, Durability, WriteOptions};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,6 +149,12 @@ pub struct Keyspace {
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
+    /// Ids of strings that are coming in, and those that got a key in this turn.
+    uploads: BTreeSet<u64>,
+    named: Vec<u64>,
+    /// How often writes were dropped before they were committed.
+    losses: u64,
+    bulk: Bulk,
     ranks: Ranks,
     /// The entry that was read last, where a string starts in it, and whose it is.
     entry: Vec<u8>,
@@ -273,6 +283,10 @@ impl Keyspace {
             first_due: 0,
             deleted: Vec::new(),
             all_deleted: false,
+            uploads: BTreeSet::new(),
+            named: Vec::new(),
+            losses: 0,
+            bulk: Bulk::default(),
             ranks: Ranks::default(),
             entry: Vec::new(),
             string_at: 0,
@@ -388,17 +402,20 @@ impl Keyspace {
         self.cleaner.hold(&self.deleted);
         self.deleted.clear();
         self.all_deleted = false;
+        self.bulk.add(self.turn.bytes(), self.now);
         let result = self.turn.commit(options);
         // Not before: a sync may have begun while the batch waited for its turn.
         self.cleaner.committed();
         self.unsynced.restart();
         if result.is_ok() {
+            self.end_named();
             self.committed = self.counters.clone();
             let number = self.marks.committed.fetch_add(1, Ordering::AcqRel) + 1;
             if options.durability == Durability::Sync {
                 self.marks.synced.fetch_max(number, Ordering::AcqRel);
             }
         } else {
+            self.lose_uploads();
             self.counters = self.committed.clone();
             self.first_due = 0;
             self.ranks.clear();
@@ -440,6 +457,7 @@ impl Keyspace {
     /// Drops all writes since the last commit.
     pub fn discard(&mut self) {
         self.turn.discard();
+        self.lose_uploads();
         self.ranks.clear();
         self.forget_traces();
         self.unsynced.restart();

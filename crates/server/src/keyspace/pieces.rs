@@ -2,14 +2,15 @@
 //!
 //! A string that is set and read lies in the entry of its key. A long one of which a part is changed (`SETBIT`, `SETRANGE`, `APPEND`,
 //! `BITFIELD`) comes to lie in pieces, which are elements as those of a collection are: from then on a change costs the pieces that it
-//! touches, and what was never written takes no room: it reads as zeros. The next `SET` puts it back into its entry.
+//! touches, and what was never written takes no room: it reads as zeros. The next `SET` puts it back into its entry, unless it is so long
+//! that it is written in pieces from the start (`long`).
 
+use super::Keyspace;
 use super::changes::Change;
 use super::entry::{Head, Kind, LONGEST_STORED};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
 use super::turn::{Direction, Turn};
-use super::{FORMAT, Keyspace};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -181,6 +182,38 @@ fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u
     }
 }
 
+/// Shows `visit` the bytes of a string whose pieces have this id from one place up to another, which are inside, in order, until it breaks.
+pub(super) fn walk_pieces(turn: &Turn, id: u64, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
+    let (mut at, mut damage, mut flow) = (from, Ok(()), ControlFlow::Continue(()));
+    turn.walk(Room::Elements, &layout::pieces(id, from, to), Direction::Forward, &mut |place, value| {
+        let Some(start) = layout::piece_start(place).filter(|_| value.len() <= PIECE) else {
+            damage = Err(Error::Damaged("a piece of a string"));
+            return ControlFlow::Break(());
+        };
+        let (begin, end) = (start.max(at), to.min(start + value.len() as u64));
+        flow = visit_zeros(at, begin, visit);
+        // Begin and end are less than a piece behind its start.
+        let part = value.get((begin - start) as usize..end.saturating_sub(start) as usize).unwrap_or_default();
+        if flow.is_continue() && !part.is_empty() {
+            flow = visit(begin, part);
+        }
+        at = begin + part.len() as u64;
+        flow
+    })?;
+    damage?;
+    if flow.is_continue() {
+        let _ = visit_zeros(at, to, visit);
+    }
+    Ok(())
+}
+
+/// Writes a piece. Zeros at its end are left out, and a piece of nothing else; false: it is one.
+pub(super) fn put_piece(turn: &mut Turn, id: u64, index: u64, bytes: &[u8]) -> bool {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    let bytes = last.and_then(|last| bytes.get(..=last));
+    bytes.inspect(|bytes| turn.put(Room::Elements, layout::piece_key(id, index), bytes)).is_some()
+}
+
 impl Keyspace {
     /// How long a string is; `None`: there is no such key. It is the one that [`Keyspace::string_part`] and [`Keyspace::walk_string`] read
     /// from then on, until another key is looked for or anything is written.
@@ -200,7 +233,7 @@ impl Keyspace {
     }
 
     /// What was asked for last, if it is a string that is there.
-    fn known_string(&self) -> Option<Head> {
+    pub(super) fn known_string(&self) -> Option<Head> {
         let is_fresh = self.known.version == Some(self.turn.version());
         self.known.head.filter(|head| is_fresh && head.kind == Kind::String)
     }
@@ -253,27 +286,7 @@ impl Keyspace {
 
     /// Shows `visit` the bytes of a string that lies in pieces from one place up to another, which are inside, in order, until it breaks.
     pub fn walk_pieces(&self, head: &Head, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
-        let (mut at, mut damage, mut flow) = (from, Ok(()), ControlFlow::Continue(()));
-        self.turn.walk(Room::Elements, &layout::pieces(head.id, from, to), Direction::Forward, &mut |place, value| {
-            let Some(start) = layout::piece_start(place).filter(|_| value.len() <= PIECE) else {
-                damage = Err(Error::Damaged("a piece of a string"));
-                return ControlFlow::Break(());
-            };
-            let (begin, end) = (start.max(at), to.min(start + value.len() as u64));
-            flow = visit_zeros(at, begin, visit);
-            // Both are less than a piece behind its start.
-            let part = value.get((begin - start) as usize..end.saturating_sub(start) as usize).unwrap_or_default();
-            if flow.is_continue() && !part.is_empty() {
-                flow = visit(begin, part);
-            }
-            at = begin + part.len() as u64;
-            flow
-        })?;
-        damage?;
-        if flow.is_continue() {
-            let _ = visit_zeros(at, to, visit);
-        }
-        Ok(())
+        walk_pieces(&self.turn, head.id, from, to, visit)
     }
 
     /// Puts the pieces of the string that is known behind its entry, if it has any: then it lies there as another one would.
@@ -341,21 +354,10 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Notes with the first string in pieces that there are such, which an older program does not know.
-    fn raise_format(&mut self) {
-        if self.format != FORMAT {
-            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
-        }
-    }
-
-    /// Zeros at the end of a piece are left out, and pieces of nothing else.
     fn put_pieces(&mut self, id: u64, pieces: &BTreeMap<u64, Piece>, had_some: bool) {
         for (index, piece) in pieces.iter().filter(|(_, piece)| piece.is_changed) {
-            let (place, last) = (layout::piece_key(id, *index), piece.bytes.iter().rposition(|byte| *byte != 0));
-            match last.and_then(|last| piece.bytes.get(..=last)) {
-                Some(bytes) => self.turn.put(Room::Elements, place, bytes),
-                None if had_some => self.turn.delete(Room::Elements, place),
-                None => {}
+            if !put_piece(&mut self.turn, id, *index, &piece.bytes) && had_some {
+                self.turn.delete(Room::Elements, layout::piece_key(id, *index));
             }
         }
     }

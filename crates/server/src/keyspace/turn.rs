@@ -128,6 +128,21 @@ impl Turn {
         turn
     }
 
+    /// One over what the engine has now and, within some bounds, what this turn has changed of that.
+    pub fn of_now(&self, room: Room, bounds: &Bounds) -> Turn {
+        let mut turn = self.at(self.db().snapshot());
+        let (from, to) = (bounds.0.as_slice(), bounds.1.as_slice());
+        let (side, side_then) = (self.side(room), turn.side_mut(room));
+        side_then.cleared.clone_from(&side.cleared);
+        for (key, value) in side.written.iter().filter(|(key, _)| from <= *key && *key < to) {
+            match value {
+                Some(value) => _ = side_then.written.put(key, |out| out.extend_from_slice(value)),
+                None => side_then.written.delete(key),
+            }
+        }
+        turn
+    }
+
     /// The engine, which has all that was committed.
     pub fn db(&self) -> &Db {
         self.catch_up();

@@ -1,13 +1,15 @@
 //! One client: what it has sent and not yet got an answer to, and what it has to be sent.
 //!
 //! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
-//! make the server hold is bounded by that and one reply.
+//! make the server hold is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a request
+//! goes to the keyspace as it comes, unless its command needs it whole.
 //!
 //! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
 
+use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
 use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, give_up, resume};
-use crate::keyspace::{EXPECTED_MAX, Keyspace};
+use crate::keyspace::{EXPECTED_MAX, Keyspace, LONG, LONGEST_STRING, Upload};
 use crate::log::Level;
 use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
 use mio::{Interest, Registry, Token};
@@ -30,6 +32,8 @@ const STRICT_INPUT_MAX: usize = 64 << 10;
 /// Memory of an empty buffer that is kept while its client is busy: a read and what the one before left of a request fit into it. With
 /// less, each turn of a client who sends much gave pages back, and got new ones.
 const KEPT: usize = 256 << 10;
+/// Arguments before a long value, at most.
+const VALUE_MOST: usize = 4;
 /// Arguments that need no memory of their own.
 const FEW: usize = 16;
 
@@ -60,7 +64,11 @@ pub(super) struct Connection {
     taken: usize,
     /// Bytes of `input` up to which the keyspace was told what is coming.
     expected: usize,
+    /// The value of the request that is coming in, if that goes to the keyspace as it comes.
+    upload: Option<Upload>,
     output: Vec<u8>,
+    /// Long strings that belong into `output`.
+    later: LaterStrings,
     /// Bytes of `output` that are sent.
     sent: usize,
     /// Where this turn's replies begin in `output`, and how many they are.
@@ -124,7 +132,9 @@ impl Connection {
             input: Vec::new(),
             taken: 0,
             expected: 0,
+            upload: None,
             output: Vec::new(),
+            later: LaterStrings::default(),
             sent: 0,
             turn_start: 0,
             turn_replies: 0,
@@ -160,7 +170,7 @@ impl Connection {
 
     /// Requests wait until more is sent.
     pub fn is_paused(&self) -> bool {
-        self.unsent() > OUTPUT_PAUSE
+        self.unsent() > OUTPUT_PAUSE || !self.later.is_empty()
     }
 
     /// The next request cannot be run yet.
@@ -233,6 +243,11 @@ impl Connection {
             self.parser.set_limits(Limits { strict: !self.session.is_authenticated, ..Limits::default() });
             let waiting = self.input.get(self.taken..).unwrap_or_default();
             match self.parser.feed(waiting) {
+                Ok(None) if self.takes_upload(keyspace, server) => {
+                    if keyspace.uncommitted() > TURN_BYTES {
+                        return Handled::Others;
+                    }
+                }
                 Ok(None) => break,
                 Ok(Some(_)) if self.has_to_wait(keyspace, server) => {
                     self.is_postponed = true;
@@ -263,6 +278,36 @@ impl Connection {
         }
         self.check_limits(keyspace, server);
         Handled::All
+    }
+
+    /// Gives the keyspace what has come of a long value, if the request that is coming in has one; false: there is nothing to give.
+    fn takes_upload(&mut self, keyspace: &mut Keyspace, server: &Server) -> bool {
+        let waiting = self.input.get(self.taken..).unwrap_or_default();
+        if self.upload.is_none()
+            && let Some((number, length)) = self.parser.incoming()
+            && (LONG..=LONGEST_STRING as usize).contains(&length)
+        {
+            let mut before: [&[u8]; VALUE_MOST] = [&[]; VALUE_MOST];
+            before.iter_mut().zip(self.parser.arguments(waiting)).for_each(|(slot, argument)| *slot = argument);
+            if before.get(..number).is_some_and(|before| self.session.takes_value(server, before)) {
+                self.parser.divert();
+                self.upload = Some(keyspace.begin_upload());
+            }
+        }
+        let Some(upload) = &mut self.upload else { return false };
+        if server.is_short_of_room {
+            (self.is_postponed, self.has_waiting) = (true, true);
+            return false;
+        }
+        let Some(come) = self.parser.diverted(waiting.len()).filter(|come| !come.is_empty()) else { return false };
+        keyspace.upload(upload, waiting.get(come.clone()).unwrap_or_default());
+        self.input.drain(self.taken + come.start..self.taken + come.end);
+        true
+    }
+
+    /// The value that has come in part, if the keyspace has it.
+    pub fn take_upload(&mut self) -> Option<Upload> {
+        self.upload.take()
     }
 
     /// Tells the keyspace for which keys the next requests ask, if there is more than one.
@@ -363,7 +408,7 @@ impl Connection {
             input: self.input.len(),
             input_memory: self.input.capacity(),
             output: self.unsent(),
-            output_memory: self.output.capacity() + self.stream.held(),
+            output_memory: self.output.capacity() + self.later.held() + self.stream.held(),
             queued: self.session.queued_bytes(),
         }
     }
@@ -392,7 +437,14 @@ impl Connection {
         keyspace.note_unsynced(server.configuration.fsync == Fsync::Always);
         // What others have left there is not this one's.
         keyspace.take_needs();
+        self.session.uploaded = self.upload.take();
+        self.session.is_uploaded = self.session.uploaded.is_some();
         let ended = execute(keyspace, server, &mut self.session, arguments, &mut self.output);
+        if let Some(unused) = self.session.uploaded.take() {
+            keyspace.drop_upload(&unused);
+        }
+        self.session.is_uploaded = false;
+        self.later.add(self.session.later.drain(..), self.output.len());
         self.needs = self.needs.max(keyspace.take_needs());
         self.turn_replies += usize::from(self.output.len() > before);
         ended
@@ -466,6 +518,7 @@ impl Connection {
     /// The turn's writes are lost: an error takes the place of each of its replies.
     pub fn refuse(&mut self, text: &[u8]) {
         self.output.truncate(self.turn_start);
+        self.later.truncate(self.turn_start);
         // What comes next is told to somebody who knows nothing of what was lost.
         self.needs = 0;
         for _ in 0..self.turn_replies {
@@ -485,20 +538,22 @@ impl Connection {
                 self.takes_more = true;
                 return self.compact();
             }
-            let end = until.min(self.sent + share);
-            match self.stream.write(&self.output[self.sent..end]) {
+            match self.write_some(until, share) {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
-                    self.sent += bytes;
                     share = share.saturating_sub(bytes);
                     server.statistics.bytes_out += bytes as u64;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Err(Failed::Stream(error)) if error.kind() == ErrorKind::WouldBlock => {
                     self.is_blocked = true;
                     return self.compact();
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => self.is_dead = true,
+                Err(Failed::Stream(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(Failed::Stream(_)) => self.is_dead = true,
+                Err(Failed::Keyspace(error)) => {
+                    server.event(Level::Warning, "reply_cut", &[("id", &self.session.id), ("why", &error)]);
+                    self.is_dead = true;
+                }
             }
         }
         self.flush();
@@ -510,6 +565,18 @@ impl Connection {
         self.sent = 0;
         self.turn_start = 0;
         self.is_dead |= self.is_ending && !self.is_blocked;
+    }
+
+    /// Sends some of the output or of a string that belongs there, up to `until` in the output and no more than `most` bytes.
+    fn write_some(&mut self, until: usize, most: usize) -> Result<usize, Failed> {
+        let place = self.later.next_place(until);
+        if place == Some(self.sent) {
+            return self.later.write(&mut self.stream, most);
+        }
+        let end = place.unwrap_or(until).min(self.sent + most);
+        let bytes = self.stream.write(&self.output[self.sent..end]).map_err(Failed::Stream)?;
+        self.sent += bytes;
+        Ok(bytes)
     }
 
     /// Sends what the stream has of its own: the rest of what it has taken, or of a handshake.
@@ -559,6 +626,7 @@ impl Connection {
     fn drop_sent(&mut self) {
         self.output.drain(..self.sent);
         self.turn_start -= self.sent;
+        self.later.shift(self.sent);
         self.awaiting.iter_mut().for_each(|awaiting| awaiting.start -= self.sent);
         self.sent = 0;
     }

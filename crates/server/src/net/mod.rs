@@ -21,6 +21,7 @@
 mod appending;
 mod connection;
 mod descriptors;
+mod later;
 mod listeners;
 mod metrics;
 mod others;
@@ -611,6 +612,9 @@ impl Net {
             // Closing does it, too.
             let _ = self.poll.registry().deregister(connection.stream.source());
             self.held -= connection.held;
+            if let Some(upload) = connection.take_upload() {
+                self.keyspace.drop_upload(&upload);
+            }
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
             self.server.hub.leave(id);
@@ -631,6 +635,9 @@ impl Net {
         if fsync == Fsync::Always && self.keyspace.synced() < self.keyspace.committed() {
             // One has failed, perhaps because the medium was full; or this was not asked for when it was written.
             self.syncs.ask();
+        }
+        if let Err(error) = self.keyspace.flush_at_rest() {
+            self.server.event(Level::Warning, "not_flushed", &[("why", &error)]);
         }
         self.look_at_clients(now);
     }

@@ -223,7 +223,8 @@ fn handshakes_keep_nobody_waiting() {
 #[test]
 fn replies_of_a_turn_are_bounded() {
     const CLIENTS: usize = 100;
-    const LONG: usize = 1 << 20;
+    // The longest value that is sent as a whole.
+    const LONG: usize = (1 << 20) - 1;
     let mut driven = Driven::new();
     let address = driven.net.address().unwrap();
     let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -450,4 +451,182 @@ fn commands_are_found_by_the_names_that_they_were_given() {
     let mut reply = vec![0; expected.len()];
     client.read_exact(&mut reply).unwrap();
     assert_eq!(String::from_utf8_lossy(&reply), expected);
+}
+
+/// A client's side of a connection that never blocks: as much is sent and received as the server takes and gives in a turn.
+struct Peer {
+    stream: TcpStream,
+    to_send: Vec<u8>,
+    received: Vec<u8>,
+}
+
+impl Peer {
+    fn connect(driven: &Driven) -> Peer {
+        let stream = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Peer { stream, to_send: Vec::new(), received: Vec::new() }
+    }
+
+    fn send(&mut self) {
+        let sent = self.stream.write(&self.to_send).unwrap_or(0);
+        self.to_send.drain(..sent);
+    }
+
+    fn receive(&mut self) {
+        let mut some = vec![0; 1 << 20];
+        let bytes = self.stream.read(&mut some).unwrap_or(0);
+        self.received.extend_from_slice(&some[..bytes]);
+    }
+
+    /// Turns until the reply is this long. No turn writes more than a share, nor does the server hold more of what passes through.
+    fn exchange(&mut self, driven: &mut Driven, reply: usize) -> usize {
+        let mut turns = 0;
+        while self.received.len() < reply {
+            self.send();
+            driven.wait();
+            driven.turn();
+            self.receive();
+            turns += 1;
+            assert!(driven.net.held < 4 << 20, "{} bytes are held", driven.net.held);
+        }
+        assert_eq!(self.received.len(), reply);
+        turns
+    }
+}
+
+fn long_request(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// Values of many turns come in and go out while another client has a reply in each turn; nobody sees half of one.
+#[test]
+fn a_huge_value_keeps_nobody_waiting() {
+    const HUGE: usize = 4 << 20;
+    let mut driven = Driven::new();
+    let (mut peer, mut other) = (Peer::connect(&driven), TcpStream::connect(driven.net.address().unwrap()).unwrap());
+    driven.settle(2);
+    let value: Vec<u8> = (0..HUGE).map(|n| (n % 251) as u8).collect();
+    peer.to_send = long_request(&[b"SET", b"k", &value, b"PX", b"1000000"]);
+    let mut turns = 0;
+    while peer.received.is_empty() {
+        peer.send();
+        driven.ask(&mut other);
+        assert!(driven.net.keyspace.size(0) == 0 || peer.to_send.is_empty());
+        assert!(driven.net.held < 4 << 20 && driven.net.keyspace.is_committed());
+        peer.receive();
+        turns += 1;
+    }
+    assert!(peer.received == b"+OK\r\n" && turns >= HUGE / READ, "{turns}");
+    peer.received.clear();
+    // The reply stays whole although the value is replaced before half of it is sent.
+    let expected = [format!("${HUGE}\r\n").as_bytes(), &value, b"\r\n+PONG\r\n"].concat();
+    peer.to_send = [long_request(&[b"GET", b"k"]), long_request(&[b"PING"])].concat();
+    peer.send();
+    driven.ask(&mut other);
+    other.write_all(b"SET k short\r\nSTRLEN k\r\n").unwrap();
+    driven.settle(2);
+    let mut reply = [0; 9];
+    other.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n:5\r\n");
+    driven.ask(&mut other);
+    assert!(peer.exchange(&mut driven, expected.len()) >= HUGE / (2 << 20));
+    assert!(peer.received == expected);
+}
+
+/// All commands that take a long value as it comes, or reply with one as it goes.
+#[test]
+fn long_values_are_whole_whatever_command_has_them() {
+    const LONG: usize = (1 << 20) + 7;
+    let mut driven = Driven::new();
+    let mut peer = Peer::connect(&driven);
+    driven.settle(1);
+    let value: Vec<u8> = (0..LONG).map(|n| (n % 253) as u8).collect();
+    let bulk = |bytes: &[u8]| [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let steps: Vec<(Vec<&[u8]>, Vec<u8>)> = vec![
+        (vec![b"SET", b"k", &value], b"+OK\r\n".to_vec()),
+        (vec![b"SET", b"k", &value, b"NX"], b"$-1\r\n".to_vec()),
+        (vec![b"SET", b"k", &value, b"XX", b"GET"], bulk(&value)),
+        (vec![b"SET", b"k", &value, b"wrong"], b"-ERR syntax error\r\n".to_vec()),
+        (vec![b"SETNX", b"k", &value], b":0\r\n".to_vec()),
+        (vec![b"GETSET", b"k", &value], bulk(&value)),
+        (vec![b"SETEX", b"k", b"0", &value], b"-ERR invalid expire time in 'setex' command\r\n".to_vec()),
+        (vec![b"PSETEX", b"k", b"100000000", &value], b"+OK\r\n".to_vec()),
+        (vec![b"GETRANGE", b"k", b"3", b"-1"], bulk(&value[3..])),
+        (vec![b"GETEX", b"k", b"PERSIST"], bulk(&value)),
+        (vec![b"SETRANGE", b"k", b"0", b"\0\x01"], format!(":{LONG}\r\n").into_bytes()),
+        (vec![b"APPEND", b"a", &value], format!(":{LONG}\r\n").into_bytes()),
+        (vec![b"APPEND", b"a", &value], format!(":{}\r\n", 2 * LONG).into_bytes()),
+        (vec![b"GET", b"a"], bulk(&[&value[..], &value].concat())),
+        (vec![b"SETRANGE", b"a", b"5", &value], format!(":{}\r\n", 2 * LONG).into_bytes()),
+        (vec![b"GETRANGE", b"a", b"0", b"1048600"], bulk(&[&value[..5], &value, &value[5..18]].concat())),
+        (vec![b"SETRANGE", b"a", b"0", &value, b"x"], b"-ERR wrong number of arguments for 'setrange' command\r\n".to_vec()),
+        (vec![b"SET", b"a", b"short"], b"+OK\r\n".to_vec()),
+        (vec![b"SETRANGE", b"a", b"0", &value], format!(":{LONG}\r\n").into_bytes()),
+        (vec![b"MSET", b"a", &value, b"b", &value], b"+OK\r\n".to_vec()),
+        (vec![b"MGET", b"a", b"b"], [&b"*2\r\n"[..], &bulk(&value), &bulk(&value)].concat()),
+        (vec![b"DEL", b"a", b"b"], b":2\r\n".to_vec()),
+        (vec![b"COPY", b"k", b"l"], b":1\r\n".to_vec()),
+        (vec![b"MGET", b"k", b"none", b"l"], [&b"*3\r\n"[..], &bulk(&value), b"$-1\r\n", &bulk(&value)].concat()),
+        (vec![b"MULTI"], b"+OK\r\n".to_vec()),
+        (vec![b"SET", b"k", &value], b"+QUEUED\r\n".to_vec()),
+        (vec![b"GET", b"k"], b"+QUEUED\r\n".to_vec()),
+        (vec![b"LPUSH", b"k", b"x"], b"+QUEUED\r\n".to_vec()),
+        (
+            vec![b"EXEC"],
+            [b"*3\r\n+OK\r\n", &bulk(&value)[..], b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"].concat(),
+        ),
+        (vec![b"ECHO", &value], bulk(&value)),
+        (vec![b"CLIENT", b"REPLY", b"SKIP"], Vec::new()),
+        (vec![b"GET", b"k"], Vec::new()),
+        (vec![b"GETDEL", b"k"], bulk(&value)),
+        (vec![b"DEL", b"l"], b":1\r\n".to_vec()),
+        (vec![b"DBSIZE"], b":0\r\n".to_vec()),
+    ];
+    for (words, reply) in steps {
+        let name = String::from_utf8_lossy(words[0]).into_owned();
+        peer.to_send.extend(long_request(&words));
+        peer.received.clear();
+        peer.exchange(&mut driven, reply.len());
+        assert!(peer.received == reply, "{name}: {:?}", String::from_utf8_lossy(&peer.received[..peer.received.len().min(80)]));
+    }
+}
+
+/// A client that goes away in the middle of a value leaves the key as it was, and nothing that anybody holds.
+#[test]
+fn half_a_value_is_none() {
+    let mut driven = Driven::new();
+    let mut other = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+    driven.settle(1);
+    for is_killed in [false, true] {
+        let mut peer = Peer::connect(&driven);
+        driven.settle(2);
+        peer.to_send = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000000\r\n".to_vec();
+        peer.to_send.resize(1 << 20, b'v');
+        while !peer.to_send.is_empty() {
+            peer.send();
+            driven.ask(&mut other);
+        }
+        assert!(driven.net.keyspace.has_uploads());
+        if is_killed {
+            let address = peer.stream.local_addr().unwrap();
+            other.write_all(format!("CLIENT KILL ADDR {address}\r\n").as_bytes()).unwrap();
+            driven.settle(1);
+            let mut reply = [0; 4];
+            other.read_exact(&mut reply).unwrap();
+            assert_eq!(&reply, b":1\r\n");
+        } else {
+            drop(peer);
+        }
+        while driven.net.connections.len() > 1 {
+            driven.wait();
+            driven.turn();
+        }
+        assert!(!driven.net.keyspace.has_uploads() && driven.net.keyspace.size(0) == 0);
+    }
 }

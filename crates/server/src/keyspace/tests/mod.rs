@@ -1,6 +1,7 @@
 //! The keyspace against plain collections, and against the engine below.
 
 mod collections;
+mod long;
 mod model;
 mod pieces;
 mod ranks;

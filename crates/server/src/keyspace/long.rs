@@ -1,0 +1,205 @@
+//! Long strings, written and read in steps, so that nobody else waits for one of them.
+//!
+//! An [`Upload`] is a string that is still coming in. Its pieces go to the engine with the batches of many event-loop iterations, under an
+//! id that no key names. The batch of the last step writes the entry of the key and the entry that says that the id exists: before it the
+//! key holds its old value, after it the whole new one. An upload that never gets so far leaves pieces without an owner, which compactions
+//! remove as those of a deleted string; while it goes on, the cleaner holds its id.
+//!
+//! A [`StringReader`] is a string as it was at a moment, read from a snapshot a part at a time, whatever becomes of its key.
+
+use super::entry::{Head, Kind, LONGEST_STRING};
+use super::error::{Error, Result};
+use super::layout::{self, PIECE, Room};
+use super::pieces::{put_piece, walk_pieces};
+use super::turn::Turn;
+use super::{FORMAT, Keyspace};
+use std::ops::ControlFlow;
+
+/// Bytes of a string from which on it is written in pieces and read in steps.
+pub const LONG: usize = 1 << 20;
+
+/// A string that is coming in.
+#[derive(Debug)]
+pub struct Upload {
+    id: u64,
+    /// Pieces that are written.
+    pieces: u64,
+    /// Bytes behind them, less than a piece.
+    rest: Vec<u8>,
+    /// [`Keyspace::losses`] when it began: with another number, some of its pieces may be missing.
+    losses: u64,
+}
+
+impl Upload {
+    /// Bytes that have come.
+    pub fn length(&self) -> u64 {
+        self.pieces * PIECE as u64 + self.rest.len() as u64
+    }
+}
+
+/// A string, or a part of one, as it was at a moment.
+pub struct StringReader {
+    turn: Turn,
+    id: u64,
+    at: u64,
+    to: u64,
+}
+
+impl std::fmt::Debug for StringReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StringReader({}, {}..{})", self.id, self.at, self.to)
+    }
+}
+
+impl StringReader {
+    /// Bytes that are still to be read.
+    pub fn left(&self) -> u64 {
+        self.to - self.at
+    }
+
+    /// Puts the next bytes behind those in `out`, at most so many.
+    pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> Result<()> {
+        let to = self.to.min(self.at.saturating_add(most as u64));
+        walk_pieces(&self.turn, self.id, self.at, to, &mut |_, part| {
+            out.extend_from_slice(part);
+            ControlFlow::Continue(())
+        })?;
+        self.at = to;
+        Ok(())
+    }
+}
+
+impl Keyspace {
+    /// Begins to write a string of which no key knows yet.
+    pub fn begin_upload(&mut self) -> Upload {
+        let id = self.new_id();
+        self.raise_format();
+        self.uploads.insert(id);
+        self.cleaner.begin_upload(id);
+        Upload { id, pieces: 0, rest: Vec::new(), losses: self.losses }
+    }
+
+    /// Writes the next bytes of a string.
+    pub fn upload(&mut self, upload: &mut Upload, mut bytes: &[u8]) {
+        if upload.losses != self.losses {
+            return;
+        }
+        while !bytes.is_empty() {
+            let (some, behind) = bytes.split_at(bytes.len().min(PIECE - upload.rest.len()));
+            bytes = behind;
+            if some.len() == PIECE {
+                put_piece(&mut self.turn, upload.id, upload.pieces, some);
+                upload.pieces += 1;
+                continue;
+            }
+            upload.rest.extend_from_slice(some);
+            if upload.rest.len() == PIECE {
+                put_piece(&mut self.turn, upload.id, upload.pieces, &upload.rest);
+                upload.pieces += 1;
+                upload.rest.clear();
+            }
+        }
+    }
+
+    /// The string is not wanted: compactions remove its pieces.
+    pub fn drop_upload(&mut self, upload: &Upload) {
+        self.uploads.remove(&upload.id);
+        self.cleaner.end_uploads(&[upload.id]);
+    }
+
+    /// Strings are coming in.
+    #[cfg(test)]
+    pub(crate) fn has_uploads(&self) -> bool {
+        !self.uploads.is_empty()
+    }
+
+    /// Sets the string that was uploaded, whatever the key held before. After an error the upload is still to be dropped.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if a batch with some of its pieces failed.
+    pub fn set_uploaded(&mut self, db: usize, key: &[u8], upload: &Upload, deadline: Option<u64>) -> Result<()> {
+        let old = self.find(db, key)?;
+        if upload.losses != self.losses {
+            return Err(Error::Lost);
+        }
+        let count = upload.length();
+        put_piece(&mut self.turn, upload.id, upload.pieces, &upload.rest);
+        self.write(db, key, old.as_ref(), &Head { id: upload.id, count, ..Head::string(deadline) }, b"");
+        self.uploads.remove(&upload.id);
+        self.named.push(upload.id);
+        Ok(())
+    }
+
+    /// All of an upload, for what needs it whole.
+    ///
+    /// # Errors
+    /// As [`Keyspace::set_uploaded`].
+    pub fn read_upload(&self, upload: &Upload) -> Result<Vec<u8>> {
+        if upload.losses != self.losses {
+            return Err(Error::Lost);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(upload.length()).unwrap_or(0));
+        walk_pieces(&self.turn, upload.id, 0, upload.pieces * PIECE as u64, &mut |_, part| {
+            bytes.extend_from_slice(part);
+            ControlFlow::Continue(())
+        })?;
+        bytes.extend_from_slice(&upload.rest);
+        Ok(bytes)
+    }
+
+    /// Sets a string that is long enough to lie in pieces.
+    pub(super) fn set_long(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
+        layout::check_key(key)?;
+        let mut upload = self.begin_upload();
+        self.upload(&mut upload, value);
+        self.set_uploaded(db, key, &upload, deadline).inspect_err(|_| self.drop_upload(&upload))
+    }
+
+    /// Uploads that have got a key are strings as others once reads find what was committed.
+    pub(super) fn end_named(&mut self) {
+        if !self.named.is_empty() {
+            self.turn.db();
+            self.cleaner.end_uploads(&self.named);
+            self.named.clear();
+        }
+    }
+
+    /// Writes of this turn are lost, and with them pieces of uploads perhaps. Those that got a key in it stay held: a batch that failed may
+    /// yet be found in the log.
+    pub(super) fn lose_uploads(&mut self) {
+        self.losses += 1;
+        self.named.clear();
+    }
+
+    /// All elements but those of uploads.
+    pub(super) fn elements_in_use(&self) -> Vec<layout::Bounds> {
+        let (mut from, end) = layout::all_elements();
+        let mut bounds = Vec::new();
+        for id in &self.uploads {
+            bounds.push((from, layout::exists_key(*id)));
+            from = layout::exists_key(id + 1);
+        }
+        bounds.push((from, end));
+        bounds.retain(|(from, to)| from < to);
+        bounds
+    }
+
+    /// Notes with the first string in pieces that there are such, which an older program does not know.
+    pub(super) fn raise_format(&mut self) {
+        if self.format != FORMAT {
+            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+        }
+    }
+
+    /// The string whose length was asked for, from one place up to another as far as it has them, to be read in steps; `None`: it does not
+    /// lie in pieces, or that is not much.
+    pub fn string_reader(&mut self, from: u64, to: u64) -> Option<StringReader> {
+        let head = self.known_string().filter(|head| head.kind == Kind::String && head.is_in_pieces())?;
+        let to = to.min(head.count).min(LONGEST_STRING);
+        if to.saturating_sub(from) < LONG as u64 {
+            return None;
+        }
+        let turn = self.turn.of_now(Room::Elements, &layout::pieces(head.id, from, to));
+        Some(StringReader { turn, id: head.id, at: from, to })
+    }
+}

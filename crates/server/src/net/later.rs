@@ -1,0 +1,89 @@
+//! Long strings in a client's output, which are read as the client takes them.
+//!
+//! The output holds what stands around such a string, and this queue where it belongs. So a reply of any length takes one stage of memory,
+//! and an event-loop iteration reads no more of it than the client gets in one.
+
+use super::stream::Stream;
+use crate::keyspace::{self, StringReader};
+use std::collections::VecDeque;
+use std::io;
+
+/// Bytes that are read at once.
+const STAGE: usize = 256 << 10;
+
+/// Why a string was not sent.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The network.
+    Stream(io::Error),
+    /// The data.
+    Keyspace(keyspace::Error),
+}
+
+/// A string that belongs to a place in the output.
+#[derive(Debug)]
+struct Later {
+    place: usize,
+    reader: StringReader,
+}
+
+/// Strings that are still to be sent, in the order of their places.
+#[derive(Debug, Default)]
+pub(super) struct LaterStrings {
+    strings: VecDeque<Later>,
+    /// Bytes of the first one that were read, and how many of them are sent.
+    stage: Vec<u8>,
+    sent: usize,
+}
+
+impl LaterStrings {
+    /// Adds strings of replies that are in the output, which ends at `end`.
+    pub fn add(&mut self, strings: impl Iterator<Item = (usize, StringReader)>, end: usize) {
+        self.strings.extend(strings.filter(|(place, _)| *place < end).map(|(place, reader)| Later { place, reader }));
+    }
+
+    /// No string is to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.strings.is_empty()
+    }
+
+    /// Memory of the stage.
+    pub fn held(&self) -> usize {
+        self.stage.capacity()
+    }
+
+    /// The place of the first one, if that is before `until`.
+    pub fn next_place(&self, until: usize) -> Option<usize> {
+        self.strings.front().map(|first| first.place).filter(|place| *place < until)
+    }
+
+    /// The output ends here now.
+    pub fn truncate(&mut self, end: usize) {
+        while self.strings.back().is_some_and(|last| last.place >= end) {
+            self.strings.pop_back();
+        }
+    }
+
+    /// The output has lost so many bytes at its start.
+    pub fn shift(&mut self, bytes: usize) {
+        self.strings.iter_mut().for_each(|later| later.place -= bytes);
+    }
+
+    /// Sends some of the first string, at most so many bytes: how many.
+    pub fn write(&mut self, stream: &mut Stream, most: usize) -> Result<usize, Failed> {
+        let Some(first) = self.strings.front_mut() else { return Ok(0) };
+        if self.sent == self.stage.len() {
+            self.stage.clear();
+            self.sent = 0;
+            first.reader.read(STAGE, &mut self.stage).map_err(Failed::Keyspace)?;
+        }
+        let some = &self.stage[self.sent..];
+        let bytes = stream.write(&some[..some.len().min(most)]).map_err(Failed::Stream)?;
+        self.sent += bytes;
+        if self.sent == self.stage.len() && first.reader.left() == 0 {
+            self.strings.pop_front();
+            (self.stage, self.sent) = (Vec::new(), 0);
+        }
+        Ok(bytes)
+    }
+}
