@@ -136,8 +136,8 @@ impl Session {
         self.stays
     }
 
-    /// The value that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A log or a client that
-    /// is shown whole requests gets them whole.
+    /// The value that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A log or a client
+    /// that is shown whole requests gets them whole.
     pub fn takes_value(&self, server: &Server, arguments: &[&[u8]]) -> bool {
         let is_watched = server.append.exists() || server.hub.has_monitors();
         let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_watched);

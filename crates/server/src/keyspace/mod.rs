@@ -3,7 +3,8 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
 //! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (the
+//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `members`, `lists`, `sorted`,
+//! `streams`, `groups` (elements), `counting` and `ranks` (the
 //! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
 //! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
 //! whole values).

@@ -1,8 +1,8 @@
 //! One client: what it has sent and not yet got an answer to, and what it has to be sent.
 //!
 //! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
-//! make the server hold is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a request
-//! goes to the keyspace as it comes, unless its command needs it whole.
+//! make the server hold is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a
+//! request goes to the keyspace as it comes, unless its command needs it whole.
 //!
 //! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
 
