@@ -18,6 +18,9 @@ pub enum Error {
     /// The store was written by a version that keeps keys in another way.
     #[error("the data are in format {0}, and this program knows format {1}")]
     Format(u64, u64),
+    /// All keys were being replaced, and the process or the machine has ended before the new ones were whole.
+    #[error("an import has not finished; run it again, or drop what it has left with: sinter import --abandon")]
+    Unfinished,
     /// A log that is kept beside the engine's.
     #[error("ERR the append-only file: {0}")]
     Beside(String),

@@ -281,7 +281,7 @@ impl Keyspace {
         self.disturb(|place| place == db)?;
         let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
         if is_alone {
-            self.turn.clear(Room::Keys, layout::all_deadlines());
+            self.turn.clear(Room::Keys, self.generation().deadlines());
             self.clear_elements();
         } else {
             self.delete_collections_of(db)?;
@@ -296,10 +296,8 @@ impl Keyspace {
     pub fn clear_all(&mut self) -> Result<()> {
         self.note_change_of_all();
         self.disturb(|_| true)?;
-        for db in 0..DATABASES {
-            self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
-        }
-        self.turn.clear(Room::Keys, layout::all_deadlines());
+        self.turn.clear(Room::Keys, self.generation().entries());
+        self.turn.clear(Room::Keys, self.generation().deadlines());
         self.clear_elements();
         self.counters.keys = [0; DATABASES];
         self.counters.deadlines = [0; DATABASES];
@@ -307,7 +305,7 @@ impl Keyspace {
     }
 
     /// All collections go.
-    fn clear_elements(&mut self) {
+    pub(super) fn clear_elements(&mut self) {
         for bounds in self.elements_in_use() {
             self.turn.clear(Room::Elements, bounds);
         }
@@ -345,7 +343,7 @@ impl Keyspace {
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
         // Most of the time nothing is due. A look costs what stands before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.first_due) else { return Ok(0) };
-        let due = self.chunk(Room::Keys, &layout::deadlines(self.first_due, before), Direction::Forward, most)?;
+        let due = self.chunk(Room::Keys, &self.generation().deadlines_within(self.first_due, before), Direction::Forward, most)?;
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
             let db = self.counters.places.database(of);
@@ -366,7 +364,7 @@ impl Keyspace {
     /// The first deadline from a time on; the last time there is if there is none.
     fn first_deadline(&self, from: u64) -> Result<u64> {
         let mut first = None;
-        self.turn.walk(Room::Keys, &layout::deadlines(from, u64::MAX), Direction::Forward, &mut |place, _| {
+        self.turn.walk(Room::Keys, &self.generation().deadlines_within(from, u64::MAX), Direction::Forward, &mut |place, _| {
             first = layout::split_expiry_key(place).map(|(deadline, ..)| deadline);
             ControlFlow::Break(())
         })?;
@@ -429,7 +427,7 @@ impl Keyspace {
     }
 
     /// Keys of these databases that exist are about to go.
-    fn disturb(&mut self, concerns: impl Fn(usize) -> bool) -> Result<()> {
+    pub(super) fn disturb(&mut self, concerns: impl Fn(usize) -> bool) -> Result<()> {
         for (db, key) in self.looked_at(concerns) {
             if self.exists(db, &key)? {
                 self.touch(db, &key);

@@ -3,12 +3,14 @@
 //! Family `default` (room [`Room::Keys`]):
 //!
 //! ```text
-//! database 0x00..0x0f | hash of the key, 7 bytes | key      what the key holds: `entry`
-//! 0x20 | deadline, 8 bytes | database | key                 nothing; which keys end when
+//! database 0x00..0x1f | hash of the key, 7 bytes | key      what the key holds: `entry`
+//! 0x20 or 0x21 | deadline, 8 bytes | database | key         nothing; which keys end when
 //! 0x30 | name                                               settings of the keyspace
 //! ```
 //!
-//! The byte of a database is its [`Place`]; the setting `counters` says which number of `SELECT` has which place.
+//! The byte of a database is its [`Place`]; the setting `counters` says which number of `SELECT` has which place. There are two
+//! generations of places: 0x00..0x0f with the deadlines of 0x20, and 0x10..0x1f with those of 0x21. A keyspace has its databases in one of
+//! them. In the other there is nothing, or a keyspace that is being filled to replace the first one: `successor`.
 //!
 //! Family `elements`: `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
 //!
@@ -59,6 +61,9 @@ pub(super) const HASH_MAX: u64 = (1 << 56) - 1;
 /// Longest key or member, bytes; what stands before it in the engine's key takes the rest.
 const NAME_MAX: usize = MAX_KEY - 64;
 
+/// Generations of places.
+const GENERATIONS: usize = 2;
+/// Deadlines of the first generation; those of the second come behind.
 const EXPIRY: u8 = 0x20;
 const SETTING: u8 = 0x30;
 
@@ -115,21 +120,69 @@ pub fn check_member(member: &[u8]) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u8);
 
+impl Place {
+    fn read(byte: u8) -> Option<Place> {
+        (usize::from(byte) < DATABASES * GENERATIONS).then_some(Place(byte))
+    }
+
+    fn generation(self) -> Generation {
+        Generation(self.0 / DATABASES as u8)
+    }
+}
+
+/// Sixteen places, and the deadlines that belong to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Generation(u8);
+
+impl Generation {
+    fn first(self) -> u8 {
+        self.0 * DATABASES as u8
+    }
+
+    /// The places that this generation lacks.
+    pub fn other(self) -> Generation {
+        Generation(1 - self.0)
+    }
+
+    /// Entries of keys of all databases.
+    pub fn entries(self) -> Bounds {
+        (vec![self.first()], vec![self.first() + DATABASES as u8])
+    }
+
+    /// All deadlines.
+    pub fn deadlines(self) -> Bounds {
+        below(vec![EXPIRY + self.0])
+    }
+
+    /// The deadlines from one time up to and including another.
+    pub fn deadlines_within(self, from: u64, to: u64) -> Bounds {
+        let at = |time: u64| [&[EXPIRY + self.0][..], &time.to_be_bytes()].concat();
+        (at(from), behind(&at(to)))
+    }
+}
+
 /// Where each database lies. Two of them change places without a key being moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places([u8; DATABASES]);
 
 impl Places {
     /// As a new keyspace has them: each where its number says.
-    pub const START: Places = {
+    pub const START: Places = Places::of_generation(Generation(0));
+
+    /// Each where its number says.
+    pub const fn of_generation(generation: Generation) -> Places {
         let mut places = [0; DATABASES];
         let mut db = 0;
         while db < DATABASES {
-            places[db] = db as u8;
+            places[db] = generation.0 * DATABASES as u8 + db as u8;
             db += 1;
         }
         Places(places)
-    };
+    }
+
+    pub fn generation(&self) -> Generation {
+        self.of(0).generation()
+    }
 
     /// The place of a database; the caller has a number below [`DATABASES`].
     pub fn of(&self, db: usize) -> Place {
@@ -149,10 +202,11 @@ impl Places {
         &self.0
     }
 
-    /// Reads [`Places::bytes`]: each place once.
+    /// Reads [`Places::bytes`]: each place of a generation once.
     pub fn read(bytes: &[u8]) -> Option<Places> {
         let places = Places(bytes.try_into().ok()?);
-        let is_whole = (0..DATABASES).all(|db| places.0.iter().any(|place| usize::from(*place) == db));
+        let generation = Place::read(*places.0.first()?)?.generation();
+        let is_whole = Places::of_generation(generation).0.iter().all(|place| places.0.contains(place));
         is_whole.then_some(places)
     }
 }
@@ -203,7 +257,7 @@ pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
 pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
     let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;
     let of_place = u32::from(place).wrapping_mul(0x9e37_79b9);
-    (usize::from(place) < DATABASES).then(|| (u32::from_be_bytes([a, b, c, d]) ^ of_place, u32::from_be_bytes([d, e, f, g]).max(1)))
+    Place::read(place).map(|_| (u32::from_be_bytes([a, b, c, d]) ^ of_place, u32::from_be_bytes([d, e, f, g]).max(1)))
 }
 
 fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
@@ -223,7 +277,7 @@ pub(super) fn entries(place: Place, from: u64) -> Bounds {
 /// A key's place among those that end at the same time, unix milliseconds.
 pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(10 + key.len());
-    out.push(EXPIRY);
+    out.push(EXPIRY + place.generation().0);
     out.extend_from_slice(&deadline.to_be_bytes());
     out.push(place.0);
     out.extend_from_slice(key);
@@ -234,19 +288,7 @@ pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
 pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, Place, &[u8])> {
     let (deadline, rest) = entry.get(1..)?.split_first_chunk::<8>()?;
     let (place, key) = rest.split_first()?;
-    let place = Some(Place(*place)).filter(|place| usize::from(place.0) < DATABASES)?;
-    Some((u64::from_be_bytes(*deadline), place, key))
-}
-
-/// The deadlines from one time up to and including another.
-pub(super) fn deadlines(from: u64, to: u64) -> Bounds {
-    let at = |time: u64| [&[EXPIRY][..], &time.to_be_bytes()].concat();
-    (at(from), behind(&at(to)))
-}
-
-/// All deadlines, of all databases.
-pub(super) fn all_deadlines() -> Bounds {
-    below(vec![EXPIRY])
+    Some((u64::from_be_bytes(*deadline), Place::read(*place)?, key))
 }
 
 /// A setting of the keyspace.
@@ -279,10 +321,18 @@ pub(super) fn owner(element: &[u8]) -> Option<(u64, bool)> {
     Some((u64::from_be_bytes(bytes), *rest.first()? == EXISTS))
 }
 
-/// All elements of all collections.
-pub(super) fn all_elements() -> Bounds {
-    // No id consists of 0xff alone: they are counted up from 1.
-    (Vec::new(), vec![u8::MAX; ID + 1])
+/// Ids of collections: the first one, and the first one behind them.
+pub(super) type Ids = std::ops::Range<u64>;
+
+/// All elements of the collections that have such an id.
+pub(super) fn elements_of(ids: &Ids) -> Bounds {
+    let at = |id: u64| {
+        let mut bytes = Vec::with_capacity(ID + 1);
+        put_id(&mut bytes, id);
+        bytes
+    };
+    // An element is longer than the id alone.
+    (at(ids.start), if ids.end > ID_MAX { vec![u8::MAX; ID + 1] } else { at(ids.end) })
 }
 
 /// The elements of a collection, without the entry that says that it exists.
@@ -513,6 +563,32 @@ mod tests {
     }
 
     #[test]
+    fn generations_share_nothing() {
+        let generations = [Generation(0), Generation(1)];
+        let all = |generation: Generation| {
+            let mut places = Places::of_generation(generation);
+            places.swap(2, 9);
+            assert_eq!((Places::read(places.bytes()), places.generation()), (Some(places.clone()), generation));
+            let databases = 0..DATABASES;
+            let keys = databases.clone().map(|db| entry_key(7, places.of(db), b"\xff")).collect::<Vec<_>>();
+            (keys, databases.map(|db| expiry_key(u64::MAX - db as u64, places.of(db), b"x")).collect::<Vec<_>>())
+        };
+        for one in generations {
+            for other in generations {
+                let (keys, deadlines) = all(other);
+                let has = |(from, to): Bounds, of: Vec<Vec<u8>>| of.iter().filter(|key| from <= **key && **key < to).count();
+                let expected = if one == other { DATABASES } else { 0 };
+                assert_eq!((has(one.entries(), keys), has(one.deadlines(), deadlines)), (expected, expected));
+            }
+            assert_eq!((one.other() == one, one.other().other()), (false, one));
+        }
+        let mut mixed = Places::START;
+        mixed.0[3] += DATABASES as u8;
+        assert_eq!((Places::read(mixed.bytes()), Places::read(&[32; DATABASES])), (None, None));
+        assert_eq!(split_expiry_key(&[&[EXPIRY][..], &[0; 8], b"\x20k"].concat()), None);
+    }
+
+    #[test]
     fn scores_order_as_numbers_do() {
         let ascending =
             [f64::NEG_INFINITY, f64::MIN, -1.5, -1.0, -f64::MIN_POSITIVE, -5e-324, 0.0, 5e-324, 1.0, 1.5, f64::MAX, f64::INFINITY];
@@ -548,9 +624,9 @@ mod tests {
             assert!(from <= score && score < to);
         }
         assert_eq!(owner(&exists_key(3)), Some((3, true)));
-        let (from, to) = deadlines(0, u64::MAX);
+        let (from, to) = Generation(0).deadlines_within(0, u64::MAX);
         assert!(from < to && expiry_key(u64::MAX, place(0), b"x") < to);
-        let (from, to) = deadlines(3, 8);
+        let (from, to) = Generation(0).deadlines_within(3, 8);
         assert!(expiry_key(8, place(15), b"\xff") < to && expiry_key(9, place(0), b"") >= to);
         assert!(expiry_key(2, place(15), b"\xff") < from && from < expiry_key(3, place(0), b""));
     }
@@ -592,6 +668,14 @@ mod tests {
         }
         all.push(consumer_key(group, 3));
         assert!(all[pieces + ids.len()..].iter().all(|place| from <= *place && *place < to));
+        let (first, last) = elements_of(&(5..6));
+        assert!(all.iter().chain([&exists_key(5)]).all(|place| first <= *place && *place < last));
+        for (outside, id) in [(1..5, 5), (6..ID_MAX + 1, 5), (1..ID_MAX, ID_MAX)] {
+            let (first, last) = elements_of(&outside);
+            assert!(exists_key(id) >= last || first > with_owner(&all[0], id), "{outside:?}");
+        }
+        let (first, last) = elements_of(&(6..ID_MAX + 1));
+        assert!(first < exists_key(6) && with_owner(&all[0], ID_MAX - 1) < last);
         let (first, last) = elements(5);
         assert!(all.iter().all(|place| owner(place) == Some((5, false)) && first <= *place && *place < last));
         assert!(all_grouped((5, 8)).1 <= from && all_grouped((5, 10)).0 >= to);

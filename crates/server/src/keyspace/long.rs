@@ -171,9 +171,9 @@ impl Keyspace {
         self.named.clear();
     }
 
-    /// All elements but those of uploads.
+    /// All elements of this keyspace but those of uploads.
     pub(super) fn elements_in_use(&self) -> Vec<layout::Bounds> {
-        let (mut from, end) = layout::all_elements();
+        let (mut from, end) = layout::elements_of(&self.ids);
         let mut bounds = Vec::new();
         for id in &self.uploads {
             bounds.push((from, layout::exists_key(*id)));
@@ -184,7 +184,7 @@ impl Keyspace {
         bounds
     }
 
-    /// Notes with the first string in pieces that there are such, which an older program does not know.
+    /// Notes that there is something which an older program does not know.
     pub(super) fn raise_format(&mut self) {
         if self.format != FORMAT {
             self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());

@@ -7,7 +7,7 @@
 //! `streams`, `groups` (elements), `counting` and `ranks` (the
 //! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
 //! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
-//! whole values).
+//! whole values), `successor` (how all keys are replaced at once).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -38,6 +38,7 @@ mod ranks;
 mod scans;
 mod sorted;
 mod streams;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -68,7 +69,7 @@ pub use unsynced::{Beside, Syncer};
 
 use budget::Bulk;
 use cleaner::Cleaner;
-use layout::{Places, Room};
+use layout::{Generation, Ids, Places, Room};
 use parking_lot::Mutex;
 use ranks::Ranks;
 use sinter_storage::store::Store;
@@ -84,13 +85,16 @@ use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
 
-/// The way in which keys are kept; [`layout`] and [`entry`] describe it. The third has strings in pieces beside what the second has.
-const FORMAT: u64 = 3;
-/// The oldest that is read. It becomes [`FORMAT`] with the first string in pieces.
+/// The way in which keys are kept; [`layout`] and [`entry`] describe it. The third has strings in pieces beside what the second has, the
+/// fourth a second generation of places.
+const FORMAT: u64 = 4;
+/// The oldest that is read. It becomes [`FORMAT`] with the first string in pieces, and with the first successor.
 const OLDEST_FORMAT: u64 = 2;
 /// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
 /// program must not open for writing, which changes the stored settings, comes with another name here.
 const ELEMENTS: &str = "elements";
+/// The setting that has [`Counters`].
+const COUNTERS: &[u8] = b"counters";
 /// Ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
 /// Elements that are read at once where they are changed meanwhile.
@@ -145,6 +149,10 @@ pub struct Keyspace {
     /// As the engine has them.
     committed: Counters,
     last_id: u64,
+    /// Ids that its collections may have; those of another keyspace on the same engine are others.
+    ids: Ids,
+    /// It is being filled to replace another one.
+    is_successor: bool,
     /// No deadline is earlier than this, so there is nothing to look for before.
     first_due: u64,
     /// Collections that were deleted in this turn.
@@ -238,7 +246,16 @@ impl Edit<'_> {
 
 impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] after an import that was cut short; those of the engine.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
+        let keyspace = Keyspace::open_any(store, settings, random)?;
+        if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
+    }
+
+    /// [`Keyspace::open`] for whoever knows what to do with a successor that is not finished.
+    fn open_any(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
         let stored = Builder::settings_in(&*store)?;
         if stored.is_some_and(|stored| !stored.families.contains_key(ELEMENTS)) {
             // Some other program's database, of which nothing must be changed: not even its settings.
@@ -261,13 +278,16 @@ impl Keyspace {
     }
 
     /// Opens the keyspace in a store to read what is there: nothing is changed, and nothing can be written. Nobody may have it open.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] after an import that was cut short; those of the engine.
     pub fn open_to_read(store: Arc<dyn Store>) -> Result<Keyspace> {
         let db = Db::builder().read_only().open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Format(0, FORMAT))?;
         let turn = Turn::new(db.clone(), db.default_family(), elements);
         let mut keyspace = Keyspace::new(turn, Arc::new(Cleaner::default()), 0);
         keyspace.load(0)?;
-        Ok(keyspace)
+        if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
     /// Before anything is read.
@@ -281,6 +301,8 @@ impl Keyspace {
             counters: Counters::NONE,
             committed: Counters::NONE,
             last_id: 0,
+            ids: 1..layout::ID_MAX + 1,
+            is_successor: false,
             first_due: 0,
             deleted: Vec::new(),
             all_deleted: false,
@@ -325,7 +347,7 @@ impl Keyspace {
         }
         self.format = format;
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
-        if let Some(bytes) = self.setting(b"counters")? {
+        if let Some(bytes) = self.setting(COUNTERS)? {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
         }
         self.last_id = self.counters.ids;
@@ -426,7 +448,13 @@ impl Keyspace {
     }
 
     fn put_counters(&mut self) {
-        self.turn.put(Room::Keys, layout::setting_key(b"counters"), self.counters.encode());
+        let (name, value) = if self.is_successor { self.encode_successor() } else { (COUNTERS, self.counters.encode()) };
+        self.turn.put(Room::Keys, layout::setting_key(name), value);
+    }
+
+    /// Where its databases lie.
+    fn generation(&self) -> Generation {
+        self.counters.places.generation()
     }
 
     /// The number of the commit that all writes so far are in.
@@ -502,9 +530,9 @@ impl Keyspace {
     }
 
     fn new_id(&mut self) -> u64 {
-        self.last_id = (self.last_id + 1).min(layout::ID_MAX);
+        self.last_id = (self.last_id + 1).min(self.ids.end - 1);
         if self.last_id > self.counters.ids {
-            self.counters.ids = self.last_id + IDS_AT_ONCE;
+            self.counters.ids = (self.last_id + IDS_AT_ONCE).min(self.ids.end - 1);
         }
         self.last_id
     }
@@ -556,6 +584,8 @@ impl Keyspace {
 impl Drop for Keyspace {
     fn drop(&mut self) {
         // The filter lies in the database and would keep it open for ever.
-        self.cleaner.detach();
+        if !self.is_successor {
+            self.cleaner.detach();
+        }
     }
 }

@@ -300,6 +300,11 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
+    /// Bytes that outlines may take.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Outlines may take so many bytes from now on.
     pub fn set_capacity(&mut self, bytes: u64) {
         self.capacity = bytes;
@@ -404,10 +409,6 @@ impl Keyspace {
 
 #[cfg(test)]
 impl Ranks {
-    pub fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     /// What has outlines.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.outlines.keys().map(|of| of.0)

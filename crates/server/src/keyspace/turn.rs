@@ -123,7 +123,7 @@ impl Turn {
     /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
     /// others need.
     pub fn at(&self, snapshot: Snapshot) -> Turn {
-        let mut turn = Turn::new(self.engine.clone(), self.keys.family.clone(), self.elements.family.clone());
+        let mut turn = self.beside();
         turn.read = ReadOptions { snapshot: Some(snapshot), fill_cache: false, ..ReadOptions::default() };
         turn
     }
@@ -141,6 +141,11 @@ impl Turn {
             }
         }
         turn
+    }
+
+    /// One in which nothing was written, for another keyspace on the same engine.
+    pub fn beside(&self) -> Turn {
+        Turn::new(self.engine.clone(), self.keys.family.clone(), self.elements.family.clone())
     }
 
     /// The engine, which has all that was committed.

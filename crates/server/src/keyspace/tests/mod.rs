@@ -60,7 +60,7 @@ fn counters_are_kept_as_the_format_says() {
     let mut expected = vec![0; 33 * 8];
     (expected[8], expected[31 * 8], expected[32 * 8], expected[32 * 8 + 1]) = (7, 9, 2, 1);
     expected.extend([2, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!((FORMAT, &bytes), (3, &expected));
+    assert_eq!((FORMAT, &bytes), (4, &expected));
     assert_eq!(Counters::decode(&bytes), Some(counters));
     for end in 0..bytes.len() {
         assert_eq!(Counters::decode(&bytes[..end]), None, "cut at {end}");

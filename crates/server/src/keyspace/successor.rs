@@ -1,0 +1,145 @@
+//! All keys are replaced at once: a *successor*, a second keyspace on the same engine, is filled while the first one stays as it is, and
+//! one batch puts it in the first one's place.
+//!
+//! Nothing of the successor can be found by way of the first keyspace: its databases and deadlines lie in the other generation of places
+//! (`layout`), its collections have ids that the first one does not use. Its counters stand in a setting of their own, which is durable
+//! before anything else of it is written. Whoever finds that setting at a start knows that the successor is not whole. The batch that
+//! ends it removes, by ranges, either the first keyspace or the successor, and the setting with it.
+//!
+//! Memory for this does not grow with the keys, and directories and zones are the same to it. The medium needs space for both.
+
+use super::error::{Error, Result};
+use super::layout::{self, Ids, Places, Room};
+use super::{Counters, Keyspace};
+use sinter_storage::store::Store;
+use sinterdb::internal::coding::Decoder;
+use sinterdb::settings::Settings;
+use sinterdb::{Durability, WriteOptions};
+use std::sync::Arc;
+
+/// The setting that a successor has instead of its counters: the first one of its ids, 8 bytes, and the counters.
+const SUCCESSOR: &[u8] = b"successor";
+/// Ids that the first keyspace may still use while its successor is filled. Of a million imports, none lacks ids.
+const IDS_MEANWHILE: u64 = 1 << 28;
+
+/// What is known of a successor that has not become the keyspace yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unfinished {
+    ids: Ids,
+    counters: Counters,
+}
+
+impl Keyspace {
+    /// Opens the keyspace in a store as [`Keyspace::open`] does, after it has removed what an import has left that was cut short; says
+    /// whether there was one.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn open_abandoning(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<(Keyspace, bool)> {
+        let mut keyspace = Keyspace::open_any(store, settings, random)?;
+        let left = keyspace.unfinished()?;
+        if let Some(left) = &left {
+            keyspace.remove_successor(left)?;
+        }
+        Ok((keyspace, left.is_some()))
+    }
+
+    /// Begins an empty keyspace that is to take the place of this one, [`Keyspace::adopt`] or [`Keyspace::abandon_successor`] ends it. From
+    /// here on a store that was not told of the end is refused when it is opened ([`Error::Unfinished`]).
+    ///
+    /// # Errors
+    /// There is one already; those of the engine.
+    pub fn begin_successor(&mut self) -> Result<Keyspace> {
+        if self.unfinished()?.is_some() {
+            return Err(Error::Unfinished);
+        }
+        let first = self.counters.ids.saturating_add(IDS_MEANWHILE);
+        if first > layout::ID_MAX {
+            return Err(Error::Damaged("no ids are left for the collections of an import"));
+        }
+        self.raise_format();
+        self.commit(&WriteOptions::default())?;
+        let random = self.random();
+        let mut next = Keyspace::new(self.turn.beside(), self.cleaner.clone(), random);
+        next.seed = self.seed;
+        next.now = self.now;
+        next.is_successor = true;
+        next.ids = first..layout::ID_MAX + 1;
+        next.last_id = first - 1;
+        next.counters = Counters { ids: first - 1, places: Places::of_generation(self.generation().other()), ..Counters::NONE };
+        next.turn.keep_hot(self.turn.hot().capacity());
+        next.ranks.set_capacity(self.ranks.capacity());
+        // Before there is anything else of it, and not lost with the machine when that is kept.
+        next.put_counters();
+        next.commit(&WriteOptions::new(Durability::Sync))?;
+        self.ids.end = first;
+        Ok(next)
+    }
+
+    /// Puts a successor that is whole in the place of all keys, durably. A log that is kept beside the engine's is not told of it.
+    ///
+    /// # Errors
+    /// Those of the engine; a start finds all of the old keys and an unfinished successor, or all of the new ones.
+    pub fn adopt(&mut self, mut next: Keyspace) -> Result<()> {
+        next.commit(&WriteOptions::default())?;
+        let (counters, last_id) = (next.committed.clone(), next.last_id);
+        // Its thread is done with what it was given.
+        drop(next);
+        self.note_change_of_all();
+        self.disturb(|_| true)?;
+        let old = self.generation();
+        self.turn.clear(Room::Keys, old.entries());
+        self.turn.clear(Room::Keys, old.deadlines());
+        self.clear_elements();
+        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
+        self.counters = counters;
+        self.put_counters();
+        self.first_due = 0;
+        self.disturb(|_| true)?;
+        self.commit(&WriteOptions::new(Durability::Sync))?;
+        self.ids.end = layout::ID_MAX + 1;
+        self.last_id = last_id;
+        Ok(())
+    }
+
+    /// Removes a successor, whole or not: the keys stay as they are.
+    ///
+    /// # Errors
+    /// Those of the engine; a start finds all keys, and the successor perhaps.
+    pub fn abandon_successor(&mut self, next: Keyspace) -> Result<()> {
+        drop(next);
+        self.unfinished()?.map_or(Ok(()), |left| self.remove_successor(&left))
+    }
+
+    /// What is known of the successor that there is.
+    pub(super) fn unfinished(&self) -> Result<Option<Unfinished>> {
+        let Some(bytes) = self.setting(SUCCESSOR)? else { return Ok(None) };
+        let mut from = Decoder::new(&bytes);
+        let read = from.u64().zip(Counters::decode(from.rest()));
+        let (first, counters) = read.ok_or(Error::Damaged("the counters of an import"))?;
+        if counters.places.generation() == self.generation() || first <= self.counters.ids {
+            return Err(Error::Damaged("an import into the keys that are there"));
+        }
+        Ok(Some(Unfinished { ids: first..layout::ID_MAX + 1, counters }))
+    }
+
+    /// What a successor keeps beside its keys.
+    pub(super) fn encode_successor(&self) -> (&'static [u8], Vec<u8>) {
+        (SUCCESSOR, [&self.ids.start.to_le_bytes()[..], &self.counters.encode()].concat())
+    }
+
+    fn remove_successor(&mut self, left: &Unfinished) -> Result<()> {
+        let places = left.counters.places.generation();
+        self.turn.clear(Room::Keys, places.entries());
+        self.turn.clear(Room::Keys, places.deadlines());
+        self.turn.clear(Room::Elements, layout::elements_of(&left.ids));
+        self.all_deleted = true;
+        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
+        // No id is used again.
+        self.counters.ids = self.counters.ids.max(left.counters.ids);
+        self.commit(&WriteOptions::new(Durability::Sync))?;
+        self.ids.end = layout::ID_MAX + 1;
+        self.last_id = self.counters.ids;
+        Ok(())
+    }
+}
