@@ -4,8 +4,10 @@ use super::arguments::{Rest, integer, is};
 use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::Kind;
+use crate::log::Level;
 use crate::persist::{LoadError, Pieces, SaveError, dump as dump_value, load};
-use crate::rdb::{Input, open_value, read_value};
+use crate::rdb::{Element, Input, StreamElement, open_value, read_value};
+use std::fmt::Display;
 
 const fn dumps(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Generic, name, arity, run).keys(1, 1, 1).since("2.6.0")
@@ -100,7 +102,13 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
         let mut input = Input::new(payload);
         let kind = input.byte()?;
-        read_value(&mut input, kind, visit)
+        read_value(&mut input, kind, &mut |element| {
+            if let Element::Stream(StreamElement::Corrected(what)) = element {
+                let values: [(&str, &dyn Display); 3] = [("db", &db), ("key", &key.escape_ascii()), ("what", &what)];
+                context.server.event(Level::Debug, "stream_corrected", &values);
+            }
+            visit(element)
+        })
     });
     match loaded {
         Ok(true) => {}

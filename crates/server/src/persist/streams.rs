@@ -39,6 +39,8 @@ impl Loading {
     pub fn put(&mut self, keyspace: &mut Keyspace, edit: &mut Edit, element: &StreamElement) -> Result<(), LoadError> {
         match element {
             StreamElement::Entry { id, fields } => keyspace.append(edit, from_file(*id), encode(fields)),
+            // Whoever reads tells of it.
+            StreamElement::Corrected(_) => {}
             StreamElement::State { length, last, max_deleted, added } => {
                 let stream = &mut edit.head.stream;
                 stream.last = from_file(*last);

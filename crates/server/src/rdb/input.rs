@@ -3,7 +3,7 @@
 use super::lzf;
 use super::{Error, Result, STRING_MAX, crc64};
 use crate::number::integer_text;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
 /// What the first bytes of a string or a number of things say.
 enum Prefix {
@@ -18,6 +18,8 @@ const INTEGER_8: u8 = 0;
 const INTEGER_16: u8 = 1;
 const INTEGER_32: u8 = 2;
 const LZF: u8 = 3;
+/// Bytes that are passed over at once.
+const SKIPPED_AT_ONCE: usize = 4 << 10;
 
 /// Where is read from, and how far. Give it a buffered source: it asks for single bytes.
 #[derive(Debug)]
@@ -147,8 +149,60 @@ impl<R: Read> Input<R> {
         decoded.ok_or_else(|| self.damaged("a compressed string that cannot be decompressed"))
     }
 
-    /// A string, to be thrown away.
+    /// Passes over a string, whatever its bytes are.
     pub(super) fn skip_string(&mut self) -> Result<()> {
-        self.string(&mut Vec::new())
+        match self.prefix()? {
+            Prefix::Length(length) => self.skip(length),
+            Prefix::Encoded(INTEGER_8) => self.skip(1),
+            Prefix::Encoded(INTEGER_16) => self.skip(2),
+            Prefix::Encoded(INTEGER_32) => self.skip(4),
+            Prefix::Encoded(LZF) => {
+                let packed = self.length()?;
+                self.length()?;
+                self.skip(packed)
+            }
+            Prefix::Encoded(_) => Err(self.damaged("a string of no known encoding")),
+        }
+    }
+
+    /// Passes over so many bytes.
+    pub(super) fn skip(&mut self, mut count: u64) -> Result<()> {
+        let mut buffer = [0; SKIPPED_AT_ONCE];
+        while count > 0 {
+            let most = usize::try_from(count).unwrap_or(usize::MAX).min(SKIPPED_AT_ONCE);
+            let piece = buffer.get_mut(..most).unwrap_or_default();
+            let read = match self.from.read(piece) {
+                Ok(0) => return Err(Error::Ends { at: self.at, what: "a value" }),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Error::Read { at: self.at, error }),
+            };
+            self.took(piece.get(..read).unwrap_or_default());
+            count -= read as u64;
+        }
+        Ok(())
+    }
+
+    /// How far it has come, to come back to it.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { at: self.at, crc: self.crc }
+    }
+}
+
+/// A place in an [`Input`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    at: u64,
+    crc: u64,
+}
+
+impl<R: Read + Seek> Input<R> {
+    /// Goes back, so that what comes next is read again.
+    pub(super) fn return_to(&mut self, mark: Mark) -> Result<()> {
+        let back = i64::try_from(self.at - mark.at).map_err(io::Error::other);
+        let moved = back.and_then(|back| self.from.seek(SeekFrom::Current(-back)));
+        moved.map_err(|error| Error::Read { at: self.at, error })?;
+        (self.at, self.crc) = (mark.at, mark.crc);
+        Ok(())
     }
 }

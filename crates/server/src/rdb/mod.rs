@@ -1,7 +1,7 @@
 //! The format in which Redis keeps its data in a file (RDB) and hands out single values (`DUMP`), as bytes; no key is kept here.
 //!
 //! Reading order: `input` (lengths and strings), `packed` (small collections in one string), `value` and `streams` (what a key holds),
-//! [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
+//! `skip` (where a value ends), [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
 //!
 //! What is read is hostile. A length that is only claimed takes no memory: strings grow as their bytes come in, collections come element by
 //! element, and nothing recurses. Every failure is an [`Error`] that says where in the file it is.
@@ -15,6 +15,7 @@ mod lzf;
 mod output;
 mod packed;
 mod reader;
+mod skip;
 mod stream_output;
 mod streams;
 #[cfg(test)]
@@ -60,6 +61,10 @@ pub mod kind {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
+    pub const HASH_DEADLINES_EARLY: u8 = 22;
+    pub const HASH_LISTPACK_DEADLINES_EARLY: u8 = 23;
+    pub const HASH_DEADLINES: u8 = 24;
+    pub const HASH_LISTPACK_DEADLINES: u8 = 25;
 }
 
 /// Bytes that stand where a type could, for what is no key.

@@ -1,9 +1,10 @@
 //! A whole file, record by record.
 
-use super::input::Input;
+use super::input::{Input, Mark};
+use super::skip::{module_parts, skip_value};
 use super::value::{Element, module_name, read_value};
 use super::{Error, NEWEST, Result, opcode};
-use std::io::Read;
+use std::io::{Read, Seek};
 
 /// From here on, bytes are no types of values: what follows cannot be understood. Types below that are not read are said by name.
 const FIRST_NO_TYPE: u8 = 26;
@@ -57,6 +58,8 @@ pub struct Reader<R> {
     version: u32,
     /// The type of a value that was not read yet.
     pending: Option<u8>,
+    /// The type of the value of the key that came last, and where it begins.
+    last: Option<(u8, Mark)>,
 }
 
 impl<R: Read> Reader<R> {
@@ -71,7 +74,7 @@ impl<R: Read> Reader<R> {
         let version = digits.and_then(|digits| digits.parse().ok());
         match version {
             None => Err(input.damaged("this is no RDB file")),
-            Some(version @ 1..=NEWEST) => Ok(Reader { input, version, pending: None }),
+            Some(version @ 1..=NEWEST) => Ok(Reader { input, version, pending: None, last: None }),
             Some(version) => Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} are known)"))),
         }
     }
@@ -148,6 +151,7 @@ impl<R: Read> Reader<R> {
                     self.input.string(&mut key.name)?;
                     key.kind = of;
                     self.pending = Some(of);
+                    self.last = Some((of, self.input.mark()));
                     return Ok(Record::Key(key));
                 }
             }
@@ -172,22 +176,8 @@ impl<R: Read> Reader<R> {
         for _ in 0..2 {
             self.input.length()?;
         }
-        loop {
-            match self.input.length()? {
-                0 => return Ok(Record::Module(name)),
-                1 | 2 => {
-                    self.input.length()?;
-                }
-                3 => {
-                    self.input.array::<4>("a module's number")?;
-                }
-                4 => {
-                    self.input.array::<8>("a module's number")?;
-                }
-                5 => self.input.skip_string()?,
-                _ => return Err(self.input.damaged("a module's value of no known form")),
-            }
-        }
+        module_parts(&mut self.input)?;
+        Ok(Record::Module(name))
     }
 
     fn end(&mut self) -> Result<Record> {
@@ -201,6 +191,19 @@ impl<R: Read> Reader<R> {
             return Err(Error::Checksum { at, stored, computed });
         }
         Ok(Record::End)
+    }
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// Passes over the value of the key that came last, however much of it was read: only where it ends is looked for.
+    ///
+    /// # Errors
+    /// The end is not known; those of the file.
+    pub fn skip_value(&mut self) -> Result<()> {
+        self.pending = None;
+        let Some((of, mark)) = self.last.take() else { return Ok(()) };
+        self.input.return_to(mark)?;
+        skip_value(&mut self.input, of)
     }
 }
 

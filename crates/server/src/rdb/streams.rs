@@ -1,12 +1,13 @@
 //! Streams as they are read: one event after the other, in the order in which a stream can be put together from them.
 //!
-//! First all entries, then one [`StreamElement::State`], then group by group: the group, its entries that wait for an acknowledgement, and
-//! its consumers, each followed by which of these entries it has.
+//! First all entries, then what was corrected, then one [`StreamElement::State`], then group by group: the group, its entries that wait
+//! for an acknowledgement, and its consumers, each followed by which of these entries it has.
 
 use super::input::Input;
 use super::packed::{Damage, Entry, Listpack};
 use super::{Error, Result, kind};
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 use std::io::Read;
 
 /// Milliseconds and a number among entries of the same millisecond.
@@ -16,6 +17,12 @@ pub struct StreamId {
     pub ms: u64,
     /// Which of them.
     pub seq: u64,
+}
+
+impl Display for StreamId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
 }
 
 /// A field of an entry and its value.
@@ -31,15 +38,18 @@ pub enum StreamElement<'a> {
         /// Its fields and values.
         fields: &'a [StreamField<'a>],
     },
+    /// What was corrected, as it contradicted the entries, which are right: some versions of Redis have written such streams. Comes before
+    /// the state.
+    Corrected(&'a str),
     /// What is known of the stream as a whole; all entries came before.
     State {
         /// Entries, as many as came.
         length: u64,
-        /// The largest id that was ever given, that of the last entry or a larger one.
+        /// The largest id that was ever given, that of the last entry, of the largest one that was removed, or a larger one.
         last: StreamId,
         /// The largest id that was removed; 0-0 if unknown.
         max_deleted: StreamId,
-        /// Entries that were ever added; `None` in files of Redis 6 and older, which do not know.
+        /// Entries that were ever added, at least as many as there are; `None` in files of Redis 6 and older, which do not know.
         added: Option<u64>,
     },
     /// A consumer group.
@@ -89,11 +99,13 @@ const SAME_FIELDS: i64 = 2;
 pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     let mut text = Vec::new();
     let (mut entries, mut last_seen) = (0u64, StreamId::default());
-    for _ in 0..input.length()? {
+    let nodes = input.length()?;
+    for _ in 0..nodes {
         input.string(&mut text)?;
         let base = raw_id(&text).ok_or_else(|| input.damaged("the id of a stream's node"))?;
         input.string(&mut text)?;
-        node(&text, base, &mut |id, fields| {
+        let before = entries;
+        let said = node(&text, base, &mut |id, fields| {
             if id <= std::mem::replace(&mut last_seen, id) {
                 return Err(Stopped::Damage("ids of a stream that do not ascend"));
             }
@@ -104,27 +116,46 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
             Stopped::Damage(what) => input.damaged(what).into(),
             Stopped::Visit(error) => error,
         })?;
+        correct("a node's number of entries", said, entries - before, visit)?;
     }
     let length = input.length()?;
-    if length != entries {
+    if nodes == 0 && length > 0 {
         return Err(input.damaged("a stream that has not as many entries as it says").into());
     }
-    let last = id(input)?;
-    if last < last_seen {
-        return Err(input.damaged("a stream with an entry behind its last one").into());
+    state(input, version, (length, entries), last_seen, visit)?;
+    for _ in 0..input.length()? {
+        group(input, version, &mut text, visit)?;
     }
+    Ok(())
+}
+
+/// Reads what is said of a stream of so many entries up to this id, and corrects it. The length that is said was read before.
+fn state<R: Read, E: From<Error>>(
+    input: &mut Input<R>,
+    version: u8,
+    (said, length): (u64, u64),
+    newest: StreamId,
+    visit: &mut Visit<E>,
+) -> std::result::Result<(), E> {
+    correct("the number of entries", said, length, visit)?;
+    let said_last = id(input)?;
     let (mut max_deleted, mut added) = (StreamId::default(), None);
     if version != kind::STREAM {
         // The first id follows from the entries.
         id(input)?;
         max_deleted = id(input)?;
-        added = Some(input.length()?);
+        let said = input.length()?;
+        added = Some(said.max(length));
+        correct("the number of entries that were ever added", said, said.max(length), visit)?;
     }
-    visit(StreamElement::State { length, last, max_deleted, added })?;
-    for _ in 0..input.length()? {
-        group(input, version, &mut text, visit)?;
-    }
-    Ok(())
+    let last = said_last.max(newest).max(max_deleted);
+    correct("the last id", said_last, last, visit)?;
+    visit(StreamElement::State { length, last, max_deleted, added })
+}
+
+/// Tells what is said and not so.
+fn correct<T: PartialEq + Display, E>(what: &str, said: T, is: T, visit: &mut Visit<E>) -> std::result::Result<(), E> {
+    if said == is { Ok(()) } else { visit(StreamElement::Corrected(&format!("{what} from {said} to {is}"))) }
 }
 
 fn group<R: Read, E: From<Error>>(
@@ -200,9 +231,11 @@ impl<E> From<Damage> for Stopped<E> {
 /// Calls for each entry of a node.
 type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
 
+/// Shows all entries of a node, and gives their number as the node has it.
+///
 /// A node is a listpack: `entries | deleted ones | fields | field .. | 0`, then per entry `flags | ms and seq less those of the node |
 /// [fields, field and value .. ] or [value ..] | how many of these`.
-fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<(), Stopped<E>> {
+fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<u64, Stopped<E>> {
     let mut pack = Listpack::new(bytes)?;
     let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
     let mut names = Vec::new();
@@ -213,7 +246,6 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
         return Err(Stopped::Damage(NODE));
     }
     let mut fields = Vec::new();
-    let mut found = 0u64;
     while let Some(flags) = pack.next()? {
         let flags = flags.integer().ok_or(NODE)?;
         let id = StreamId { ms: base.ms.wrapping_add(delta(&mut pack)?), seq: base.seq.wrapping_add(delta(&mut pack)?) };
@@ -234,11 +266,10 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
             return Err(Stopped::Damage(NODE));
         }
         if flags & DELETED == 0 {
-            found += 1;
             visit(id, &fields)?;
         }
     }
-    if found == alive { Ok(()) } else { Err(Stopped::Damage(NODE)) }
+    Ok(alive)
 }
 
 const NODE: Damage = "a damaged node of a stream";

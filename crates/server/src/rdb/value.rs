@@ -71,7 +71,7 @@ pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: 
             let module = module_name(input.length()?);
             Err(input.unsupported(format!("a value of the module type {module}")).into())
         }
-        22..=25 => Err(input.unsupported("a hash whose fields have deadlines").into()),
+        kind::HASH_DEADLINES_EARLY..=kind::HASH_LISTPACK_DEADLINES => Err(input.unsupported("a hash whose fields have deadlines").into()),
         other => Err(input.unsupported(format!("a value of type {other}")).into()),
     }
 }

@@ -51,6 +51,7 @@ fn values_with_anything_in_them_do_not_panic() {
                 let at = random.below(wrong.len());
                 wrong[at] = if random.below(2) == 0 { random.below(256) as u8 } else { wrong[at] ^ 1 << random.below(8) };
             }
+            let _ = skip_value(&mut Input::new(&wrong[..]), of);
             let mut input = Input::new(&wrong[..]);
             let mut elements = 0;
             let _ = read_value::<_, Error>(&mut input, of, &mut |_| {

@@ -5,6 +5,7 @@ mod build;
 mod hostile;
 mod values;
 
+use super::skip::skip_value;
 use super::*;
 use build::*;
 
@@ -37,6 +38,10 @@ fn read(of: u8, bytes: &[u8]) -> Result<Vec<String>> {
         Ok(())
     })?;
     assert_eq!(input.position(), bytes.len() as u64, "{} was not read to its end", bytes.escape_ascii());
+    // Whoever skips it comes to the same place.
+    let mut input = Input::new(bytes);
+    skip_value(&mut input, of).unwrap();
+    assert_eq!(input.position(), bytes.len() as u64, "{} was not skipped to its end", bytes.escape_ascii());
     Ok(found)
 }
 
