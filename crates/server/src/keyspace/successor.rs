@@ -72,6 +72,7 @@ impl Keyspace {
         // Before there is anything else of it, and not lost with the machine when that is kept.
         next.put_counters();
         next.commit(&WriteOptions::new(Durability::Sync))?;
+        next.turn.catch_up();
         self.ids.end = first;
         Ok(next)
     }

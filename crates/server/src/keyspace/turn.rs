@@ -160,8 +160,8 @@ impl Turn {
         self.engine.would_wait(&self.keys.family, underway) || self.engine.would_wait(&self.elements.family, underway)
     }
 
-    /// Waits until reads find all that was committed.
-    fn catch_up(&self) {
+    /// Waits until reads find all that was committed; those of others on the same engine, too.
+    pub fn catch_up(&self) {
         if self.is_behind.take()
             && let Some(Some(committer)) = self.committer.get()
         {
