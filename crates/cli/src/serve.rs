@@ -5,15 +5,17 @@ use crate::descriptors;
 use crate::ended::Ended;
 use crate::flags::nearest;
 use crate::store::{drive_error, place};
+use anyhow::anyhow;
 use clap::Args;
 use sinter_server::command::configuration::{Complaint, Directive, PARAMETERS, Parameter, Refusal, Supervised, all_names, read};
 use sinter_server::command::{Configuration, Server};
-use sinter_server::keyspace::{Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
+use sinter_server::keyspace::{Error, Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
 use sinter_server::log::{Level, Log, SystemLog};
 use sinter_server::net::Net;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
 use sinterdb::internal::settings::{format_bytes, parse_bytes};
+use sinterdb::settings::Settings;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -59,20 +61,31 @@ pub fn memory(text: &str) -> Result<u64, String> {
 /// memtable grows much larger than this.
 const LOGS_MAX: u64 = 256 << 20;
 
-/// Opens the keyspace in a store. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
+/// What the engine gets. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
 ///
 /// # Errors
-/// A budget that is none; those of opening.
-pub fn open_keyspace(store: Arc<dyn Store>, memory: u64, max_open_files: u64) -> Result<Keyspace, Ended> {
+/// A budget that is none.
+pub fn settings(memory: u64, max_open_files: u64) -> Result<Settings, Ended> {
     let mut settings = engine_settings(memory);
     settings.db.max_open_files = max_open_files;
     settings.db.max_total_wal_size = settings.db.max_total_wal_size.min(LOGS_MAX);
     settings.validate().map_err(|complaints| Ended::usage(complaints.join("; ")))?;
-    Keyspace::open(store, &settings, seed()?).map_err(failed)
+    Ok(settings)
+}
+
+/// Why the data in `dir` cannot be had; after an import that was cut short, with the commands that end it.
+pub fn not_opened(dir: &Path) -> impl FnOnce(Error) -> Ended {
+    move |error| match error {
+        Error::Unfinished => Ended::Failed(anyhow!(
+            "{dir}: an import has not finished; run it again, or drop what it has left with: sinter import --abandon --dir {dir}",
+            dir = dir.display()
+        )),
+        error => failed(error),
+    }
 }
 
 /// What the order of keys in a new directory starts from.
-fn seed() -> io::Result<u64> {
+pub fn seed() -> io::Result<u64> {
     Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
@@ -280,7 +293,8 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     note_descriptors(&log);
     let store = open(&directory)?;
     check_left(&configuration, &*store)?;
-    let keyspace = open_keyspace(store, configuration.budget(), sinter_server::net::files_max())?;
+    let settings = settings(configuration.budget(), sinter_server::net::files_max())?;
+    let keyspace = Keyspace::open(store, &settings, seed()?).map_err(not_opened(&directory))?;
     let run_id = random_bytes(20)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let pid_file = configuration.pid_file.clone();
     let server = Server { configuration, run_id, tls, log: log.clone(), supervised, ..Server::default() };

@@ -10,6 +10,7 @@ mod descriptors;
 mod documents;
 mod idle;
 mod kill;
+mod kill_import;
 mod kill_serve;
 mod layers;
 mod links;

@@ -38,7 +38,7 @@ fn data_come_and_go() {
 
     // There are keys now.
     let (code, _, err) = import(&at("appendonly.aof"), &at("data"));
-    assert!(code == 2 && err.contains("data: there are 2 keys already; --replace removes them first"), "{err}");
+    assert!(code == 2 && err.contains("data: there are 2 keys already; --replace replaces them"), "{err}");
     assert_eq!(sinter(&[&"import", &at("appendonly.aof"), &"--dir", &at("data"), &"--replace"]).0, 0);
 
     let (code, out, _) = sinter(&[&"export", &"--dir", &at("data"), &"--format", &"rdb", &at("out.rdb"), &"--rdb-version", &"11"]);
@@ -68,6 +68,28 @@ fn what_cannot_be_done_is_said_and_leaves_nothing() {
     assert!(code == 2 && err.contains("data: no such directory"), "{err}");
     assert_eq!(sinter(&[&"export", &"--dir", &at("data"), &"--format", &"rdb", &at("out.rdb"), &"--rdb_version", &"10"]).0, 2);
     assert_eq!(sinter(&[&"export", &"--dir", &at("data"), &"--format", &"csv", &at("out.rdb")]).0, 2);
+}
+
+#[test]
+fn damaged_keys_are_left_out_if_that_is_wanted() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    // A set of integers of three bytes each, between two strings; no checksum.
+    fs::write(at("damaged.rdb"), b"REDIS0009\xfe\x00\x00\x01a\x01b\x0b\x01s\x09\x03\0\0\0\x01\0\0\0\x07\x00\x01c\x01d\xff\0\0\0\0\0\0\0\0")
+        .unwrap();
+    let (code, _, err) = import(&at("damaged.rdb"), &at("data"));
+    assert!(code == 1 && err.contains("key s of database 0"), "{err}");
+    let (code, out, err) = sinter(&[&"import", &at("damaged.rdb"), &"--dir", &at("data"), &"--skip-damaged"]);
+    assert!(code == 3 && err.is_empty() && out.contains(": 2 keys\n"), "{out}{err}");
+    assert!(out.contains("damaged.rdb: bytes 16 to 29: key s of database 0 was left out: at byte 29: "), "{out}");
+    assert!(out.ends_with("1 damaged keys or parts of the file were left out\n"), "{out}");
+    let bytes = fs::read(at("damaged.rdb")).unwrap();
+    fs::write(at("cut.rdb"), &bytes[..33]).unwrap();
+    let (code, out, _) = sinter(&[&"import", &at("cut.rdb"), &"--dir", &at("cut"), &"--skip-damaged"]);
+    assert!(code == 3 && out.contains("cut.rdb: from byte 29 on everything was left out: "), "{out}");
+    fs::write(at("appendonly.aof"), LOG).unwrap();
+    let (code, _, err) = sinter(&[&"import", &at("appendonly.aof"), &"--dir", &at("log"), &"--skip-damaged"]);
+    assert!(code == 2 && err.contains("in RDB files only"), "{err}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::common::{Client, Real, Reply, Served, encode};
 use sinter_server::command::{Allowed, Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Error, Net, unix_ms};
-use sinter_server::transfer::Found;
+use sinter_server::transfer::{Damage, Found};
 use sinter_storage::store::MemoryStore;
 use sinterdb::settings::Settings;
 use std::fs;
@@ -79,7 +79,7 @@ fn loaded(directory: &Path) -> Option<Real> {
 fn imported(directory: &Path) -> Served {
     let store = Arc::new(MemoryStore::new());
     let mut keyspace = Keyspace::open(store.clone(), &Settings::default(), 7).unwrap();
-    Found::look(&directory.join("appendonlydir")).unwrap().load(&mut keyspace, false, unix_ms()).unwrap();
+    Found::look(&directory.join("appendonlydir"), Damage::Refuse).unwrap().load(&mut keyspace, false, unix_ms()).unwrap();
     keyspace.close().unwrap();
     Served::with(Server::default(), store)
 }

@@ -5,8 +5,8 @@ use crate::keyspace::{self, Edit, Keyspace, Kind, Side};
 use crate::rdb::{self, Element, STRING_MAX};
 use sinterdb::WriteOptions;
 
-/// Bytes of writes at which a piece of a collection is committed.
-const PIECE: usize = 8 << 20;
+/// Bytes of writes at which a piece of a collection is committed. Tests have collections of many.
+const PIECE: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 
 /// Why a value could not be loaded.
 #[derive(Debug, thiserror::Error)]

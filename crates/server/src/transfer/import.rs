@@ -3,19 +3,22 @@
 use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
+use super::rdb::{NO_PARTS, Visitor, Where, printable, rest, walk};
 use crate::command::{Command, Ended, Server, Session, execute, find};
-use crate::keyspace::{DATABASES, Keyspace, check_key};
+use crate::keyspace::{self, DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
-use crate::rdb::{Key, Reader, Record};
-use sinterdb::{Durability, WriteOptions};
+use crate::rdb::{Element, Key, Reader, Record, StreamElement};
+use sinterdb::WriteOptions;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// Bytes of writes at which they are committed.
-const COMMIT: usize = 8 << 20;
+/// Bytes of writes at which they are committed. Tests have imports of many commits.
+const COMMIT: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 /// Keys whose time has come that are removed before a commit.
 const EXPIRED_AT_ONCE: usize = 10_000;
-/// Bytes of a key or an error that a message repeats.
-const REPEATED: usize = 200;
+const BEHIND: &str = "there is more behind the end of the RDB file";
+/// Notes that are kept; more are counted.
+const NOTES_MAX: usize = 100_000;
 /// Commands that define functions and scripts, which are not there: they are skipped and counted.
 const SKIPPED: &[&str] = &["function", "script"];
 
@@ -36,6 +39,29 @@ pub struct Report {
     pub modules: u64,
     /// The end of the last log, which is incomplete and was left out: from which byte on, and how many.
     pub cut: Option<(PathBuf, u64, u64)>,
+    /// Corrections of streams that contradicted their entries.
+    pub corrected: u64,
+    /// Keys that were damaged and left out, and ends of files.
+    pub left_out: u64,
+    /// What was corrected and left out, each with its place in the file.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    fn note(&mut self, note: String) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// What is done about keys of an RDB file that are damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// Nothing is imported.
+    Refuse,
+    /// All other keys are imported.
+    Skip,
 }
 
 /// Files that were looked at from end to end, and can be loaded.
@@ -44,6 +70,7 @@ pub struct Found {
     files: Vec<PathBuf>,
     /// They are a log, or the start of one: keys that have ended stay until its end is reached, as later commands may be about them.
     is_log: bool,
+    skips: bool,
     report: Report,
 }
 
@@ -56,11 +83,6 @@ enum End {
     Cut(u64),
 }
 
-/// Bytes for a message.
-fn printable(bytes: &[u8]) -> String {
-    bytes.get(..bytes.len().min(REPEATED)).unwrap_or_default().escape_ascii().to_string()
-}
-
 fn stopped(path: &Path, why: Stopped) -> Error {
     match why {
         Stopped::Damaged(at, what) => Error::log(path, at, what),
@@ -68,38 +90,38 @@ fn stopped(path: &Path, why: Stopped) -> Error {
     }
 }
 
-/// The end of an RDB file: where it is, and whether a log may follow.
-struct Tail {
-    at: u64,
-    is_base: bool,
-}
-
-/// The file says that it is the start of a log.
-fn says_base(name: &[u8], value: &[u8]) -> bool {
-    (name == b"aof-preamble" || name == b"aof-base") && value != b"0"
-}
-
 impl Found {
     /// Looks at all of a file, or at all that the manifest in a directory lists.
     ///
     /// # Errors
     /// What is damaged or not supported; nothing was done.
-    pub fn look(path: &Path) -> Result<Found> {
-        let mut found = Found { files: files(path)?, is_log: path.is_dir(), report: Report::default() };
+    pub fn look(path: &Path, damage: Damage) -> Result<Found> {
+        let skips = damage == Damage::Skip;
+        let mut found = Found { files: files(path)?, is_log: path.is_dir(), skips, report: Report::default() };
         let mut is_empty = true;
         for (n, path) in found.files.clone().iter().enumerate() {
             let (mut source, start) = open(path)?;
             is_empty &= start == Start::Empty;
             let mut at = 0;
             if start == Start::Rdb {
-                let tail = found.look_at_rdb(path, &mut source)?;
+                let tail = walk(path, &mut source, skips, &mut Looker(&mut found.report))?;
                 found.is_log |= tail.is_base;
                 at = tail.at;
                 if !tail.is_base {
+                    let is_at_end = tail.is_cut || source.fill_buf().map_err(Error::file(path))?.is_empty();
+                    if !is_at_end && !skips {
+                        return Err(Error::log(path, at, BEHIND));
+                    }
+                    if !is_at_end {
+                        Looker(&mut found.report).note(rest(path, at, &BEHIND));
+                    }
                     continue;
                 }
             }
             found.is_log |= start == Start::Log;
+            if skips {
+                return Err(Error::Request(format!("{}: {NO_PARTS}", path.display())));
+            }
             if let End::Cut(from) = look_at_log(path, source, at)? {
                 if n + 1 < found.files.len() {
                     return Err(Error::log(path, from, "it ends in the middle of a command, and is not the last file"));
@@ -114,70 +136,37 @@ impl Found {
         Ok(found)
     }
 
-    fn look_at_rdb(&mut self, path: &Path, source: &mut Source) -> Result<Tail> {
-        let wrong = |error| Error::format(path, error);
-        let mut reader = Reader::new(source).map_err(wrong)?;
-        let (mut db, mut is_base) = (0, false);
-        loop {
-            match reader.record().map_err(wrong)? {
-                Record::Aux { name, value } => is_base |= says_base(&name, &value),
-                Record::Database(number) => db = database(path, reader.position(), number)?,
-                Record::Key(key) => {
-                    let checked = check_key(&key.name).map_err(LoadError::from);
-                    let checked = checked.and_then(|()| reader.value(&mut |element| check(&element)));
-                    checked.map_err(|error| of_key(path, reader.position(), db, &key, error))?;
-                }
-                Record::Function => self.report.functions += 1,
-                Record::Module(_) => self.report.modules += 1,
-                Record::Sizes(..) => {}
-                Record::End => break,
-            }
-        }
-        let at = reader.position();
-        let is_at_end = std::io::BufRead::fill_buf(reader.into_inner()).map_err(Error::file(path))?.is_empty();
-        if !is_base && !is_at_end {
-            return Err(Error::log(path, at, "there is more behind the end of the RDB file"));
-        }
-        Ok(Tail { at, is_base })
-    }
-
-    /// Puts all of it into a keyspace. Keys that are there go first, if `replaces`; else there must be none. `now`: unix milliseconds.
+    /// Puts all of it into a keyspace, in place of the keys that are there, if `replaces`; else there must be none. `now`: unix
+    /// milliseconds.
     ///
     /// # Errors
-    /// There are keys; a command of a log fails; a collection has a member twice; those of the engine. What was loaded before is there
-    /// then.
+    /// There are keys; a command of a log fails; a collection has a member twice; those of the engine. The keyspace is as it was then,
+    /// unless the engine refuses that too: then a start finds the import unfinished.
     pub fn load(self, keyspace: &mut Keyspace, replaces: bool, now: u64) -> Result<Report> {
         keyspace.set_now(now);
         let before: u64 = (0..DATABASES).map(|db| keyspace.size(db)).sum();
-        if before > 0 {
-            if !replaces {
-                return Err(Error::Request(format!("there are {before} keys already")));
+        if before > 0 && !replaces {
+            return Err(Error::Request(format!("there are {before} keys already")));
+        }
+        let mut next = keyspace.begin_successor()?;
+        match self.load_into(&mut next, now) {
+            Ok(report) => keyspace.adopt(next).map(|()| report).map_err(Error::from),
+            Err(error) => {
+                next.discard();
+                // If that fails, too, the first reason is the one to tell: the next start finds the rest.
+                let _ = keyspace.abandon_successor(next);
+                Err(error)
             }
-            keyspace.clear_all()?;
-            keyspace.commit(&WriteOptions::default())?;
         }
-        keyspace.keep_ended(true);
-        let mut loader = Loader { keyspace, server: Server::default(), report: self.report, now, keeps_ended: self.is_log };
-        let loaded = self.files.iter().try_for_each(|path| loader.load_file(path));
-        loader.keyspace.keep_ended(false);
-        if let Err(error) = loaded {
-            loader.keyspace.discard();
-            return Err(error);
-        }
-        loader.end()
     }
-}
 
-/// The database of this number, up to some byte of a file.
-fn database(path: &Path, at: u64, number: u64) -> Result<usize> {
-    let db = usize::try_from(number).ok().filter(|db| *db < DATABASES);
-    db.ok_or_else(|| Error::log(path, at, format!("database {number}, and there are {DATABASES}")))
-}
-
-fn of_key(path: &Path, at: u64, db: usize, key: &Key, error: LoadError) -> Error {
-    match error {
-        LoadError::Keyspace(error @ (crate::keyspace::Error::Engine(_) | crate::keyspace::Error::Damaged(_))) => error.into(),
-        error => Error::Key { path: path.display().to_string(), at, key: printable(&key.name), db, error },
+    fn load_into(self, keyspace: &mut Keyspace, now: u64) -> Result<Report> {
+        keyspace.keep_ended(true);
+        let mut loader =
+            Loader { keyspace, server: Server::default(), report: self.report, now, keeps_ended: self.is_log, skips: self.skips };
+        self.files.iter().try_for_each(|path| loader.load_file(path))?;
+        loader.keyspace.keep_ended(false);
+        loader.end()
     }
 }
 
@@ -220,6 +209,69 @@ struct Loader<'k> {
     now: u64,
     /// Keys that have ended are loaded all the same.
     keeps_ended: bool,
+    skips: bool,
+}
+
+/// Counts what is in a file, and finds what is wrong with it.
+struct Looker<'r>(&'r mut Report);
+
+impl Visitor for Looker<'_> {
+    fn key(&mut self, reader: &mut Reader<&mut Source>, at: Where, key: &Key) -> std::result::Result<(), LoadError> {
+        check_key(&key.name)?;
+        reader.value(&mut |element| {
+            if let Element::Stream(StreamElement::Corrected(what)) = &element {
+                let (path, from, db, name) = (at.path.display(), at.from, at.db, printable(&key.name));
+                self.0.corrected += 1;
+                self.0.note(format!("{path}: from byte {from} on: stream {name} of database {db}: corrected {what}"));
+            }
+            check(&element)
+        })
+    }
+
+    fn other(&mut self, record: &Record) {
+        match record {
+            Record::Module(_) => self.0.modules += 1,
+            _ => self.0.functions += 1,
+        }
+    }
+
+    fn left_out(&mut self, _: Where, _: &Key, _: &LoadError, note: String) -> Result<()> {
+        self.note(note);
+        Ok(())
+    }
+
+    fn note(&mut self, note: String) {
+        self.0.left_out += 1;
+        self.0.note(note);
+    }
+}
+
+impl Visitor for Loader<'_> {
+    fn key(&mut self, reader: &mut Reader<&mut Source>, at: Where, key: &Key) -> std::result::Result<(), LoadError> {
+        if !self.keeps_ended && key.deadline.is_some_and(|deadline| deadline < self.now) {
+            self.report.expired += 1;
+            return Ok(reader.skip_value()?);
+        }
+        check_key(&key.name)?;
+        let is_there = load(self.keyspace, (at.db, &key.name), key.deadline, Pieces::Many, |visit| reader.value(visit))?;
+        self.report.empty += u64::from(!is_there);
+        Ok(self.commit_some()?)
+    }
+
+    /// What is wrong with the bytes was noted before.
+    fn left_out(&mut self, at: Where, key: &Key, error: &LoadError, note: String) -> Result<()> {
+        if matches!(error, LoadError::Twice | LoadError::Unowned) {
+            self.report.left_out += 1;
+            self.report.note(note);
+        }
+        if check_key(&key.name).is_ok() {
+            // A part of it may be there.
+            self.keyspace.remove(at.db, &key.name)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, _: String) {}
 }
 
 impl Loader<'_> {
@@ -229,31 +281,13 @@ impl Loader<'_> {
         if start == Start::Rdb {
             at = self.load_rdb(path, &mut source)?;
         }
-        self.load_log(path, source, at)
+        // With damaged keys skipped there is no log, and what is behind the keys was left out.
+        if self.skips { Ok(()) } else { self.load_log(path, source, at) }
     }
 
     fn load_rdb(&mut self, path: &Path, source: &mut Source) -> Result<u64> {
-        let wrong = |error| Error::format(path, error);
-        let mut reader = Reader::new(source).map_err(wrong)?;
-        let mut db = 0;
-        loop {
-            match reader.record().map_err(wrong)? {
-                // It was looked at before, but may be another file by now.
-                Record::Database(number) => db = database(path, reader.position(), number)?,
-                Record::Key(key) => {
-                    if !self.keeps_ended && key.deadline.is_some_and(|deadline| deadline < self.now) {
-                        self.report.expired += 1;
-                        continue;
-                    }
-                    let loaded = load(self.keyspace, (db, &key.name), key.deadline, Pieces::Many, |visit| reader.value(visit));
-                    let is_there = loaded.map_err(|error| of_key(path, reader.position(), db, &key, error))?;
-                    self.report.empty += u64::from(!is_there);
-                    self.commit_some()?;
-                }
-                Record::Aux { .. } | Record::Sizes(..) | Record::Function | Record::Module(_) => {}
-                Record::End => return Ok(reader.position()),
-            }
-        }
+        let skips = self.skips;
+        Ok(walk(path, source, skips, self)?.at)
     }
 
     /// Runs the commands of a log up to where it is cut. Each log begins in the first database. Commands of a transaction are run one by
@@ -290,19 +324,16 @@ impl Loader<'_> {
         }
     }
 
-    fn commit_some(&mut self) -> Result<()> {
-        if self.keyspace.uncommitted() > COMMIT {
-            self.keyspace.commit(&WriteOptions::default())?;
-        }
-        Ok(())
+    fn commit_some(&mut self) -> keyspace::Result<()> {
+        if self.keyspace.uncommitted() > COMMIT { self.keyspace.commit(&WriteOptions::default()) } else { Ok(()) }
     }
 
-    /// Removes what has ended, counts what is there, and makes it durable.
+    /// Removes what has ended, and counts what is there.
     fn end(mut self) -> Result<Report> {
         loop {
             let removed = self.keyspace.remove_expired(EXPIRED_AT_ONCE)?;
             self.report.expired += removed as u64;
-            self.keyspace.commit(&WriteOptions::new(Durability::Sync))?;
+            self.keyspace.commit(&WriteOptions::default())?;
             if removed < EXPIRED_AT_ONCE {
                 break;
             }

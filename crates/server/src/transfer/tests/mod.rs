@@ -1,7 +1,10 @@
 //! Imports of files that are written here by hand, and exports that are imported again. What a real Redis writes and loads is compared in
 //! `tests/rdb.rs`.
 
-use super::{Error, Found, Report, Result, export_log, export_rdb};
+mod crash;
+mod damage;
+
+use super::{Damage, Error, Found, Report, Result, export_log, export_rdb};
 use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
 use crate::rdb::{Output, Version, kind};
 use crate::testing::fresh;
@@ -43,7 +46,7 @@ fn roomy() -> Keyspace {
 }
 
 fn import(path: &Path, keyspace: &mut Keyspace) -> Result<Report> {
-    Found::look(path)?.load(keyspace, false, NOW)
+    Found::look(path, Damage::Refuse)?.load(keyspace, false, NOW)
 }
 
 fn text(keyspace: &mut Keyspace, db: usize, key: &str) -> Option<String> {
@@ -78,7 +81,7 @@ fn an_rdb_file() {
     assert!(matches!(again, Err(Error::Request(_))), "{again:?}");
     keyspace.set_string(0, b"own", b"1", None).unwrap();
     keyspace.commit(&WriteOptions::default()).unwrap();
-    let report = Found::look(&path).unwrap().load(&mut keyspace, true, NOW).unwrap();
+    let report = Found::look(&path, Damage::Refuse).unwrap().load(&mut keyspace, true, NOW).unwrap();
     assert_eq!((report.keys, text(&mut keyspace, 0, "own")), (2, None));
 }
 
@@ -86,7 +89,7 @@ fn an_rdb_file() {
 #[test]
 fn a_file_that_has_changed_since_it_was_looked_at_is_an_error() {
     let (_directory, path) = with("dump.rdb", &strings(None));
-    let found = Found::look(&path).unwrap();
+    let found = Found::look(&path, Damage::Refuse).unwrap();
     let mut out = Output::new(Vec::new());
     out.head(Version::Nine).unwrap();
     out.database(99, 1, 0).unwrap();
@@ -194,7 +197,7 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     stream.key(kind::STRING, b"a", None).unwrap();
     stream.string(b"1").unwrap();
     stream.key(kind::STREAM, b"s", None).unwrap();
-    // No nodes; a length of 1, last id; no groups.
+    // No nodes, but a length of 1; last id; no groups.
     for n in [0, 1, 1, 1, 0] {
         stream.length(n).unwrap();
     }
