@@ -155,12 +155,12 @@ impl Keyspace {
         self.set_uploaded(db, key, &upload, deadline).inspect_err(|_| self.drop_upload(&upload))
     }
 
-    /// Uploads that have got a key are strings as others once reads find what was committed.
-    pub(super) fn end_named(&mut self) {
-        if !self.named.is_empty() {
-            self.turn.db();
-            self.cleaner.end_uploads(&self.named);
-            self.named.clear();
+    /// Uploads that have got a key are strings as others once reads find what was committed: the next batch comes behind that.
+    pub(super) fn end_committed(&mut self) {
+        if !self.ending.is_empty() {
+            self.turn.catch_up();
+            self.cleaner.end_uploads(&self.ending);
+            self.ending.clear();
         }
     }
 

@@ -161,6 +161,8 @@ pub struct Keyspace {
     /// Ids of strings that are coming in, and those that got a key in this turn.
     uploads: BTreeSet<u64>,
     named: Vec<u64>,
+    /// Uploads whose key was committed.
+    ending: Vec<u64>,
     /// How often writes were dropped before they were committed.
     losses: u64,
     bulk: Bulk,
@@ -308,6 +310,7 @@ impl Keyspace {
             all_deleted: false,
             uploads: BTreeSet::new(),
             named: Vec::new(),
+            ending: Vec::new(),
             losses: 0,
             bulk: Bulk::default(),
             ranks: Ranks::default(),
@@ -426,12 +429,13 @@ impl Keyspace {
         self.deleted.clear();
         self.all_deleted = false;
         self.bulk.add(self.turn.bytes(), self.now);
+        self.end_committed();
         let result = self.turn.commit(options);
         // Not before: a sync may have begun while the batch waited for its turn.
         self.cleaner.committed();
         self.unsynced.restart();
         if result.is_ok() {
-            self.end_named();
+            self.ending.append(&mut self.named);
             self.committed = self.counters.clone();
             let number = self.marks.committed.fetch_add(1, Ordering::AcqRel) + 1;
             if options.durability == Durability::Sync {
