@@ -12,6 +12,7 @@ mod events;
 mod moments;
 mod net;
 mod operators;
+mod order;
 mod rdb;
 mod restore;
 mod scripts;

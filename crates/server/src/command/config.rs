@@ -122,6 +122,7 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
         server.event(Level::Notice, "tls_changed", &[("certificate", &changed.tls.certificate)]);
     }
     server.log.set_level(changed.log_level);
+    context.keyspace.set_thresholds(changed.thresholds);
     server.configuration = changed;
     server.tell_without_effect();
     Ok(())

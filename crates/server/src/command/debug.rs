@@ -9,7 +9,7 @@ use super::encoding::encoding;
 use super::session::check_append_log;
 use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
-use crate::keyspace::{EntryId, Error, Head, Kind};
+use crate::keyspace::{Collection, EntryId, Error, Kind};
 use crate::number::parse_double;
 use crate::resp::{Protocol, Writer};
 use std::ops::{ControlFlow, RangeInclusive};
@@ -61,7 +61,13 @@ const ACTIONS: &[Action] = &[
     action("object", "<key>", 1..=1, object, "How a key is kept."),
     action("populate", "<count> [<prefix>] [<size>]", 1..=3, populate, "Make so many keys that hold strings."),
     action("protocol", "<type>", 1..=1, protocol, "A reply of a type."),
-    action("quicklist-packed-threshold", "<size>", 1..=1, packed_threshold, "Check the size: lists are not packed here."),
+    action(
+        "quicklist-packed-threshold",
+        "<size>",
+        1..=1,
+        packed_threshold,
+        "Check the size: items of every size are kept in the same way.",
+    ),
     action("reload", "", 0..=0, reload, "Write what is in memory into tables, from which it is read then."),
     action("set-active-expire", "<0|1>", 1..=1, set_active_expire, "0: leave keys whose time has come until somebody looks at them."),
     action("sleep", "<seconds>", 1..=1, sleep, "Stop the server for so long."),
@@ -132,7 +138,7 @@ fn reload(context: &mut Context, _: &[&[u8]]) -> Outcome {
 }
 
 /// Bytes of what a key holds: names and values of elements, entries of a stream, or a string.
-fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failure> {
+fn bytes(context: &mut Context, key: &[u8], head: &Collection) -> Result<usize, Failure> {
     let mut bytes = 0;
     match head.kind {
         Kind::String => {
@@ -156,7 +162,7 @@ fn bytes(context: &mut Context, key: &[u8], head: &Head) -> Result<usize, Failur
 
 fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let key = arguments[0];
-    let head = context.keyspace.find(context.session.db, key)?.ok_or(NO_SUCH_KEY)?;
+    let head = context.keyspace.find_collection(context.session.db, key)?.ok_or(NO_SUCH_KEY)?;
     let (encoding, bytes) = (encoding(context, key, &head)?, bytes(context, key, &head)?);
     // It is at no address, and when it was used is not known.
     context.reply.simple(&format!("Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes}"));

@@ -1,7 +1,7 @@
 //! Digests of values, as `DEBUG DIGEST` of Redis has them: the same for the same data, however they came to be and are kept.
 
 use super::{Context, Failure};
-use crate::keyspace::{DATABASES, EntryId, Head, Kind, decode_score, fields};
+use crate::keyspace::{Collection, DATABASES, EntryId, Kind, decode_score, fields};
 use crate::number::format_double;
 use crate::sha1::{DIGEST, sha1};
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ impl Digest {
     }
 
     /// Adds what a key holds.
-    fn append_value(&mut self, context: &mut Context, db: usize, key: &[u8], head: &Head) -> Result<(), Failure> {
+    fn append_value(&mut self, context: &mut Context, db: usize, key: &[u8], head: &Collection) -> Result<(), Failure> {
         // Redis's number of the type; 5 is that of modules.
         let number = if head.kind == Kind::Stream { 6 } else { head.kind as u32 };
         self.append(&number.to_be_bytes());
@@ -81,7 +81,7 @@ impl Digest {
 /// The digest of what a key holds; zeros if there is no such key.
 pub(super) fn of_value(context: &mut Context, key: &[u8]) -> Result<Digest, Failure> {
     let (db, mut digest) = (context.session.db, Digest::default());
-    if let Some(head) = context.keyspace.find(db, key)? {
+    if let Some(head) = context.keyspace.find_collection(db, key)? {
         digest.append_value(context, db, key, &head)?;
     }
     Ok(digest)
@@ -97,9 +97,10 @@ pub(super) fn of_everything(context: &mut Context) -> Result<Digest, Failure> {
         all.append(&(db as u32).to_be_bytes());
         let mut cursor = 0;
         loop {
-            let mut keys: Vec<(Vec<u8>, Head)> = Vec::new();
-            cursor = context.keyspace.scan(db, cursor, AT_ONCE, &mut |key, head| keys.push((key.to_vec(), *head)))?;
-            for (key, head) in keys {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            cursor = context.keyspace.scan(db, cursor, AT_ONCE, &mut |key, _| keys.push(key.to_vec()))?;
+            for key in keys {
+                let Some(head) = context.keyspace.find_collection(db, &key)? else { continue };
                 let mut digest = Digest::default();
                 digest.append(&key);
                 digest.append_value(context, db, &key, &head)?;

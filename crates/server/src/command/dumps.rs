@@ -3,7 +3,6 @@
 use super::arguments::{Rest, integer, is};
 use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
-use crate::keyspace::Kind;
 use crate::log::Level;
 use crate::persist::{LoadError, Pieces, SaveError, dump as dump_value, load};
 use crate::rdb::{Element, Input, StreamElement, open_value, read_value};
@@ -38,12 +37,8 @@ fn dump(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.null();
         return Ok(());
     };
-    let text = if head.kind == Kind::String && !head.is_in_pieces() {
-        context.keyspace.string(db, key)?.unwrap_or_default().to_vec()
-    } else {
-        Vec::new()
-    };
-    let payload = dump_value(context.keyspace, &head, &text)?;
+    let body = context.keyspace.body(&head)?;
+    let payload = dump_value(context.keyspace, &head, &body)?;
     context.reply.bulk(&payload);
     Ok(())
 }

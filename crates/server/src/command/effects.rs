@@ -8,7 +8,7 @@
 use super::arguments::is;
 use super::table::WRITE;
 use super::{Command, Context, Failure, Server};
-use crate::keyspace::{self, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
+use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -164,7 +164,8 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
         },
         Form::Field => {
             let field = arguments.get(2).copied().unwrap_or_default();
-            if let Some(value) = context.keyspace.member(&head, field)? {
+            let hash = Collection::found(&head, text);
+            if let Some(value) = context.keyspace.member(&hash, field)? {
                 append.put(db, &[b"HSET", key, field, &value]);
             }
         }

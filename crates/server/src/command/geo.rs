@@ -6,7 +6,7 @@ use super::sorted_ranges::store;
 use super::table::{DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::geohash::{Position, Search, Shape};
-use crate::keyspace::{Head, Kind, ScoreBound};
+use crate::keyspace::{Collection, Kind, ScoreBound};
 use crate::number::to_integer;
 use crate::resp::Writer;
 use std::ops::ControlFlow;
@@ -98,7 +98,7 @@ fn rectangle(width: &[u8], height: &[u8], of: &[u8]) -> Result<(Shape, f64), Fai
 }
 
 /// The position of a member.
-fn of_member(context: &Context, head: &Head, member: &[u8]) -> Result<Option<Position>, Failure> {
+fn of_member(context: &Context, head: &Collection, member: &[u8]) -> Result<Option<Position>, Failure> {
     Ok(context.keyspace.score(head, member)?.map(Position::from_score))
 }
 
@@ -213,7 +213,7 @@ struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Reads the arguments behind the key. `may_store`: options may name a key to store to.
-    fn parse(context: &Context, head: Option<&Head>, arguments: &[&'a [u8]], by: By, may_store: bool) -> Result<Self, Failure> {
+    fn parse(context: &Context, head: Option<&Collection>, arguments: &[&'a [u8]], by: By, may_store: bool) -> Result<Self, Failure> {
         let mut request = Request::default();
         let mut rest = match (by, arguments) {
             (By::Position, [longitude, latitude, radius, unit, rest @ ..]) => {
@@ -282,7 +282,7 @@ impl<'a> Request<'a> {
     fn place<'r>(
         &mut self,
         context: &Context,
-        head: Option<&Head>,
+        head: Option<&Collection>,
         (word, behind): (&[u8], &'r [&'a [u8]]),
         may_store: bool,
     ) -> Result<&'r [&'a [u8]], Failure> {
@@ -333,7 +333,7 @@ impl<'a> Request<'a> {
     }
 
     /// The members inside, in the order that is asked for.
-    fn collect(&self, context: &Context, head: &Head, search: &Search) -> Result<Vec<Found>, Failure> {
+    fn collect(&self, context: &Context, head: &Collection, search: &Search) -> Result<Vec<Found>, Failure> {
         let mut found: Vec<Found> = Vec::new();
         let enough = self.count.filter(|_| self.any).unwrap_or(usize::MAX);
         for (from, to) in search.scores() {

@@ -4,7 +4,7 @@ use super::arguments::{Rest, count, integer, is, wide};
 use super::scan;
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Head, Kind, Member, check_member};
+use crate::keyspace::{Collection, Head, Kind, Member, check_member};
 use crate::number::{integer_text, parse_integer};
 use crate::resp::{Protocol, REPLIES_MAX};
 use crate::wide::Wide;
@@ -141,7 +141,7 @@ fn hdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 /// Writes fields, values or both of all members.
-fn reply_members(context: &mut Context, head: Option<Head>, fields: bool, values: bool) -> Outcome {
+fn reply_members(context: &mut Context, head: Option<Collection>, fields: bool, values: bool) -> Outcome {
     let Some(head) = head else { return Ok(()) };
     let Context { keyspace, reply, .. } = context;
     keyspace.walk_members(&head, &mut |field, value| {
@@ -163,19 +163,19 @@ pub(super) fn size(head: Option<&Head>) -> usize {
 
 fn hgetall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::Hash)?;
-    context.reply.map(size(head.as_ref()));
+    context.reply.map(size(head.as_deref()));
     reply_members(context, head, true, true)
 }
 
 fn hkeys(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::Hash)?;
-    context.reply.array(size(head.as_ref()));
+    context.reply.array(size(head.as_deref()));
     reply_members(context, head, true, false)
 }
 
 fn hvals(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::Hash)?;
-    context.reply.array(size(head.as_ref()));
+    context.reply.array(size(head.as_deref()));
     reply_members(context, head, false, true)
 }
 

@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn sparse_max(context: &Context) -> usize {
-    usize::try_from(context.server.configuration.thresholds.sparse_hyperloglog).unwrap_or(usize::MAX)
+    usize::try_from(context.server.configuration.sparse_hyperloglog).unwrap_or(usize::MAX)
 }
 
 /// The string of a key, if there is one, which must be a count.

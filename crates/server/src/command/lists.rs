@@ -89,11 +89,7 @@ fn rpushx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 /// Removes items at an end.
 pub(super) fn take(context: &mut Context, key: &[u8], side: Side, most: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::List)?;
-    let mut items = Vec::new();
-    while (items.len() as u64) < most {
-        let Some(item) = context.keyspace.pop(&mut edit, side)? else { break };
-        items.push(item);
-    }
+    let items = context.keyspace.pop(&mut edit, side, most)?;
     if !items.is_empty() {
         context.keyspace.finish(&edit);
     }
@@ -171,7 +167,7 @@ fn lmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn llen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::List)?;
-    context.reply.count(size(head.as_ref()));
+    context.reply.count(size(head.as_deref()));
     Ok(())
 }
 
@@ -184,7 +180,7 @@ fn position(number: i64, head: &Head) -> Option<u64> {
 fn lindex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::List)?;
     let number = if head.is_some() { integer(arguments[2])? } else { 0 };
-    let item = match head.and_then(|head| Some((head, position(number, &head)?))) {
+    let item = match head.and_then(|head| position(number, &head).map(|at| (head, at))) {
         Some((head, position)) => context.keyspace.item(&head, position)?,
         None => None,
     };
@@ -193,12 +189,12 @@ fn lindex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn lset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let edit = context.keyspace.edit(context.session.db, arguments[1], Kind::List)?;
+    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::List)?;
     if !edit.existed() {
         return Err(NO_SUCH_KEY);
     }
     let at = position(integer(arguments[2])?, &edit.head).ok_or(INDEX)?;
-    context.keyspace.set_item(&edit, at, arguments[3])?;
+    context.keyspace.set_item(&mut edit, at, arguments[3])?;
     context.keyspace.finish(&edit);
     context.reply.ok();
     Ok(())
@@ -207,7 +203,7 @@ fn lset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn lrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
     let found = context.find(arguments[1], Kind::List)?;
-    let Some((head, (from, to))) = found.and_then(|head| Some((head, span(start, end, head.count)?))) else {
+    let Some((head, (from, to))) = found.and_then(|head| span(start, end, head.count).map(|span| (head, span))) else {
         context.reply.array(0);
         return Ok(());
     };

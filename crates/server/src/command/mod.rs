@@ -55,7 +55,6 @@ mod subcommand;
 mod table;
 #[cfg(test)]
 mod tests;
-mod thresholds;
 mod transactions;
 mod units;
 mod usage;
@@ -72,9 +71,8 @@ pub use saving::Saving;
 pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, Session, execute};
 pub use table::{Command, Group, TABLE, find};
-pub use thresholds::{Packed, Thresholds};
 
-use crate::keyspace::{self, Head, Keyspace, Kind};
+use crate::keyspace::{self, Collection, Head, Keyspace, Kind};
 use crate::resp::Writer;
 use std::borrow::Cow;
 
@@ -169,8 +167,13 @@ impl Context<'_> {
         self.session.db
     }
 
-    /// What is known of a key, which must hold this type.
-    fn find(&mut self, key: &[u8], kind: Kind) -> Result<Option<Head>, Failure> {
-        Ok(self.keyspace.find_kind(self.session.db, key, kind)?)
+    /// The collection at a key, which must hold this type.
+    fn find(&mut self, key: &[u8], kind: Kind) -> Result<Option<Collection>, Failure> {
+        Ok(self.keyspace.collection(self.session.db, key, kind)?)
+    }
+
+    /// What is known of a key that must hold a stream.
+    fn find_stream(&mut self, key: &[u8]) -> Result<Option<Head>, Failure> {
+        Ok(self.keyspace.find_kind(self.session.db, key, Kind::Stream)?)
     }
 }

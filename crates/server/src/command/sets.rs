@@ -6,7 +6,8 @@ use super::hashes::{pick, size};
 use super::scan;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
-use crate::keyspace::{Head, Kind, check_member};
+use crate::keyspace::{Collection, Kind, check_member, sort_integers};
+use crate::number::parse_integer;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -89,11 +90,11 @@ fn srem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn scard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::Set)?;
-    context.reply.count(size(head.as_ref()));
+    context.reply.count(size(head.as_deref()));
     Ok(())
 }
 
-fn has(context: &Context, head: Option<&Head>, member: &[u8]) -> Result<bool, Failure> {
+fn has(context: &Context, head: Option<&Collection>, member: &[u8]) -> Result<bool, Failure> {
     Ok(match head {
         Some(head) => context.keyspace.has_member(head, member)?,
         None => false,
@@ -119,7 +120,7 @@ fn smismember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn smembers(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::Set)?;
-    context.reply.set(size(head.as_ref()));
+    context.reply.set(size(head.as_deref()));
     let Some(head) = head else { return Ok(()) };
     let Context { keyspace, reply, .. } = context;
     keyspace.walk_members(&head, &mut |member, _| {
@@ -210,13 +211,13 @@ fn sscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 /// The sets at keys; all are looked at, so that a key of another type is an error wherever it stands.
-fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Head>>, Failure> {
+fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
     keys.iter().map(|key| context.find(key, Kind::Set)).collect()
 }
 
 /// Shows `visit` members of all sets, until it breaks.
 fn intersect(context: &mut Context, keys: &[&[u8]], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Outcome {
-    let Some(mut heads) = heads(context, keys)?.into_iter().collect::<Option<Vec<Head>>>() else { return Ok(()) };
+    let Some(mut heads) = heads(context, keys)?.into_iter().collect::<Option<Vec<Collection>>>() else { return Ok(()) };
     heads.sort_by_key(|head| head.count);
     let Some((smallest, others)) = heads.split_first() else { return Ok(()) };
     let keyspace = &*context.keyspace;
@@ -247,14 +248,16 @@ fn intersection(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Vec<u8>>, F
 }
 
 fn union(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut found = HashSet::new();
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for head in heads(context, keys)?.into_iter().flatten() {
         context.keyspace.walk_members(&head, &mut |member, _| {
-            found.insert(member.to_vec());
+            if seen.insert(member.to_vec()) {
+                found.push(member.to_vec());
+            }
             ControlFlow::Continue(())
         })?;
     }
-    Ok(found.into_iter().collect())
+    Ok(in_order(context, found))
 }
 
 fn difference(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Vec<u8>>, Failure> {
@@ -276,7 +279,16 @@ fn difference(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Vec<u8>>, Fai
         found.push(member.to_vec());
         ControlFlow::Continue(())
     })?;
-    failed.map_or(Ok(found), |error| Err(error.into()))
+    failed.map_or_else(|| Ok(in_order(context, found)), |error| Err(error.into()))
+}
+
+/// Members as a set of them has them: integers ascend if they are few.
+fn in_order(context: &Context, mut members: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let is_few = members.len() as u64 <= context.server.configuration.thresholds.integers;
+    if is_few && members.iter().all(|member| parse_integer(member).is_some()) {
+        sort_integers(&mut members);
+    }
+    members
 }
 
 fn reply_set(context: &mut Context, members: &[Vec<u8>]) -> Outcome {

@@ -3,7 +3,7 @@
 use super::arguments::{Rest, is};
 use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
-use crate::keyspace::{Error, Head, Kind, Side, check_key, check_member};
+use crate::keyspace::{Collection, Error, Kind, Side, check_key, check_member};
 use crate::number::parse_double;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -74,7 +74,7 @@ impl<'a> Pattern<'a> {
         if check_key(&key).is_err() || field.is_some_and(|field| check_member(field).is_err()) {
             return Ok(None);
         }
-        let Some(head) = context.keyspace.find(context.session.db, &key)? else { return Ok(None) };
+        let Some(head) = context.keyspace.find_collection(context.session.db, &key)? else { return Ok(None) };
         Ok(match (head.kind, field) {
             (Kind::Hash, Some(field)) => context.keyspace.member(&head, field)?,
             (Kind::String, None) => context.keyspace.string(context.session.db, &key)?.map(<[u8]>::to_vec),
@@ -152,7 +152,7 @@ fn weight(text: &[u8]) -> Option<f64> {
 }
 
 /// Elements from one position up to another (excluded), backwards if asked; all of a set are in no order.
-fn load(context: &mut Context, head: &Head, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
+fn load(context: &mut Context, head: &Collection, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     // Backwards, positions count from the end.
     let span = if backward { (head.count - to, head.count - from) } else { (from, to) };
@@ -180,7 +180,7 @@ fn load(context: &mut Context, head: &Head, (from, to): (u64, u64), backward: bo
 }
 
 /// All elements in order.
-fn sorted(context: &mut Context, head: &Head, request: &Request) -> Result<Vec<Vec<u8>>, Failure> {
+fn sorted(context: &mut Context, head: &Collection, request: &Request) -> Result<Vec<Vec<u8>>, Failure> {
     let by = request.by.filter(|_| !request.is_unsorted());
     let mut items = Vec::new();
     for element in load(context, head, (0, head.count), false)? {
@@ -215,7 +215,7 @@ fn sorted(context: &mut Context, head: &Head, request: &Request) -> Result<Vec<V
 }
 
 /// The elements that are wanted, in the order that is wanted.
-fn wanted(context: &mut Context, head: &Head, request: &mut Request) -> Result<Vec<Vec<u8>>, Failure> {
+fn wanted(context: &mut Context, head: &Collection, request: &mut Request) -> Result<Vec<Vec<u8>>, Failure> {
     let (from, to) = request.span(head.count);
     if request.is_unsorted() && head.kind == Kind::Set && request.store.is_some() {
         // What is kept is the same whatever order the set is in.
@@ -235,7 +235,7 @@ fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
     let name = if may_store { "sort" } else { "sort_ro" };
     let may_read_all = context.server.may_read_all(context.session, name, arguments);
     let mut request = Request::parse(&arguments[2..], may_store, may_read_all)?;
-    let head = context.keyspace.find(context.session.db, arguments[1])?;
+    let head = context.keyspace.find_collection(context.session.db, arguments[1])?;
     let elements = match head {
         None => Vec::new(),
         Some(head) if !matches!(head.kind, Kind::List | Kind::Set | Kind::SortedSet) => return Err(Error::WrongType.into()),

@@ -171,7 +171,7 @@ fn zrem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn zcard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let head = context.find(arguments[1], Kind::SortedSet)?;
-    context.reply.count(size(head.as_ref()));
+    context.reply.count(size(head.as_deref()));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use super::sorted::{Scored, reply_scored, zset};
 use super::sorted_ranges::store;
 use super::table::{DENYOOM, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
-use crate::keyspace::{Error, Head, Kind};
+use crate::keyspace::{Collection, Error, Kind};
 use crate::number::parse_double;
 use crate::resp::Protocol;
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ fn number_or_zero(score: f64) -> f64 {
 }
 
 struct Request {
-    heads: Vec<Option<Head>>,
+    heads: Vec<Option<Collection>>,
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
@@ -99,7 +99,7 @@ fn keys<'r, 'a>(arguments: &'r [&'a [u8]], name: &[u8]) -> Result<Split<'r, 'a>,
 }
 
 impl Request {
-    fn new(heads: Vec<Option<Head>>) -> Self {
+    fn new(heads: Vec<Option<Collection>>) -> Self {
         Request { weights: vec![1.0; heads.len()], heads, aggregate: Aggregate::Sum, with_scores: false }
     }
 
@@ -132,11 +132,11 @@ impl Request {
     }
 }
 
-fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Head>>, Failure> {
+fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
     let mut heads = Vec::with_capacity(keys.len());
     for key in keys {
-        let head = context.keyspace.find(context.session.db, key)?;
-        if head.is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
+        let head = context.keyspace.find_collection(context.session.db, key)?;
+        if head.as_ref().is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
             return Err(Error::WrongType.into());
         }
         heads.push(head);

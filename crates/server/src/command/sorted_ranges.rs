@@ -4,7 +4,7 @@ use super::arguments::{Rest, integer, is, span};
 use super::sorted::{Scored, reply_scored, zset};
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
-use crate::keyspace::{Head, Kind, LexBound, ScoreBound};
+use crate::keyspace::{Collection, Kind, LexBound, ScoreBound};
 use crate::number::parse_double;
 use crate::resp::Protocol;
 use std::ops::ControlFlow;
@@ -112,7 +112,7 @@ impl Range {
     }
 
     /// Shows `visit` the members inside, in order or backwards, until it breaks; of the first it passes over `skip`, except by rank.
-    fn walk(&self, context: &mut Context, head: &Head, (backward, mut skip): (bool, u64), visit: &mut Visit) -> Outcome {
+    fn walk(&self, context: &mut Context, head: &Collection, (backward, mut skip): (bool, u64), visit: &mut Visit) -> Outcome {
         match self {
             Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, &mut |member, score| {
                 if skip == 0 {
@@ -134,7 +134,7 @@ impl Range {
     }
 
     /// How many members are inside.
-    fn count(&self, context: &mut Context, head: &Head) -> Result<u64, Failure> {
+    fn count(&self, context: &mut Context, head: &Collection) -> Result<u64, Failure> {
         Ok(match self {
             Range::Score(min, max) => context.keyspace.count_scores(head, (*min, *max))?,
             Range::Lex(min, max) => context.keyspace.count_lex(head, (min, max))?,

@@ -269,7 +269,7 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let key = arguments[1];
-    if only_existing && context.find(key, Kind::Stream)?.is_none() {
+    if only_existing && context.find_stream(key)?.is_none() {
         context.reply.null();
         return Ok(());
     }
@@ -319,7 +319,7 @@ fn xdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn xlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::Stream)?;
+    let head = context.find_stream(arguments[1])?;
     context.reply.count(size(head.as_ref()));
     Ok(())
 }
@@ -335,7 +335,7 @@ fn range(context: &mut Context, arguments: &[&[u8]], backward: bool) -> Outcome 
         }
         most = Some(u64::try_from(rest.integer()?).unwrap_or(0));
     }
-    match (context.find(arguments[1], Kind::Stream)?, most) {
+    match (context.find_stream(arguments[1])?, most) {
         (None, _) => context.reply.array(0),
         (Some(_), Some(0)) => context.reply.null_array(),
         (Some(head), most) => {

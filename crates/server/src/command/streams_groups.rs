@@ -49,7 +49,7 @@ pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Failure {
 
 /// The stream and the group that the first two arguments name; `None`: one of them is missing.
 fn find_group<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<Option<(Head, GroupEdit<'a>)>, Failure> {
-    let Some(head) = context.find(arguments[1], Kind::Stream)? else { return Ok(None) };
+    let Some(head) = context.find_stream(arguments[1])? else { return Ok(None) };
     let of = (context.session.db, arguments[1]);
     Ok(context.keyspace.edit_group(of, &head, arguments[2])?.map(|edit| (head, edit)))
 }
@@ -119,7 +119,7 @@ fn stream_of(context: &mut Context, key: &[u8]) -> Result<Head, Failure> {
         "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an ",
         "empty stream automatically."
     ));
-    context.find(key, Kind::Stream)?.ok_or(missing)
+    context.find_stream(key)?.ok_or(missing)
 }
 
 /// The stream and the group that a subcommand is about, which must be there.
@@ -133,7 +133,7 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let options = GroupOptions::parse(arguments, true)?;
     let (key, name) = (arguments[2], arguments[3]);
     check_member(name)?;
-    let head = if options.makes_stream { context.find(key, Kind::Stream)? } else { Some(stream_of(context, key)?) };
+    let head = if options.makes_stream { context.find_stream(key)? } else { Some(stream_of(context, key)?) };
     if arguments.len() > 8 {
         return Err(wrong_form(arguments));
     }
@@ -147,7 +147,7 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         None => {
             let edit = context.keyspace.edit(context.session.db, key, Kind::Stream)?;
             context.keyspace.finish(&edit);
-            edit.head
+            *edit.head
         }
     };
     if context.keyspace.group(&head, name)?.is_some() {

@@ -6,7 +6,7 @@ use super::streams_groups::no_such_group;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::READ;
 use super::{Command, Context, Failure, NO_SUCH_KEY, Outcome};
-use crate::keyspace::{Consumer, EntryId, Group, Head, Kind, Pending};
+use crate::keyspace::{Consumer, EntryId, Group, Head, Pending};
 use crate::resp::Writer;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -45,7 +45,7 @@ fn xinfo(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn find(context: &mut Context, key: &[u8]) -> Result<Head, Failure> {
-    context.find(key, Kind::Stream)?.ok_or(NO_SUCH_KEY)
+    context.find_stream(key)?.ok_or(NO_SUCH_KEY)
 }
 
 fn label(reply: &mut Writer, name: &str) {

@@ -111,7 +111,7 @@ impl<'r, 'a> Request<'r, 'a> {
 
     /// The stream at a key.
     fn find(&self, context: &mut Context, key: &[u8]) -> Result<Option<Head>, Failure> {
-        match context.find(key, Kind::Stream) {
+        match context.find_stream(key) {
             Ok(None) | Err(Failure::Keyspace(keyspace::Error::WrongType)) if self.woken.is_some() && self.group.is_some() => {
                 Err(Failure::fixed("UNBLOCKED the stream key no longer exists"))
             }
@@ -189,7 +189,7 @@ impl<'r, 'a> Request<'r, 'a> {
 
 /// Writes what there is for a reader of a stream; false: nothing, and nothing was written.
 fn serve(context: &mut Context, reply: &mut Writer, request: &Request, key: &[u8], start: Start) -> Result<bool, Failure> {
-    let Some(head) = context.find(key, Kind::Stream)? else { return Ok(false) };
+    let Some(head) = context.find_stream(key)? else { return Ok(false) };
     let position = reply.position();
     if reply.protocol() == Protocol::Resp2 {
         reply.array(2);

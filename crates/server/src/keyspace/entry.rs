@@ -1,24 +1,35 @@
 //! What the engine keeps for a key: `head byte | [deadline, 8 bytes] | body`.
 //!
-//! The head byte has the type in its low four bits, the version of the format in the next three (0), and 0x80 if a deadline follows
-//! (unix milliseconds, little-endian). A string's body is the string. A collection's body is its id and its number of elements, as
-//! varints; a list's has the index of its first item behind them, and a stream's what [`StreamHead`] has, as varints. A string in pieces
-//! is of a type of its own here: its body is the id of its pieces and its length, as varints.
+//! The head byte has the type in its low four bits, the [`Form`] in the next three, and 0x80 if a deadline follows (unix milliseconds,
+//! little-endian). A string's body is the string.
+//!
+//! An inline collection, of form 1, has three varints: flags, of which none is known yet (a deadline for each field is to be one), bytes of
+//! the changes since the entry was written whole (`delta`), and how many elements there are. Its body are the elements (`inline`). A set
+//! of integers that is in their order is of a type of its own here.
+//!
+//! Of forms 0 and 2, a collection's body is its id and its number of elements, as varints; a list's has the index of its first item behind
+//! them, and a stream's, which is always of form 0, what [`StreamHead`] has, as varints. A string in pieces is of a type of its own here:
+//! its body is the id of its pieces and its length, as varints.
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
 use sinterdb::internal::coding::{Decoder, put_varint};
 
 const DEADLINE: u8 = 0x80;
-const VERSION: u8 = 0x70;
-/// Of the types, a string that lies in pieces.
+/// Lowest bit of the form.
+const FORM: u8 = 0x10;
+/// Of the types, a string that lies in pieces, and a set of integers in their order.
 const PIECES: u8 = 6;
+const INTEGERS: u8 = 7;
 /// Longest string, bytes, that a client writes or appends to.
 pub const LONGEST_STRING: u64 = 512 << 20;
 /// Longest string, bytes, that is stored: a field of 64 bits may begin at the last bit of [`LONGEST_STRING`].
 pub(super) const LONGEST_STORED: u64 = LONGEST_STRING + 8;
 /// The index of a list's first item when it is created: as much room before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
+
+const UNREADABLE: Error = Error::Damaged("its entry cannot be read");
+const NEWER: Error = Error::Damaged("its entry has a flag that this program does not know");
 
 /// The type of what a key holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +47,19 @@ pub enum Kind {
     Hash = 4,
     /// Entries of fields and values, in the order of the ids that they were added with.
     Stream = 5,
+}
+
+/// Where a collection has its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As engine keys; who changes a small one puts it into its entry. Strings and streams, which have no other form, are of this one, too.
+    Plain,
+    /// In its key's entry.
+    Inline,
+    /// In its key's entry; all of them are integers, ascending.
+    Integers,
+    /// As engine keys, and it stays so.
+    Elements,
 }
 
 /// Bytes before a string, at most.
@@ -108,10 +132,14 @@ impl StreamHead {
 pub struct Head {
     /// The type of what it holds.
     pub kind: Kind,
+    /// Where the elements are.
+    pub form: Form,
     /// When it ends, unix milliseconds.
     pub deadline: Option<u64>,
-    /// The collection's id, never used again for another; 0 for a string, unless it lies in pieces.
+    /// The collection's id, never used again for another; 0 for an inline one, and for a string, unless it lies in pieces.
     pub(super) id: u64,
+    /// Of an inline collection, bytes of the changes since its entry was written whole.
+    pub(super) deltas: u64,
     /// Elements of the collection; of a string that lies in pieces its length, else 0.
     pub count: u64,
     /// Index of a list's first item.
@@ -122,11 +150,17 @@ pub struct Head {
 
 impl Head {
     pub(super) fn string(deadline: Option<u64>) -> Self {
-        Head { kind: Kind::String, deadline, id: 0, count: 0, first: 0, stream: StreamHead::default() }
+        Head { first: 0, deadline, ..Head::collection(Kind::String, 0) }
     }
 
+    /// Of the first form.
     pub(super) fn collection(kind: Kind, id: u64) -> Self {
-        Head { kind, deadline: None, id, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
+        Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
+    }
+
+    /// The elements lie in the entry.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.form, Form::Inline | Form::Integers)
     }
 
     /// A string of which parts were changed.
@@ -139,22 +173,33 @@ impl Head {
         self.count == 0 && self.kind != Kind::Stream
     }
 
-    /// The bytes of an entry; `string` is the value of a string.
-    pub(super) fn encode(&self, string: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24 + string.len());
-        self.put(&mut out, string);
+    /// The bytes of an entry; `body` is the value of a string, or the elements of an inline collection.
+    pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(24 + body.len());
+        self.put(&mut out, body);
         out
     }
 
     /// [`Head::encode`] behind what is in `out`.
-    pub(super) fn put(&self, out: &mut Vec<u8>, string: &[u8]) {
-        let kind = if self.is_in_pieces() { PIECES } else { self.kind as u8 };
-        out.push(kind | if self.deadline.is_some() { DEADLINE } else { 0 });
+    pub(super) fn put(&self, out: &mut Vec<u8>, body: &[u8]) {
+        let (kind, form) = match self.form {
+            Form::Plain if self.is_in_pieces() => (PIECES, 0),
+            Form::Plain => (self.kind as u8, 0),
+            Form::Inline => (self.kind as u8, 1),
+            Form::Integers => (INTEGERS, 1),
+            Form::Elements => (self.kind as u8, 2),
+        };
+        out.push(kind | form * FORM | if self.deadline.is_some() { DEADLINE } else { 0 });
         if let Some(deadline) = self.deadline {
             out.extend_from_slice(&deadline.to_le_bytes());
         }
         if kind == Kind::String as u8 {
-            out.extend_from_slice(string);
+            out.extend_from_slice(body);
+        } else if self.is_inline() {
+            put_varint(out, 0);
+            put_varint(out, self.deltas);
+            put_varint(out, self.count);
+            out.extend_from_slice(body);
         } else {
             put_varint(out, self.id);
             put_varint(out, self.count);
@@ -167,28 +212,55 @@ impl Head {
         }
     }
 
-    /// Reads an entry; with it goes where a string's value starts.
+    /// Reads an entry; with it goes where a string's value or the elements of an inline collection start.
     pub(super) fn decode(entry: &[u8]) -> Result<(Head, usize)> {
-        Self::read(entry).ok_or(Error::Damaged("its entry cannot be read"))
+        Self::read(entry).ok_or(UNREADABLE)?
     }
 
-    fn read(entry: &[u8]) -> Option<(Head, usize)> {
+    fn read(entry: &[u8]) -> Option<Result<(Head, usize)>> {
         let mut from = Decoder::new(entry);
-        let byte = from.u8().filter(|byte| byte & VERSION == 0)?;
-        let bits = byte & 0x0f;
-        let kind = if bits == PIECES { Kind::String } else { Kind::from_bits(bits)? };
-        let deadline = if byte & DEADLINE == 0 { None } else { Some(from.u64()?) };
-        if bits == Kind::String as u8 {
-            return Some((Head::string(deadline), entry.len() - from.rest().len()));
-        }
-        let (id, count) = (from.varint()?, from.varint()?);
-        if kind == Kind::String && (id == 0 || count > LONGEST_STORED) {
+        let byte = from.u8()?;
+        let bits = byte & (FORM - 1);
+        let form = match (byte & !DEADLINE) / FORM {
+            0 => Form::Plain,
+            1 if bits == INTEGERS => Form::Integers,
+            1 => Form::Inline,
+            2 => Form::Elements,
+            _ => return None,
+        };
+        let kind = match bits {
+            PIECES => Kind::String,
+            INTEGERS if form == Form::Integers => Kind::Set,
+            bits => Kind::from_bits(bits)?,
+        };
+        if form != Form::Plain && matches!(kind, Kind::String | Kind::Stream) {
             return None;
         }
-        let first = if kind == Kind::List { from.varint()? } else { LIST_MIDDLE };
-        first.checked_add(count)?;
-        let stream = if kind == Kind::Stream { StreamHead::decode(&mut from)? } else { StreamHead::default() };
-        from.is_empty().then_some((Head { kind, deadline, id, count, first, stream }, entry.len()))
+        let deadline = if byte & DEADLINE == 0 { None } else { Some(from.u64()?) };
+        if bits == Kind::String as u8 {
+            return Some(Ok((Head::string(deadline), entry.len() - from.rest().len())));
+        }
+        let mut head = Head { form, deadline, ..Head::collection(kind, 0) };
+        if head.is_inline() {
+            if from.varint()? != 0 {
+                return Some(Err(NEWER));
+            }
+            (head.deltas, head.count) = (from.varint()?, from.varint()?);
+            // An element takes a byte at least.
+            return (head.count <= from.rest().len() as u64).then(|| Ok((head, entry.len() - from.rest().len())));
+        }
+        (head.id, head.count) = (from.varint()?, from.varint()?);
+        if kind == Kind::String && (head.id == 0 || head.count > LONGEST_STORED) {
+            return None;
+        }
+        if kind == Kind::List {
+            head.first = from.varint()?;
+        }
+        head.first.checked_add(head.count)?;
+        if kind == Kind::Stream {
+            head.stream = StreamHead::decode(&mut from)?;
+        }
+        from.is_empty().then_some(Ok((head, entry.len())))
     }
 }
 
@@ -208,6 +280,11 @@ mod tests {
         let stream = Head { count: 2, stream: head, ..Head::collection(Kind::Stream, 1) };
         let pieces = Head { id: 300, count: 4097, ..Head::string(None) };
         assert_eq!(pieces.encode(b"ignored"), b"\x06\xac\x02\x81\x20");
+        let inline = Head { form: Form::Inline, count: 2, deltas: 300, deadline: Some(1), ..Head::collection(Kind::Hash, 0) };
+        assert_eq!(inline.encode(b"\x01a\x01b"), b"\x94\x01\0\0\0\0\0\0\0\0\xac\x02\x02\x01a\x01b");
+        let integers = Head { form: Form::Integers, count: 1, ..Head::collection(Kind::Set, 0) };
+        assert_eq!(integers.encode(b"\x017"), b"\x17\0\0\x01\x017");
+        assert_eq!(Head { form: Form::Elements, ..set }.encode(b""), b"\x22\xac\x02\x03");
         assert_eq!(stream.encode(b""), b"\x05\x01\x02\x01\0\xac\x02\x02\x03\x04\x09");
     }
 
@@ -226,11 +303,19 @@ mod tests {
             }
             assert!(Head::decode(&[&bytes[..], b"\0"].concat()).is_err());
         }
+        for head in [(Kind::Hash, Form::Inline), (Kind::Set, Form::Integers)] {
+            let head = Head { form: head.1, count: 2, deltas: 5, deadline: Some(9), ..Head::collection(head.0, 0) };
+            let bytes = head.encode(b"abc");
+            assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len() - 3));
+        }
         let bytes = Head::string(Some(4)).encode(b"value");
         assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)), 9));
-        for wrong in [&b""[..], b"\x0f", b"\x10x", b"\x80\0\0\0"] {
+        // An unknown type or form, a string or a stream of another form, an inline collection with fewer bytes than elements.
+        for wrong in [&b""[..], b"\x0f", b"\x32\x01\x01", b"\x10x", b"\x15\0\0\0", b"\x80\0\0\0", b"\x07\x01\x01", b"\x12\0\0\x02x"] {
             assert!(Head::decode(wrong).is_err(), "{wrong:?}");
         }
+        let newer = Head::decode(b"\x12\x01\0\x01\x01x").unwrap_err();
+        assert!(newer.to_string().contains("a flag that this program does not know"), "{newer}");
         // A string longer than any, and one of no pieces.
         for (id, count) in [(1, LONGEST_STORED + 1), (0, 1)] {
             let mut wrong = vec![PIECES];

@@ -38,8 +38,9 @@ const SEGMENT: usize = 64 << 10;
 const UNIT: usize = 16;
 const SEGMENT_UNITS: u32 = (SEGMENT / UNIT) as u32;
 const HEAD: usize = 12;
-/// Bytes of an entry with its head, at most.
-const LARGEST: usize = 4096;
+/// Bytes of an entry with its head, at most, and of one that holds a string.
+const LARGEST: usize = 16 << 10;
+const LARGEST_STRING: usize = 4096;
 /// Bytes of the ring for each place in the index, when it has grown as far as it may.
 const PER_PLACE: usize = 64;
 /// Shards of the index at most, and places of each at least when it has grown as far as it may.
@@ -120,7 +121,7 @@ const STUB_MOST: usize = 1 + entry::STRING_START_MOST;
 /// What is kept of an entry: of one with a long string its start, so that to replace or remove it, or to ask for its type and deadline, it
 /// is not read.
 fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [u8] {
-    let is_long = HEAD + key.len() + value.len() > LARGEST;
+    let is_long = HEAD + key.len() + value.len() > LARGEST_STRING;
     let Some(start) = is_long.then(|| entry::string_start(value)).flatten() else { return value };
     room[0] = STUB;
     match room.get_mut(1..=start.len()) {

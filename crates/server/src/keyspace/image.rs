@@ -11,7 +11,8 @@ use super::{Cleaner, Edit, Keyspace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a walk over keys calls for each of them: name, head, and the value of a string that does not lie in pieces.
+/// What a walk over keys calls for each of them: name, head, and the value of a string that does not lie in pieces,
+/// or the elements of an inline collection ([`Collection::found`](super::Collection::found)).
 type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
 
 /// What a keyspace holds at a moment.
@@ -75,19 +76,25 @@ impl Keyspace {
     /// Begins a new collection, which takes the place of what the key holds when the edit is finished.
     pub fn replace<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind, deadline: Option<u64>) -> Result<Edit<'k>> {
         let old = self.find(db, key)?;
-        let head = Head { deadline, ..Head::collection(kind, self.new_id()) };
+        let mut head = self.begin(kind);
+        head.deadline = deadline;
         Ok(Edit { db, key, old, head })
     }
 
     /// Writes what has become of a collection so far: it can be committed, and the edit goes on.
     pub fn keep(&mut self, edit: &mut Edit) {
         self.finish(edit);
-        edit.old = Some(edit.head);
+        edit.old = Some(*edit.head);
+        if let Some(inline) = &mut edit.head.inline {
+            inline.was_written();
+        }
     }
 
     /// Takes back all of this turn that was done to a collection that [`Keyspace::replace`] has begun: the key holds what it held.
     pub fn abandon(&mut self, edit: &Edit) {
-        self.turn.forget(Room::Elements, &layout::elements(edit.head.id));
-        self.ranks.forget(edit.head.id);
+        if edit.head.id != 0 {
+            self.turn.forget(Room::Elements, &layout::elements(edit.head.id));
+            self.ranks.forget(edit.head.id);
+        }
     }
 }

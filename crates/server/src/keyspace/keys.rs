@@ -2,6 +2,7 @@
 
 use super::changes::Change;
 use super::cleaner;
+use super::delta;
 use super::entry::{Head, Kind, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::Part;
@@ -149,13 +150,15 @@ impl Keyspace {
     /// Changes when a key ends; `None`: never. False: there is no such key.
     pub fn set_deadline(&mut self, db: usize, key: &[u8], deadline: Option<u64>) -> Result<bool> {
         let Some(old) = self.find(db, key)? else { return Ok(false) };
-        let string = self.found_string(&old)?;
-        self.write(db, key, Some(&old), &Head { deadline, ..old }, &string);
+        let string = self.body(&old)?;
+        // Of what is inline nothing but the head changes.
+        self.put(db, key, Some(&old), &Head { deadline, ..old }, &string, Some(b""));
+        self.changed(db, key, Change::Changed);
         Ok(true)
     }
 
-    /// What stands in the entry of the string that was found last; nothing for what has elements.
-    fn found_string(&mut self, head: &Head) -> Result<Vec<u8>> {
+    /// What stands behind the head in the entry that was found last: a string, or the elements of an inline collection.
+    pub fn body(&mut self, head: &Head) -> Result<Vec<u8>> {
         if head.id != 0 {
             return Ok(Vec::new());
         }
@@ -169,7 +172,7 @@ impl Keyspace {
         if from == to {
             return Ok(true);
         }
-        let string = self.found_string(&head)?;
+        let string = self.body(&head)?;
         let old = self.find(to.0, to.1)?;
         self.write(to.0, to.1, old.as_ref(), &head, &string);
         self.forget(from.0, from.1, &head, Change::Removed);
@@ -179,7 +182,7 @@ impl Keyspace {
     /// Makes another key hold the same, with the same deadline; it loses what it held.
     pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
         let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
-        let string = self.found_string(&head)?;
+        let string = self.body(&head)?;
         let old = self.find(to.0, to.1)?;
         let mut copy = head;
         if head.id != 0 {
@@ -202,14 +205,15 @@ impl Keyspace {
         }
     }
 
-    /// Writes what a key holds from now on. `old` is what it held.
+    /// Writes what a key holds from now on. `old` is what it held; `string` stands behind the new head.
     pub(super) fn write(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
-        self.put(db, key, old, new, string);
+        self.put(db, key, old, new, string, None);
         self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
-    /// The same, of which nobody is told.
-    pub(super) fn put(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
+    /// Writes what a key holds from now on, of which nobody is told. `body` is a string, or the elements of an inline collection, and
+    /// `splices` what was done to those of the old one if that is known.
+    pub(super) fn put(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, body: &[u8], splices: Option<&[u8]>) {
         let old_id = old.map_or(0, |old| old.id);
         if old.is_none() {
             self.counters.keys[db] += 1;
@@ -223,7 +227,17 @@ impl Keyspace {
         self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
-        self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, string));
+        let mut new = Head { deltas: 0, ..*new };
+        let deltas = match (old, splices) {
+            (Some(old), Some(splices)) if new.is_inline() => delta::deltas(old.deltas, body, splices),
+            _ => None,
+        };
+        let Some(deltas) = deltas else {
+            return self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, body));
+        };
+        new.deltas = deltas;
+        let step = delta::step(&new.encode(b""), splices.unwrap_or_default());
+        self.turn.change(&self.place, step, |out| new.put(out, body));
     }
 
     /// Removes a key and what it holds.

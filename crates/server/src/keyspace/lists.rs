@@ -1,8 +1,9 @@
 //! Lists: items at consecutive indexes, in a window that moves as both ends are pushed and popped.
 //!
-//! A *position* counts from the first item, an *index* is where the engine has it. Both ends and any position cost the same. What changes
+//! A *position* counts from the first item, an *index* is where the engine has an item of what is not inline. Both ends and any position cost the same. What changes
 //! the middle moves the items of the shorter side by one.
 
+use super::collection::Collection;
 use super::entry::Head;
 use super::error::{Error, Result};
 use super::layout::{self, Room};
@@ -29,6 +30,12 @@ impl Head {
 impl Keyspace {
     /// Adds an item at an end.
     pub fn push(&mut self, edit: &mut Edit, side: Side, value: &[u8]) -> Result<()> {
+        self.make_space(edit, 1, value.len())?;
+        if let Some(inline) = &mut edit.head.inline {
+            inline.push(side, value);
+            edit.head.count += 1;
+            return Ok(());
+        }
         let index = match side {
             Side::Left => edit.head.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?,
             Side::Right => edit.head.index(edit.head.count)?,
@@ -41,8 +48,24 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes the item at an end.
-    pub fn pop(&mut self, edit: &mut Edit, side: Side) -> Result<Option<Vec<u8>>> {
+    /// Removes so many items at an end, the outermost first.
+    pub fn pop(&mut self, edit: &mut Edit, side: Side, most: u64) -> Result<Vec<Vec<u8>>> {
+        let count = edit.head.count;
+        let mut popped = Vec::new();
+        if let Some(inline) = &mut edit.head.inline {
+            popped = inline.pop(side, most, count)?;
+            edit.head.count = count.saturating_sub(popped.len() as u64);
+        } else {
+            while (popped.len() as u64) < most {
+                let Some(item) = self.pop_one(edit, side)? else { break };
+                popped.push(item);
+            }
+        }
+        Ok(popped)
+    }
+
+    /// Removes the item at an end of what is not inline.
+    fn pop_one(&mut self, edit: &mut Edit, side: Side) -> Result<Option<Vec<u8>>> {
         let Some(last) = edit.head.count.checked_sub(1) else { return Ok(None) };
         let position = if side == Side::Left { 0 } else { last };
         let value = self.item(&edit.head, position)?.ok_or(Error::Damaged("an item of a list is missing"))?;
@@ -55,9 +78,12 @@ impl Keyspace {
     }
 
     /// The item at a position.
-    pub fn item(&self, head: &Head, position: u64) -> Result<Option<Vec<u8>>> {
+    pub fn item(&self, head: &Collection, position: u64) -> Result<Option<Vec<u8>>> {
         if position >= head.count {
             return Ok(None);
+        }
+        if let Some(inline) = &head.inline {
+            return Ok(inline.at(position)?.map(|element| element.name.to_vec()));
         }
         let mut out = Vec::new();
         let found = self.turn.get(Room::Elements, &layout::item_key(head.id, head.index(position)?), &mut out)?;
@@ -65,12 +91,16 @@ impl Keyspace {
     }
 
     /// Replaces the item at a position; false: there is none.
-    pub fn set_item(&mut self, edit: &Edit, position: u64, value: &[u8]) -> Result<bool> {
-        let is_there = position < edit.head.count;
-        if is_there {
-            self.put_item(&edit.head, position, value.to_vec())?;
+    pub fn set_item(&mut self, edit: &mut Edit, position: u64, value: &[u8]) -> Result<bool> {
+        if position >= edit.head.count {
+            return Ok(false);
         }
-        Ok(is_there)
+        self.make_space(edit, 0, value.len())?;
+        if let Some(inline) = &mut edit.head.inline {
+            return inline.set_at(position, value);
+        }
+        self.put_item(&edit.head, position, value.to_vec())?;
+        Ok(true)
     }
 
     fn put_item(&mut self, head: &Head, position: u64, value: Vec<u8>) -> Result<()> {
@@ -81,7 +111,7 @@ impl Keyspace {
     /// Shows `visit` the items from a position up to another (excluded), until it breaks; backwards from the last of them, if asked.
     pub fn walk_items(
         &self,
-        head: &Head,
+        head: &Collection,
         positions: (u64, u64),
         backward: bool,
         visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
@@ -90,6 +120,9 @@ impl Keyspace {
         if from >= to {
             return Ok(());
         }
+        if let Some(inline) = &head.inline {
+            return inline.walk_positions((from, to), backward, &mut |item, _| visit(item));
+        }
         let bounds = layout::items(head.id, head.index(from)?, head.index(to)?);
         let direction = if backward { Direction::Backward } else { Direction::Forward };
         let visit: &mut Visit = &mut |_, value| visit(value);
@@ -97,7 +130,7 @@ impl Keyspace {
     }
 
     /// The items from a position up to another (excluded), in order.
-    fn some_items(&self, head: &Head, from: u64, to: u64) -> Result<Vec<Vec<u8>>> {
+    fn some_items(&self, head: &Collection, from: u64, to: u64) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         self.walk_items(head, (from, to), false, &mut |value| {
             found.push(value.to_vec());
@@ -110,6 +143,11 @@ impl Keyspace {
     pub fn trim(&mut self, edit: &mut Edit, from: u64, to: u64) -> Result<()> {
         let to = to.min(edit.head.count);
         let from = from.min(to);
+        if let Some(inline) = &mut edit.head.inline {
+            inline.trim(from, to)?;
+            edit.head.count = to - from;
+            return Ok(());
+        }
         self.drop_items(&edit.head, to, edit.head.count)?;
         self.drop_items(&edit.head, 0, from)?;
         edit.head.first = edit.head.index(from)?;
@@ -118,7 +156,7 @@ impl Keyspace {
     }
 
     /// Removes what stands at these positions; the window is the caller's.
-    fn drop_items(&mut self, head: &Head, from: u64, to: u64) -> Result<()> {
+    fn drop_items(&mut self, head: &Collection, from: u64, to: u64) -> Result<()> {
         if to.saturating_sub(from) > RANGE_FROM {
             self.turn.clear(Room::Elements, layout::items(head.id, head.index(from)?, head.index(to)?));
             return Ok(());
@@ -131,6 +169,11 @@ impl Keyspace {
 
     /// Removes items equal to `value`: so many of the first ones, or of the last ones if `from_right`. Says how many.
     pub fn remove_items(&mut self, edit: &mut Edit, value: &[u8], most: u64, from_right: bool) -> Result<u64> {
+        if let Some(inline) = &mut edit.head.inline {
+            let removed = inline.remove_items(value, most, from_right)?;
+            edit.head.count = edit.head.count.saturating_sub(removed);
+            return Ok(removed);
+        }
         let mut found = Vec::new();
         let count = edit.head.count;
         let mut passed = 0;
@@ -196,6 +239,17 @@ impl Keyspace {
 
     /// Inserts an item before or behind the first one that equals `pivot`; false: there is none.
     pub fn insert_item(&mut self, edit: &mut Edit, pivot: &[u8], behind: bool, value: &[u8]) -> Result<bool> {
+        if let Some(inline) = &edit.head.inline
+            && inline.find(pivot)?.is_none()
+        {
+            return Ok(false);
+        }
+        self.make_space(edit, 1, value.len())?;
+        if let Some(inline) = &mut edit.head.inline {
+            let is_found = inline.insert(pivot, behind, value)?;
+            edit.head.count += u64::from(is_found);
+            return Ok(is_found);
+        }
         let (mut at, mut is_found) = (0u64, false);
         self.walk_items(&edit.head, (0, edit.head.count), false, &mut |item| {
             is_found = item == pivot;
@@ -220,7 +274,7 @@ impl Keyspace {
 
     /// Makes room for an item at a position by moving what is before it.
     fn open_to_left(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
-        let old = edit.head;
+        let old = edit.head.clone();
         edit.head.first = old.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?;
         edit.head.count += 1;
         let mut next = 0;
@@ -236,7 +290,7 @@ impl Keyspace {
 
     /// Makes room for an item at a position by moving what is from there on.
     fn open_to_right(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
-        let old = edit.head;
+        let old = edit.head.clone();
         edit.head.count += 1;
         let mut next = old.count;
         while next > at {

@@ -7,12 +7,12 @@
 //!
 //! A [`StringReader`] is a string as it was at a moment, read from a snapshot a part at a time, whatever becomes of its key.
 
+use super::Keyspace;
 use super::entry::{Head, Kind, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
 use super::pieces::{put_piece, walk_pieces};
 use super::turn::Turn;
-use super::{FORMAT, Keyspace};
 use std::ops::ControlFlow;
 
 /// Bytes of a string from which on it is written in pieces and read in steps.
@@ -73,7 +73,6 @@ impl Keyspace {
     /// Begins to write a string of which no key knows yet.
     pub fn begin_upload(&mut self) -> Upload {
         let id = self.new_id();
-        self.raise_format();
         self.uploads.insert(id);
         self.cleaner.begin_upload(id);
         Upload { id, pieces: 0, rest: Vec::new(), losses: self.losses }
@@ -182,13 +181,6 @@ impl Keyspace {
         bounds.push((from, end));
         bounds.retain(|(from, to)| from < to);
         bounds
-    }
-
-    /// Notes that there is something which an older program does not know.
-    pub(super) fn raise_format(&mut self) {
-        if self.format != FORMAT {
-            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
-        }
     }
 
     /// The string whose length was asked for, from one place up to another as far as it has them, to be read in steps; `None`: it does not

@@ -1,6 +1,8 @@
 //! Elements that are found by their name: members of sets, fields of hashes. Members of sorted sets use the same entries for their scores.
+//!
+//! Here, in `lists` and in `sorted`, what a collection has in its entry (`inline`) is looked at first; the rest is of engine keys.
 
-use super::entry::Head;
+use super::collection::Collection;
 use super::error::Result;
 use super::layout::{self, Bounds, Room};
 use super::ranks::Order;
@@ -22,24 +24,34 @@ pub type Member = (Vec<u8>, Vec<u8>);
 
 impl Keyspace {
     /// The value of a field; `None`: there is no such member.
-    pub fn member(&self, head: &Head, member: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn member(&self, head: &Collection, member: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         Ok(self.member_into(head, member, &mut out)?.then_some(out))
     }
 
     /// The value of a field into `out`; false: there is no such member.
-    pub fn member_into(&self, head: &Head, member: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    pub fn member_into(&self, head: &Collection, member: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         layout::check_member(member)?;
+        if let Some(inline) = &head.inline {
+            let found = inline.find(member)?;
+            out.clear();
+            out.extend_from_slice(found.map_or(b"", |element| element.value));
+            return Ok(found.is_some());
+        }
         self.turn.get(Room::Elements, &layout::member_key(head.id, self.seed, member), out)
     }
 
     /// The collection has this member.
-    pub fn has_member(&self, head: &Head, member: &[u8]) -> Result<bool> {
+    pub fn has_member(&self, head: &Collection, member: &[u8]) -> Result<bool> {
         self.member_into(head, member, &mut Vec::new())
     }
 
     /// Adds a member without a value; false: it was there.
     pub fn add_member(&mut self, edit: &mut Edit, member: &[u8]) -> Result<bool> {
+        layout::check_member(member)?;
+        if let Some(is_new) = self.put_inline(edit, member, b"")? {
+            return Ok(is_new);
+        }
         if self.has_member(&edit.head, member)? {
             return Ok(false);
         }
@@ -49,11 +61,16 @@ impl Keyspace {
 
     /// Sets a field; false: it was there and has another value now.
     pub fn set_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8]) -> Result<bool> {
+        layout::check_member(field)?;
+        if let Some(is_new) = self.put_inline(edit, field, value)? {
+            return Ok(is_new);
+        }
         let is_new = !self.has_member(&edit.head, field)?;
         self.set_member(edit, field, value, is_new);
         Ok(is_new)
     }
 
+    /// Writes a member of what is not inline.
     pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], is_new: bool) {
         let hash = layout::hash(self.seed, member);
         self.turn.put(Room::Elements, layout::hashed_key(edit.head.id, hash, member), value);
@@ -65,6 +82,12 @@ impl Keyspace {
 
     /// Removes a member or field; false: there was none.
     pub fn remove_member(&mut self, edit: &mut Edit, member: &[u8]) -> Result<bool> {
+        layout::check_member(member)?;
+        if let Some(inline) = &mut edit.head.inline {
+            let is_gone = inline.remove(member)?;
+            edit.head.count = edit.head.count.saturating_sub(u64::from(is_gone));
+            return Ok(is_gone);
+        }
         if !self.has_member(&edit.head, member)? {
             return Ok(false);
         }
@@ -79,8 +102,11 @@ impl Keyspace {
         edit.head.count = edit.head.count.saturating_sub(1);
     }
 
-    /// Shows `visit` all members and their values, in no order, until it breaks.
-    pub fn walk_members(&self, head: &Head, visit: &mut Visit) -> Result<()> {
+    /// Shows `visit` all members and their values until it breaks, in no order unless the collection is inline.
+    pub fn walk_members(&self, head: &Collection, visit: &mut Visit) -> Result<()> {
+        if let Some(inline) = &head.inline {
+            return inline.walk(visit);
+        }
         self.turn.walk(
             Room::Elements,
             &layout::members(head.id, 0),
@@ -93,7 +119,7 @@ impl Keyspace {
     }
 
     /// All members and their values.
-    pub fn members(&self, head: &Head) -> Result<Vec<Member>> {
+    pub fn members(&self, head: &Collection) -> Result<Vec<Member>> {
         let mut all = Vec::new();
         self.walk_members(head, &mut |member, value| {
             all.push((member.to_vec(), value.to_vec()));
@@ -103,7 +129,7 @@ impl Keyspace {
     }
 
     /// The same of a collection that has few, where not all that was removed is passed over each time.
-    fn few_members(&mut self, head: &Head) -> Result<Vec<Member>> {
+    fn few_members(&mut self, head: &Collection) -> Result<Vec<Member>> {
         let mut all = Vec::new();
         let whole = layout::members(head.id, 0);
         let stop = self.turn.walk_some(Room::Elements, &whole, Direction::Forward, DEAD_MIN, &mut |place, value| {
@@ -120,11 +146,11 @@ impl Keyspace {
     }
 
     /// Some member and its value.
-    pub fn random_member(&mut self, head: &Head) -> Result<Option<Member>> {
+    pub fn random_member(&mut self, head: &Collection) -> Result<Option<Member>> {
         if head.count == 0 {
             return Ok(None);
         }
-        if head.count > COUNTED && !self.ranks.has(head.id, Order::Hashes) {
+        if head.inline.is_none() && head.count > COUNTED && !self.ranks.has(head.id, Order::Hashes) {
             // Not behind one place however far it is: the first one behind the largest gap would be taken most often, and the gap would
             // grow by that until nearly all places lie in it.
             for _ in 0..LOOKS {
@@ -134,11 +160,14 @@ impl Keyspace {
             }
         }
         let position = self.random_below(head.count);
-        self.member_at(head, position)
+        match &head.inline {
+            Some(inline) => Ok(inline.at(position)?.map(|element| (element.name.to_vec(), element.value.to_vec()))),
+            None => self.member_at(head, position),
+        }
     }
 
     /// A member behind a random place, if there is one before a lot that was removed.
-    fn look(&mut self, head: &Head) -> Result<Option<Member>> {
+    fn look(&mut self, head: &Collection) -> Result<Option<Member>> {
         let mut left = 1 + self.random_below(PICK_AMONG);
         let (mut found, mut last) = (None, Vec::new());
         // Behind the last member comes the first.
@@ -166,7 +195,7 @@ impl Keyspace {
 
     /// The member that so many others come before. If a lot was removed among them it is passed over once: after that it is known where
     /// members are.
-    fn member_at(&mut self, head: &Head, position: u64) -> Result<Option<Member>> {
+    fn member_at(&mut self, head: &Collection, position: u64) -> Result<Option<Member>> {
         if !self.ranks.has(head.id, Order::Hashes) {
             let (found, stop) = self.nth(&layout::members(head.id, 0), position, DEAD_MIN)?;
             if stop.is_none() {
@@ -192,8 +221,8 @@ impl Keyspace {
         Ok((found, stop))
     }
 
-    /// So many different members, or all, with their values, in random order.
-    pub fn random_members(&mut self, head: &Head, most: u64) -> Result<Vec<Member>> {
+    /// So many different members, in random order, or all as they come, with their values.
+    pub fn random_members(&mut self, head: &Collection, most: u64) -> Result<Vec<Member>> {
         let most = most.min(head.count);
         if head.count > COUNTED && most < head.count / 4 {
             let mut names = HashSet::new();
@@ -209,7 +238,11 @@ impl Keyspace {
         if most == 1 {
             return Ok(self.random_member(head)?.into_iter().collect());
         }
-        let mut all = if head.count <= COUNTED { self.few_members(head)? } else { self.members(head)? };
+        let is_few = head.inline.is_none() && head.count <= COUNTED;
+        let mut all = if is_few { self.few_members(head)? } else { self.members(head)? };
+        if most == head.count {
+            return Ok(all);
+        }
         let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(all.len());
         for n in 0..wanted {
             let rest = (all.len() - n) as u64;

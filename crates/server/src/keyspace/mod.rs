@@ -3,8 +3,9 @@
 //! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
 //! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
 //! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `members`, `lists`, `sorted`,
-//! `streams`, `groups` (elements), `counting` and `ranks` (the
+//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `collection` and `inline` (small
+//! collections, which lie in their key's entry), `delta` (what is written of their changes), `members`, `lists`, `sorted`, `streams`,
+//! `groups` (elements), `counting` and `ranks` (the
 //! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
 //! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
 //! whole values), `successor` (how all keys are replaced at once).
@@ -19,8 +20,10 @@
 mod budget;
 mod changes;
 mod cleaner;
+mod collection;
 mod committer;
 mod counting;
+mod delta;
 mod entry;
 mod entry_id;
 mod error;
@@ -28,6 +31,7 @@ mod estimate;
 mod groups;
 mod hot;
 mod image;
+mod inline;
 mod keys;
 mod layout;
 mod lists;
@@ -50,12 +54,14 @@ mod written;
 
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_settings};
 pub use changes::{Change, Noted};
-pub use entry::{Head, Kind, LONGEST_STRING, StreamHead};
+pub use collection::{Collection, Edit, Limit, Thresholds};
+pub use entry::{Form, Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::HotCounts;
 pub use image::Image;
+pub use inline::sort_integers;
 pub use keys::EXPECTED_MAX;
 pub use layout::{DATABASES, check_key, check_member};
 pub use lists::Side;
@@ -69,6 +75,7 @@ pub use unsynced::{Beside, Syncer};
 
 use budget::Bulk;
 use cleaner::Cleaner;
+use delta::Deltas;
 use layout::{Generation, Ids, Places, Room};
 use parking_lot::Mutex;
 use ranks::Ranks;
@@ -86,9 +93,9 @@ use waits::Waits;
 use watch::Watches;
 
 /// The way in which keys are kept; [`layout`] and [`entry`] describe it. The third has strings in pieces beside what the second has, the
-/// fourth a second generation of places.
+/// fourth inline collections and a second generation of places.
 const FORMAT: u64 = 4;
-/// The oldest that is read. It becomes [`FORMAT`] with the first string in pieces, and with the first successor.
+/// The oldest that is read. It becomes [`FORMAT`] when it is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
 /// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
 /// program must not open for writing, which changes the stored settings, comes with another name here.
@@ -139,8 +146,7 @@ impl Counters {
 pub struct Keyspace {
     turn: Turn,
     cleaner: Arc<Cleaner>,
-    /// As it was found or made.
-    format: u64,
+    thresholds: Thresholds,
     /// Secret start value of all hashes.
     seed: u64,
     /// The time of the current command, unix milliseconds.
@@ -228,24 +234,6 @@ impl std::fmt::Debug for Keyspace {
     }
 }
 
-/// A collection that is being changed. [`Keyspace::finish`] writes what became of it.
-#[derive(Debug)]
-#[must_use = "what was changed must be finished"]
-pub struct Edit<'k> {
-    db: usize,
-    key: &'k [u8],
-    old: Option<Head>,
-    /// As it is by now.
-    pub head: Head,
-}
-
-impl Edit<'_> {
-    /// The collection existed when the edit began.
-    pub fn existed(&self) -> bool {
-        self.old.is_some()
-    }
-}
-
 impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
     ///
@@ -265,6 +253,7 @@ impl Keyspace {
         }
         let cleaner = Arc::new(Cleaner::default());
         let mut builder = Db::builder().settings(settings.db.clone()).compaction_filter(ELEMENTS, cleaner.clone());
+        builder = builder.merge_operator(DEFAULT_FAMILY, Arc::new(Deltas));
         for family in [DEFAULT_FAMILY, ELEMENTS] {
             builder = builder.family(family, settings.family(family));
         }
@@ -272,7 +261,7 @@ impl Keyspace {
         let elements = db.family(ELEMENTS).ok_or(Error::Damaged("the family of elements is missing"))?;
         let turn = Turn::new(db.clone(), db.default_family(), elements.clone());
         let mut keyspace = Keyspace::new(turn, cleaner, random);
-        keyspace.load(random)?;
+        keyspace.load(random, true)?;
         // Only now does the filter know what a missing entry means.
         keyspace.cleaner.attach(db, elements);
         keyspace.keep_hot(settings.db.memory_budget);
@@ -284,11 +273,11 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Unfinished`] after an import that was cut short; those of the engine.
     pub fn open_to_read(store: Arc<dyn Store>) -> Result<Keyspace> {
-        let db = Db::builder().read_only().open_store(store)?;
+        let db = Db::builder().read_only().merge_operator(DEFAULT_FAMILY, Arc::new(Deltas)).open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Format(0, FORMAT))?;
         let turn = Turn::new(db.clone(), db.default_family(), elements);
         let mut keyspace = Keyspace::new(turn, Arc::new(Cleaner::default()), 0);
-        keyspace.load(0)?;
+        keyspace.load(0, false)?;
         if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
@@ -297,7 +286,7 @@ impl Keyspace {
         Keyspace {
             turn,
             cleaner,
-            format: FORMAT,
+            thresholds: Thresholds::default(),
             seed: 0,
             now: 0,
             counters: Counters::NONE,
@@ -343,12 +332,15 @@ impl Keyspace {
     }
 
     /// Reads the settings of the keyspace, or makes them.
-    fn load(&mut self, random: u64) -> Result<()> {
+    fn load(&mut self, random: u64, is_writable: bool) -> Result<()> {
         let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
         if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(Error::Format(format, FORMAT));
         }
-        self.format = format;
+        if is_writable && format != FORMAT {
+            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+            self.turn.commit(&WriteOptions::default())?;
+        }
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
         if let Some(bytes) = self.setting(COUNTERS)? {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
@@ -539,36 +531,6 @@ impl Keyspace {
             self.counters.ids = (self.last_id + IDS_AT_ONCE).min(self.ids.end - 1);
         }
         self.last_id
-    }
-
-    /// Begins to change the collection at a key, which is made if there is none.
-    ///
-    /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
-    pub fn edit<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind) -> Result<Edit<'k>> {
-        let old = self.find_kind(db, key, kind)?;
-        let head = match old {
-            Some(head) => head,
-            None => Head::collection(kind, self.new_id()),
-        };
-        Ok(Edit { db, key, old, head })
-    }
-
-    /// Ends the change of a collection: one without elements is gone, unless it is a stream.
-    pub fn finish(&mut self, edit: &Edit) {
-        match edit.old {
-            None if edit.head.is_gone() => {}
-            Some(old) if edit.head.is_gone() => self.erase(edit.db, edit.key, &old),
-            Some(old) if old == edit.head => self.changed(edit.db, edit.key, Change::Changed),
-            old => self.write(edit.db, edit.key, old.as_ref(), &edit.head, b""),
-        }
-    }
-
-    /// Ends a change of what is known of a collection that is none to those who watch it or wait for it.
-    pub fn finish_unwatched(&mut self, edit: &Edit) {
-        self.put(edit.db, edit.key, edit.old.as_ref(), &edit.head, b"");
-        self.note(edit.db, edit.key, Change::Changed);
-        self.wrote(edit.db, edit.key);
     }
 
     /// The next elements within bounds, copied, so that they can be changed.

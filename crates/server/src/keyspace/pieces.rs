@@ -341,7 +341,6 @@ impl Keyspace {
             }
             Form::Pieces(pieces) => {
                 let id = if id == 0 { self.new_id() } else { id };
-                self.raise_format();
                 self.put_pieces(id, &pieces, old.is_some_and(|old| old.is_in_pieces()));
                 let new = Head { id, count: length, ..old.unwrap_or(Head::string(None)) };
                 if old == Some(new) {

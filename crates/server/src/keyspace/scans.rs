@@ -6,6 +6,7 @@
 //!
 //! What was removed lies in the engine until a compaction comes by. A step passes over some of it and then ends, with few elements or none.
 
+use super::collection::Collection;
 use super::entry::Head;
 use super::error::Result;
 use super::layout::{self, Bounds, Room};
@@ -57,8 +58,16 @@ impl Keyspace {
         damage.map(|()| next)
     }
 
-    /// Shows `visit` about `count` members from `cursor` on, and gives the cursor for the next call, as [`Keyspace::scan`] does.
-    pub fn scan_members(&self, head: &Head, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+    /// Shows `visit` about `count` members from `cursor` on, and gives the cursor for the next call, as [`Keyspace::scan`] does; of an
+    /// inline collection all at once.
+    pub fn scan_members(&self, head: &Collection, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        if let Some(inline) = &head.inline {
+            inline.walk(&mut |member, value| {
+                visit(member, value);
+                ControlFlow::Continue(())
+            })?;
+            return Ok(0);
+        }
         let members = Sort { room: Room::Elements, from: |hash| layout::members(head.id, hash), split: layout::split_member_key };
         self.step(&members, cursor, count, &mut |member, value| {
             visit(member, value);

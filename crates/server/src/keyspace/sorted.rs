@@ -3,6 +3,7 @@
 //! Scores and names are found by a search, ranks by counting: near an end from there (`counting`), elsewhere from the nearest place whose
 //! rank is known (`ranks`).
 
+use super::collection::Collection;
 use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
@@ -14,9 +15,6 @@ use std::ops::ControlFlow;
 
 /// The value of a member in the order of scores if its score is -0; that of other members is empty.
 const NEGATIVE_ZERO: &[u8] = b"-";
-/// Members, and bytes of a member's name, up to which a sorted set is small.
-const SMALL: u64 = 128;
-const SMALL_MEMBER: usize = 64;
 
 /// One end of a range of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +44,27 @@ type VisitScored<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;
 /// The score that stands beside a member of a sorted set where members are scanned.
 pub fn decode_score(bytes: &[u8]) -> Result<f64> {
     bytes.try_into().map(|bytes| score_of(u64::from_be_bytes(bytes))).map_err(|_| Error::Damaged("a score"))
+}
+
+/// The first score in a range and the first one behind it, as [`score_order`] has them.
+fn score_span((min, max): (ScoreBound, ScoreBound)) -> (u64, u64) {
+    (score_order(min.score) + u64::from(min.is_open), score_order(max.score) + u64::from(!max.is_open))
+}
+
+/// Visits what lies in an entry: each member with its score.
+fn scored(visit: &mut VisitScored) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
+    move |member, score| match score.first_chunk() {
+        Some(bytes) => visit(member, score_of(u64::from_be_bytes(*bytes))),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+/// Counts what it is shown.
+fn counter(count: &mut u64) -> impl FnMut(&[u8], f64) -> ControlFlow<()> {
+    move |_, _| {
+        *count += 1;
+        ControlFlow::Continue(())
+    }
 }
 
 fn direction(backward: bool) -> Direction {
@@ -102,35 +121,42 @@ enum LexPlace {
 
 impl Keyspace {
     /// The score of a member.
-    pub fn score(&self, head: &Head, member: &[u8]) -> Result<Option<f64>> {
+    pub fn score(&self, head: &Collection, member: &[u8]) -> Result<Option<f64>> {
         self.member(head, member)?.map(|bytes| decode_score(&bytes)).transpose()
     }
 
     /// Adds a member, or gives it another score; not NaN. Gives the score that it had.
     pub fn set_score(&mut self, edit: &mut Edit, member: &[u8], score: f64) -> Result<Option<f64>> {
+        layout::check_member(member)?;
+        if let Some(old) = self.put_score_inline(edit, member, score_order(score))? {
+            return Ok(old.map(score_of));
+        }
         let old = self.score(&edit.head, member)?;
+        // The sign of a zero stays that of the one that was there.
+        if old != Some(score) {
+            self.set_order(edit, member, score, old);
+        }
+        Ok(old)
+    }
+
+    /// Writes a member of what is not inline, which has another score so far, or none.
+    pub(super) fn set_order(&mut self, edit: &mut Edit, member: &[u8], score: f64, old: Option<f64>) {
         if let Some(old) = old {
-            // The sign of a zero stays that of the one that was there.
-            if old == score {
-                return Ok(Some(old));
-            }
             self.delete_order(edit.head.id, score_order(old), member);
         }
-        // Redis forgets the sign of a zero in a small sorted set.
-        let is_small = edit.head.count < SMALL && member.len() <= SMALL_MEMBER;
-        let score = if is_small { score + 0.0 } else { score };
-        let order = score_order(score);
-        let sign = if layout::score_number(score) == order { Vec::new() } else { NEGATIVE_ZERO.to_vec() };
-        self.set_member(edit, member, &layout::score_number(score).to_be_bytes(), old.is_none());
+        let (order, number) = (score_order(score), layout::score_number(score));
+        self.set_member(edit, member, &number.to_be_bytes(), old.is_none());
+        let sign = if number == order { Vec::new() } else { NEGATIVE_ZERO.to_vec() };
         self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), sign);
         self.ranks.added(edit.head.id, Order::Scores, (order, member));
-        Ok(old)
     }
 
     /// Removes a member; gives the score that it had.
     pub fn remove_scored(&mut self, edit: &mut Edit, member: &[u8]) -> Result<Option<f64>> {
         let old = self.score(&edit.head, member)?;
-        if let Some(old) = old {
+        if edit.head.inline.is_some() {
+            self.remove_member(edit, member)?;
+        } else if let Some(old) = old {
             self.delete_order(edit.head.id, score_order(old), member);
             self.delete_member(edit, member);
         }
@@ -142,7 +168,7 @@ impl Keyspace {
         self.ranks.removed(id, Order::Scores, (order, member));
     }
 
-    fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
+    pub(super) fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
         self.turn.walk(Room::Elements, bounds, direction, &mut |place, sign| match layout::split_score_key(place) {
             Some((order, member)) => visit(member, if sign.is_empty() { score_of(order) } else { -0.0 }),
             None => ControlFlow::Continue(()),
@@ -151,8 +177,7 @@ impl Keyspace {
 
     /// Where the members are whose score is in a range.
     fn score_bounds(head: &Head, (min, max): (ScoreBound, ScoreBound)) -> Bounds {
-        let from = score_order(min.score) + u64::from(min.is_open);
-        let to = score_order(max.score) + u64::from(!max.is_open);
+        let (from, to) = score_span((min, max));
         (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""))
     }
 
@@ -178,7 +203,11 @@ impl Keyspace {
     }
 
     /// Shows `visit` the members whose score is in a range, in order or backwards, until it breaks.
-    pub fn walk_scores(&self, head: &Head, range: (ScoreBound, ScoreBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
+    pub fn walk_scores(&self, head: &Collection, range: (ScoreBound, ScoreBound), backward: bool, visit: &mut VisitScored) -> Result<()> {
+        if let Some(inline) = &head.inline {
+            let (from, to) = score_span(range);
+            return inline.walk_part(|order, _| order < from, |order, _| order < to, (backward, 0), &mut scored(visit));
+        }
         self.walk_order(&Self::score_bounds(head, range), direction(backward), visit)
     }
 
@@ -187,12 +216,16 @@ impl Keyspace {
     /// passed over without a look at their names.
     pub fn walk_lex(
         &self,
-        head: &Head,
+        head: &Collection,
         range: (&LexBound, &LexBound),
         backward: bool,
         mut skip: u64,
         visit: &mut VisitScored,
     ) -> Result<()> {
+        if let Some(inline) = &head.inline {
+            let (min, max) = range;
+            return inline.walk_part(|_, name| !min.lets_start(name), |_, name| max.lets_end(name), (backward, skip), &mut scored(visit));
+        }
         let (bounds, mut is_inside) = match self.lex_place(head, range)? {
             LexPlace::Nowhere => return Ok(()),
             LexPlace::Between(bounds) => (bounds, true),
@@ -220,20 +253,24 @@ impl Keyspace {
     }
 
     /// How many members have a score in a range.
-    pub fn count_scores(&mut self, head: &Head, range: (ScoreBound, ScoreBound)) -> Result<u64> {
+    pub fn count_scores(&mut self, head: &Collection, range: (ScoreBound, ScoreBound)) -> Result<u64> {
+        if head.inline.is_some() {
+            let mut count = 0;
+            self.walk_scores(head, range, false, &mut counter(&mut count))?;
+            return Ok(count);
+        }
         self.count_within(head, &Self::score_bounds(head, range))
     }
 
     /// How many members [`Keyspace::walk_lex`] shows of a range of names.
-    pub fn count_lex(&mut self, head: &Head, range: (&LexBound, &LexBound)) -> Result<u64> {
-        if let LexPlace::Between(bounds) = self.lex_place(head, range)? {
+    pub fn count_lex(&mut self, head: &Collection, range: (&LexBound, &LexBound)) -> Result<u64> {
+        if head.inline.is_none()
+            && let LexPlace::Between(bounds) = self.lex_place(head, range)?
+        {
             return self.count_within(head, &bounds);
         }
         let mut count = 0;
-        self.walk_lex(head, range, false, 0, &mut |_, _| {
-            count += 1;
-            ControlFlow::Continue(())
-        })?;
+        self.walk_lex(head, range, false, 0, &mut counter(&mut count))?;
         Ok(count)
     }
 
@@ -247,10 +284,13 @@ impl Keyspace {
     }
 
     /// Shows `visit` the members from a rank up to another (excluded), counted from the lowest score, in order or backwards.
-    pub fn walk_ranks(&mut self, head: &Head, ranks: (u64, u64), backward: bool, visit: &mut VisitScored) -> Result<()> {
+    pub fn walk_ranks(&mut self, head: &Collection, ranks: (u64, u64), backward: bool, visit: &mut VisitScored) -> Result<()> {
         let (from, to) = (ranks.0, ranks.1.min(head.count));
         if from >= to {
             return Ok(());
+        }
+        if let Some(inline) = &head.inline {
+            return inline.walk_positions((from, to), backward, &mut scored(visit));
         }
         let (bounds, mut skip) = self.walk_from(head, if backward { to - 1 } else { from }, backward)?;
         let mut left = to - from;
@@ -287,8 +327,11 @@ impl Keyspace {
     }
 
     /// How many members come before this one, and its score.
-    pub fn rank(&mut self, head: &Head, member: &[u8]) -> Result<Option<(u64, f64)>> {
+    pub fn rank(&mut self, head: &Collection, member: &[u8]) -> Result<Option<(u64, f64)>> {
         let Some(score) = self.score(head, member)? else { return Ok(None) };
+        if let Some(inline) = &head.inline {
+            return Ok(inline.position(member)?.map(|rank| (rank, score)));
+        }
         let place = layout::score_key(head.id, score_order(score), member);
         Ok(Some((self.members_before(head, &place)?, score)))
     }
@@ -313,9 +356,10 @@ impl Keyspace {
     }
 
     /// The members of a set or a sorted set with their scores; those of a set have the score 1.
-    pub fn walk_scored_or_set(&self, head: &Head, visit: &mut VisitScored) -> Result<()> {
+    pub fn walk_scored_or_set(&self, head: &Collection, visit: &mut VisitScored) -> Result<()> {
         match head.kind {
             Kind::Set => self.walk_members(head, &mut |member, _| visit(member, 1.0)),
+            Kind::SortedSet if head.inline.is_some() => self.walk_members(head, &mut scored(visit)),
             Kind::SortedSet => self.walk_order(&layout::scores(head.id), Direction::Forward, visit),
             _ => Err(Error::WrongType),
         }

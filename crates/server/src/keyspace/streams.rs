@@ -148,7 +148,7 @@ impl Keyspace {
 
     /// Removes the first entries, up to what is to be kept, or less in whole blocks. Says how many.
     pub fn trim_entries(&mut self, edit: &mut Edit, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
-        let head = edit.head;
+        let head = *edit.head;
         if head.count == 0 {
             return Ok(0);
         }

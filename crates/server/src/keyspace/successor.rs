@@ -57,12 +57,12 @@ impl Keyspace {
         if first > layout::ID_MAX {
             return Err(Error::Damaged("no ids are left for the collections of an import"));
         }
-        self.raise_format();
         self.commit(&WriteOptions::default())?;
         let random = self.random();
         let mut next = Keyspace::new(self.turn.beside(), self.cleaner.clone(), random);
         next.seed = self.seed;
         next.now = self.now;
+        next.thresholds = self.thresholds;
         next.is_successor = true;
         next.ids = first..layout::ID_MAX + 1;
         next.last_id = first - 1;

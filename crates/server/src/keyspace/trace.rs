@@ -4,7 +4,7 @@
 //! says which of its pending entries changed, as that can be little of much.
 
 use super::changes::Change;
-use super::entry::{Head, Kind};
+use super::entry::Head;
 use super::entry_id::EntryId;
 use super::error::Result;
 use super::{GroupEdit, Keyspace};
@@ -80,14 +80,14 @@ impl Keyspace {
         }
     }
 
-    /// What is kept for a key and, of a string that does not lie in pieces, its value. Unlike [`Keyspace::find`] it changes nothing, and
+    /// What is kept for a key and what stands behind it in its entry: a string, unless it lies in pieces, or the elements of an inline
+    /// collection. Unlike [`Keyspace::find`] it changes nothing, and
     /// sees keys that have ended and were not removed.
     pub fn peek(&mut self, db: usize, key: &[u8]) -> Result<Option<(Head, &[u8])>> {
         self.look_up(db, key)?;
         self.complete()?;
-        let string = self.entry.get(self.string_at..).unwrap_or_default();
-        let is_whole = |head: &Head| head.kind == Kind::String && !head.is_in_pieces();
-        Ok(self.known.head.map(|head| (head, if is_whole(&head) { string } else { &[] })))
+        let body = self.entry.get(self.string_at..).unwrap_or_default();
+        Ok(self.known.head.map(|head| (head, if head.is_in_pieces() { &[] } else { body })))
     }
 }
 

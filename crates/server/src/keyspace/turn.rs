@@ -16,7 +16,7 @@ use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
-use std::collections::btree_map;
+use std::collections::{HashMap, btree_map};
 use std::ops::ControlFlow;
 
 /// Bytes from which on a batch is worth waking a thread for: inserting it takes ten times as long as that. Tests have both sorts.
@@ -41,13 +41,15 @@ pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 struct Side {
     family: Family,
     written: Written,
+    /// Of keys in `written` that were changed in part: the steps (`delta`) that make of what the engine has what is written.
+    steps: HashMap<Vec<u8>, Vec<u8>>,
     /// Ranges that were removed before all that is in `written`.
     cleared: Vec<Bounds>,
 }
 
 impl Side {
     fn new(family: Family) -> Self {
-        Side { family, written: Written::new(), cleared: Vec::new() }
+        Side { family, written: Written::new(), steps: HashMap::new(), cleared: Vec::new() }
     }
 
     fn is_cleared(&self, key: &[u8]) -> bool {
@@ -70,8 +72,21 @@ impl Side {
         self.written.is_empty() && self.cleared.is_empty()
     }
 
+    /// What is written to a key now is all of it.
+    fn forget_steps(&mut self, key: &[u8]) {
+        if !self.steps.is_empty() {
+            self.steps.remove(key);
+        }
+    }
+
+    fn take_back(&mut self, (from, to): &Bounds) {
+        self.written.take_back(from, to);
+        self.steps.retain(|key, _| key < from || key >= to);
+    }
+
     fn reset(&mut self) {
         self.written.clear();
+        self.steps.clear();
         self.cleared.clear();
     }
 }
@@ -264,21 +279,38 @@ impl Turn {
 
     /// Writes what `value` puts behind the bytes that it gets.
     pub fn put_with(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
-        self.bytes += self.side_mut(room).written.put(key.as_ref(), value);
+        let side = self.side_mut(room);
+        side.forget_steps(key.as_ref());
+        self.bytes += side.written.put(key.as_ref(), value);
+        self.version += 1;
+    }
+
+    /// Writes a key of which the engine has most: `step` makes of that what `value` puts. Where the turn has written all of the key before,
+    /// it writes all again.
+    pub fn change(&mut self, key: &[u8], step: Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
+        let side = &mut self.keys;
+        if let Some(steps) = side.steps.get_mut(key) {
+            steps.extend_from_slice(&step);
+        } else if side.written.get(key).is_none() && !side.is_cleared(key) {
+            side.steps.insert(key.to_vec(), step);
+        }
+        self.bytes += side.written.put(key, value);
         self.version += 1;
     }
 
     pub fn delete(&mut self, room: Room, key: impl AsRef<[u8]>) {
         self.bytes += key.as_ref().len();
         self.version += 1;
-        self.side_mut(room).written.delete(key.as_ref());
+        let side = self.side_mut(room);
+        side.forget_steps(key.as_ref());
+        side.written.delete(key.as_ref());
     }
 
     /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.version += 1;
         let side = self.side_mut(room);
-        side.written.take_back(&bounds.0, &bounds.1);
+        side.take_back(&bounds);
         if side.cleared.iter().any(|other| covers(other, &bounds)) {
             return;
         }
@@ -289,9 +321,9 @@ impl Turn {
     }
 
     /// Takes back all that this turn has written to a range in which there was nothing before.
-    pub fn forget(&mut self, room: Room, (from, to): &Bounds) {
+    pub fn forget(&mut self, room: Room, bounds: &Bounds) {
         self.version += 1;
-        self.side_mut(room).written.take_back(from, to);
+        self.side_mut(room).take_back(bounds);
         if self.is_empty() {
             self.bytes = 0;
         }
@@ -384,9 +416,10 @@ impl Turn {
                 self.batch.delete_range_in(&side.family, from, to);
             }
             for (key, value) in side.written.iter() {
-                match value {
-                    Some(value) => self.batch.put_in(&side.family, key, value),
-                    None => self.batch.delete_in(&side.family, key),
+                match (value, side.steps.get(key)) {
+                    (Some(_), Some(steps)) => self.batch.merge_in(&side.family, key, steps),
+                    (Some(value), None) => self.batch.put_in(&side.family, key, value),
+                    (None, _) => self.batch.delete_in(&side.family, key),
                 }
             }
         }

@@ -190,6 +190,7 @@ impl Net {
     /// its users.
     pub fn listen(addresses: &[Listening], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
+        keyspace.set_thresholds(server.configuration.thresholds);
         if server.configuration.memory > 0 {
             keyspace.set_memory(server.configuration.budget())?;
         }

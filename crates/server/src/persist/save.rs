@@ -1,7 +1,7 @@
 //! From keys to Redis's format: single values, and files.
 
 use super::streams;
-use crate::keyspace::{self, DATABASES, Head, Image, Keyspace, Kind};
+use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind};
 use crate::rdb::{Output, STRING_MAX, Version, kind, stream_kind};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -75,16 +75,17 @@ fn kind_of(head: &Head, version: Version) -> u8 {
     }
 }
 
-/// Writes what a key holds, as its elements come; `text` is the value of a string that does not lie in pieces.
-fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<(), Error> {
+/// Writes what a key holds, as its elements come; `body` is what stands behind the head in its entry.
+fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<(), Error> {
     match head.kind {
         Kind::String if head.is_in_pieces() => return write_pieces(out, keyspace, head),
-        Kind::String => return Ok(out.string(text)?),
+        Kind::String => return Ok(out.string(body)?),
         Kind::Stream => return streams::write(out, version, keyspace, head),
         Kind::List | Kind::Set | Kind::SortedSet | Kind::Hash => {}
     }
     out.length(head.count)?;
     let mut steps = Steps::default();
+    let head = &Collection::found(head, body);
     match head.kind {
         Kind::String | Kind::Stream => {}
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
@@ -135,16 +136,16 @@ impl Write for Bounded {
     }
 }
 
-/// What a key holds as `DUMP` gives it; `text` is the value of a string that does not lie in pieces. Only a stream has more than version
+/// What a key holds as `DUMP` gives it; `body` is what stands behind the head in its entry. Only a stream has more than version
 /// 9 has room for.
 ///
 /// # Errors
 /// It would be longer than a string may be; those of the keyspace.
-pub fn dump(keyspace: &Keyspace, head: &Head, text: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Output::new(Bounded::default());
     let version = if head.kind == Kind::Stream { Version::Ten } else { Version::Nine };
     out.kind(kind_of(head, version))?;
-    write_value(&mut out, version, keyspace, head, text)?;
+    write_value(&mut out, version, keyspace, head, body)?;
     Ok(out.end_of_value(version)?.0)
 }
 
@@ -162,9 +163,9 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
     for db in (0..DATABASES).filter(|db| keyspace.size(*db) > 0) {
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
-        keyspace.walk_keys(db, &mut |key, head, text| {
+        keyspace.walk_keys(db, &mut |key, head, body| {
             let written = out.key(kind_of(head, contents.version), key, head.deadline).map_err(Error::from);
-            match written.and_then(|()| write_value(out, contents.version, keyspace, head, text)) {
+            match written.and_then(|()| write_value(out, contents.version, keyspace, head, body)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
             }

@@ -18,7 +18,8 @@ fn restore(keyspace: &mut Keyspace, value: &[u8]) -> Result<bool, LoadError> {
 
 fn dumped(keyspace: &mut Keyspace) -> Vec<u8> {
     let head = keyspace.find(KEY.0, KEY.1).unwrap().unwrap();
-    let payload = dump(keyspace, &head, b"").unwrap();
+    let body = keyspace.body(&head).unwrap();
+    let payload = dump(keyspace, &head, &body).unwrap();
     open_value(&payload).unwrap().to_vec()
 }
 

@@ -97,9 +97,8 @@ const fn memory(names: &'static str, default: &'static str, low: u64, why: &'sta
     free(names, default, Values::Memory(low, i64::MAX as u64), why)
 }
 
+const LISTS: &str = "`list-max-listpack-size` says which lists are small";
 const LOGGED: &str = "there is one way to write and read the log that `appendonly` keeps";
-const LISTS: &str = "list elements are stored one by one, and `OBJECT ENCODING` reports `quicklist` for every list";
-const SETS: &str = "`OBJECT ENCODING` reports `hashtable` for every set but small sets of integers";
 const LAZY: &str = "removing a key costs the same whatever it holds";
 const EVICTION: &str = "no key is evicted";
 const ALONE: &str = "there is no replication";
@@ -181,8 +180,7 @@ pub const FREE: &[Free] = &[
     whether("lazyfree-lazy-user-flush", "no", LAZY),
     count("lfu-decay-time", "1", 0, EVICTION),
     count("lfu-log-factor", "10", 0, EVICTION),
-    count("list-compress-depth", "0", 0, LISTS),
-    count("list-max-listpack-size list-max-ziplist-size", "-2", INT_MIN, LISTS),
+    count("list-compress-depth", "0", 0, "the engine compresses all data alike"),
     free("list-max-ziplist-entries", "512", Values::Integer(0, i64::MAX), LISTS),
     memory("list-max-ziplist-value", "64", 0, LISTS),
     free("loading-process-events-interval-bytes", "2097152", Values::Memory(1024, i32::MAX as u64), SNAPSHOT),
@@ -232,8 +230,6 @@ pub const FREE: &[Free] = &[
     free("sanitize-dump-payload", "yes", Values::Word("no yes clients"), "`RESTORE` always checks its input"),
     free("save", "", Values::Saves, SNAPSHOT),
     text("server_cpulist server-cpulist", PROCESSORS),
-    free("set-max-listpack-entries", "128", Values::Integer(0, i64::MAX), SETS),
-    memory("set-max-listpack-value", "64", 0, SETS),
     whether("set-proc-title", "yes", TITLE),
     count("shutdown-timeout", "10", 0, ALONE),
     whether("stop-writes-on-bgsave-error", "yes", "it concerns periodic saves, of which there are none"),

@@ -21,8 +21,8 @@ pub use parameters::PARAMETERS;
 pub use renames::Renames;
 pub(super) use values::{bytes, percentile_text};
 
-use super::{Events, Thresholds};
-use crate::keyspace::{MEMORY_MAX, MEMORY_MIN};
+use super::Events;
+use crate::keyspace::{MEMORY_MAX, MEMORY_MIN, Thresholds};
 use crate::log::{Facility, Level};
 use crate::tls;
 use std::collections::BTreeMap;
@@ -142,8 +142,10 @@ pub struct Configuration {
     pub debug_command: Allowed,
     /// Entries of a stream that a trim with `~` removes together; 0: only all.
     pub stream_block: u64,
-    /// Sizes at which values change their form.
+    /// Sizes up to which collections lie in their key's entry.
     pub thresholds: Thresholds,
+    /// Bytes up to which a HyperLogLog stays sparse.
+    pub sparse_hyperloglog: u64,
     /// Clients authenticate with it; empty: they need not.
     pub password: String,
     /// When a write is durable.
@@ -233,6 +235,7 @@ impl Default for Configuration {
             debug_command: Allowed::default(),
             stream_block: 100,
             thresholds: Thresholds::default(),
+            sparse_hyperloglog: 3000,
             password: String::new(),
             fsync: Fsync::default(),
             clients_max: 10_000,

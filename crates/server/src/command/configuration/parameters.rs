@@ -160,7 +160,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "hash-max-listpack-entries",
         true,
-        "fields up to which `OBJECT ENCODING` reports `listpack` for a hash",
+        "fields up to which a hash lies in its key's entry, in the order in which they were added",
         |c| c.thresholds.hash.elements.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.hash.elements = number),
     )
@@ -168,7 +168,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "hash-max-listpack-value",
         true,
-        "bytes of the longest field or value up to which it reports that",
+        "bytes of the longest field or value of such a hash",
         |c| c.thresholds.hash.bytes.to_string(),
         |c, value| bytes(value).map(|bytes| c.thresholds.hash.bytes = bytes),
     )
@@ -177,8 +177,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "hll-sparse-max-bytes",
         true,
         "bytes up to which a HyperLogLog stays sparse",
-        |c| c.thresholds.sparse_hyperloglog.to_string(),
-        |c, value| bytes(value).map(|bytes| c.thresholds.sparse_hyperloglog = bytes),
+        |c| c.sparse_hyperloglog.to_string(),
+        |c, value| bytes(value).map(|bytes| c.sparse_hyperloglog = bytes),
     ),
     parameter(
         "latency-monitor-threshold",
@@ -204,6 +204,14 @@ pub const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    parameter(
+        "list-max-listpack-size",
+        true,
+        "items up to which a list lies in its key's entry, if they take no more than 8 KiB; -1 to -5: 4, 8, 16, 32, 64 KiB of them",
+        |c| c.thresholds.list.to_string(),
+        |c, value| number(value, i32::MIN.into(), i32::MAX.into()).map(|number| c.thresholds.list = number),
+    )
+    .also("list-max-ziplist-size"),
     parameter(
         "logfile",
         false,
@@ -313,9 +321,23 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "set-max-intset-entries",
         true,
-        "members up to which `OBJECT ENCODING` reports `intset` for a set of integers",
+        "members up to which a set of integers lies in its key's entry, in ascending order",
         |c| c.thresholds.integers.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.integers = number),
+    ),
+    parameter(
+        "set-max-listpack-entries",
+        true,
+        "members up to which any other set does, in the order in which they were added",
+        |c| c.thresholds.set.elements.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.set.elements = number),
+    ),
+    parameter(
+        "set-max-listpack-value",
+        true,
+        "bytes of the longest member of such a set",
+        |c| c.thresholds.set.bytes.to_string(),
+        |c, value| bytes(value).map(|bytes| c.thresholds.set.bytes = bytes),
     ),
     parameter(
         "slowlog-log-slower-than",
@@ -497,7 +519,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "zset-max-listpack-entries",
         true,
-        "members up to which `OBJECT ENCODING` reports `listpack` for a sorted set",
+        "members up to which a sorted set lies in its key's entry",
         |c| c.thresholds.sorted_set.elements.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.sorted_set.elements = number),
     )
@@ -505,7 +527,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "zset-max-listpack-value",
         true,
-        "bytes of the longest member up to which it reports that",
+        "bytes of the longest member of such a sorted set",
         |c| c.thresholds.sorted_set.bytes.to_string(),
         |c, value| bytes(value).map(|bytes| c.thresholds.sorted_set.bytes = bytes),
     )

@@ -1,14 +1,14 @@
 //! Lists and sorted sets against `VecDeque` and sorted vectors, sets and hashes against std's.
 
-use super::super::{Edit, Head, Keyspace, Kind, LexBound, ScoreBound, Side};
-use super::commit;
+use super::super::{Collection, Edit, Keyspace, Kind, LexBound, ScoreBound, Side};
+use super::{commit, few};
 use crate::testing::{Random, fresh};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 type Scored = Vec<(Vec<u8>, f64)>;
 
-fn items(keyspace: &Keyspace, head: &Head, from: u64, to: u64, backward: bool) -> Vec<Vec<u8>> {
+fn items(keyspace: &Keyspace, head: &Collection, from: u64, to: u64, backward: bool) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     keyspace
         .walk_items(head, (from, to), backward, &mut |item| {
@@ -32,8 +32,11 @@ fn change_list(keyspace: &mut Keyspace, edit: &mut Edit, model: &mut Vec<Vec<u8>
             keyspace.push(edit, Side::Left, &value).unwrap();
             model.insert(0, value);
         }
-        6 => assert_eq!(keyspace.pop(edit, Side::Left).unwrap(), (!model.is_empty()).then(|| model.remove(0))),
-        7 => assert_eq!(keyspace.pop(edit, Side::Right).unwrap(), model.pop()),
+        6 => assert_eq!(keyspace.pop(edit, Side::Left, 2).unwrap(), model.drain(..model.len().min(2)).collect::<Vec<_>>()),
+        7 => {
+            let popped: Vec<Vec<u8>> = model.drain(model.len() - model.len().min(2)..).rev().collect();
+            assert_eq!(keyspace.pop(edit, Side::Right, 2).unwrap(), popped);
+        }
         8 => {
             assert_eq!(keyspace.set_item(edit, position as u64, &value).unwrap(), position < model.len());
             if let Some(item) = model.get_mut(position) {
@@ -76,6 +79,7 @@ fn lists_do_what_vectors_do() {
     for seed in 0..6 {
         let mut random = Random(seed);
         let mut keyspace = fresh();
+        keyspace.set_thresholds(few(seed % 3 * 12));
         let mut model: Vec<Vec<u8>> = Vec::new();
         for round in 0..300 {
             let mut edit = keyspace.edit(0, b"l", Kind::List).unwrap();
@@ -86,8 +90,8 @@ fn lists_do_what_vectors_do() {
             if random.below(3) == 0 {
                 commit(&mut keyspace);
             }
-            let head = keyspace.find(0, b"l").unwrap();
-            assert_eq!(head.map_or(0, |head| head.count), model.len() as u64, "seed {seed}, round {round}");
+            let head = keyspace.find_collection(0, b"l").unwrap();
+            assert_eq!(head.as_ref().map_or(0, |head| head.count), model.len() as u64, "seed {seed}, round {round}");
             assert_eq!(keyspace.size(0), u64::from(!model.is_empty()));
             let Some(head) = head else { continue };
             let (from, to) = (random.below(model.len()), random.below(model.len() + 2));
@@ -126,7 +130,7 @@ fn long_lists_are_changed_in_the_middle() {
         keyspace.trim(&mut edit, 1500, 3000).unwrap();
         keyspace.finish(&edit);
         commit(&mut keyspace);
-        let head = keyspace.find(0, b"l").unwrap().unwrap();
+        let head = keyspace.find_collection(0, b"l").unwrap().unwrap();
         assert_eq!(items(&keyspace, &head, 0, u64::MAX, false), model[1500..3000]);
     }
 }
@@ -146,7 +150,7 @@ fn in_order(model: &BTreeMap<Vec<u8>, f64>) -> Scored {
     all
 }
 
-fn check_sorted(keyspace: &mut Keyspace, head: &Head, model: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
+fn check_sorted(keyspace: &mut Keyspace, head: &Collection, model: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
     let all = in_order(model);
     let backwards = |list: &[(Vec<u8>, f64)], backward: bool| {
         let mut list = list.to_vec();
@@ -184,6 +188,7 @@ fn sorted_sets_keep_their_order() {
     for seed in 0..6 {
         let mut random = Random(seed);
         let mut keyspace = fresh();
+        keyspace.set_thresholds(few(seed % 3 * 12));
         let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
         for _ in 0..300 {
             let mut edit = keyspace.edit(0, b"z", Kind::SortedSet).unwrap();
@@ -200,8 +205,8 @@ fn sorted_sets_keep_their_order() {
             if random.below(3) == 0 {
                 commit(&mut keyspace);
             }
-            let head = keyspace.find(0, b"z").unwrap();
-            assert_eq!(head.map_or(0, |head| head.count), model.len() as u64, "seed {seed}");
+            let head = keyspace.find_collection(0, b"z").unwrap();
+            assert_eq!(head.as_ref().map_or(0, |head| head.count), model.len() as u64, "seed {seed}");
             if let Some(head) = head {
                 check_sorted(&mut keyspace, &head, &model, &mut random);
             }
@@ -217,7 +222,7 @@ fn ranks_are_counted_from_the_nearer_end() {
         keyspace.set_score(&mut edit, &n.to_be_bytes(), f64::from(n / 2)).unwrap();
     }
     keyspace.finish(&edit);
-    let head = keyspace.find(0, b"z").unwrap().unwrap();
+    let head = keyspace.find_collection(0, b"z").unwrap().unwrap();
     for n in [0u32, 1, 511, 512, 513, 1023, 1024, 1499, 1500, 1501, 2487, 2488, 2999] {
         assert_eq!(keyspace.rank(&head, &n.to_be_bytes()).unwrap(), Some((u64::from(n), f64::from(n / 2))), "{n}");
         let one = collect(|visit| keyspace.walk_ranks(&head, (u64::from(n), u64::from(n) + 1), false, visit).unwrap());
@@ -234,7 +239,7 @@ fn names_of_one_score_are_a_range() {
         keyspace.set_score(&mut edit, name, -2.5).unwrap();
     }
     keyspace.finish(&edit);
-    let head = keyspace.find(0, b"z").unwrap().unwrap();
+    let head = keyspace.find_collection(0, b"z").unwrap().unwrap();
     let found = |min: &LexBound, max: &LexBound, backward: bool| {
         let found = collect(|visit| keyspace.walk_lex(&head, (min, max), backward, 0, visit).unwrap());
         found.into_iter().map(|entry| entry.0).collect::<Vec<_>>()
@@ -255,6 +260,7 @@ fn sets_and_hashes_do_what_maps_do() {
     for seed in 0..4 {
         let mut random = Random(seed);
         let mut keyspace = fresh();
+        keyspace.set_thresholds(few(seed % 3 * 12));
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for _ in 0..300 {
             let mut edit = keyspace.edit(0, b"h", Kind::Hash).unwrap();
@@ -270,7 +276,7 @@ fn sets_and_hashes_do_what_maps_do() {
             if random.below(3) == 0 {
                 commit(&mut keyspace);
             }
-            let Some(head) = keyspace.find(0, b"h").unwrap() else {
+            let Some(head) = keyspace.find_collection(0, b"h").unwrap() else {
                 assert!(model.is_empty());
                 continue;
             };
@@ -292,7 +298,7 @@ fn random_members_are_different_ones_from_everywhere() {
             keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap();
         }
         keyspace.finish(&edit);
-        let head = keyspace.find(0, b"s").unwrap().unwrap();
+        let head = keyspace.find_collection(0, b"s").unwrap().unwrap();
         assert_eq!(head.count, u64::from(count));
         for most in [1, 5, 700, u64::MAX] {
             let picked = keyspace.random_members(&head, most).unwrap();

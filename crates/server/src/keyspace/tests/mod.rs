@@ -1,6 +1,7 @@
 //! The keyspace against plain collections, and against the engine below.
 
 mod collections;
+mod inline;
 mod long;
 mod model;
 mod pieces;
@@ -9,7 +10,7 @@ mod streams;
 
 use super::layout::{self, Room};
 use super::turn::Direction;
-use super::{Counters, Error, FORMAT, Keyspace, Kind, StringEdit};
+use super::{Counters, Error, FORMAT, Keyspace, Kind, Limit, StringEdit, Thresholds};
 use crate::testing::{fresh, open, small_settings};
 
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation, Store};
@@ -24,11 +25,19 @@ pub(super) fn commit(keyspace: &mut Keyspace) {
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
+/// So many elements at most are inline, and of lists one at least.
+pub(super) fn few(elements: u64) -> Thresholds {
+    let limit = Limit { elements, bytes: 64 };
+    Thresholds { hash: limit, set: limit, integers: elements, sorted_set: limit, list: i64::try_from(elements).unwrap() }
+}
+
 fn get(keyspace: &mut Keyspace, key: &[u8]) -> Option<Vec<u8>> {
     keyspace.string(0, key).unwrap().map(<[u8]>::to_vec)
 }
 
+/// Makes a set of which each member is an engine key.
 fn add_set(keyspace: &mut Keyspace, key: &[u8], members: u32) {
+    keyspace.set_thresholds(few(0));
     let mut edit = keyspace.edit(0, key, Kind::Set).unwrap();
     for n in 0..members {
         keyspace.add_member(&mut edit, &n.to_le_bytes()).unwrap();
@@ -91,12 +100,15 @@ fn strings_are_changed_in_place() {
         assert_eq!(get(&mut keyspace, key).as_deref(), Some(expected));
     }
     assert!(keyspace.is_disturbed(1).unwrap());
-    assert_eq!((keyspace.size(0), keyspace.find(0, b"a").unwrap().unwrap().deadline), (3, Some(2_000_000)));
+    assert_eq!((keyspace.size(0), keyspace.find_collection(0, b"a").unwrap().unwrap().deadline), (3, Some(2_000_000)));
     assert!(matches!(keyspace.change_string(0, b"s", |_| Ok(true)), Err(Error::WrongType)));
     // The old value has ended.
     keyspace.set_now(3_000_000);
     keyspace.change_string(0, b"a", |string| Ok(string.grow(1))).unwrap();
-    assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.find(0, b"a").unwrap().unwrap().deadline), (Some(&b"\0"[..]), None));
+    assert_eq!(
+        (get(&mut keyspace, b"a").as_deref(), keyspace.find_collection(0, b"a").unwrap().unwrap().deadline),
+        (Some(&b"\0"[..]), None)
+    );
 }
 
 /// One after the other, so that each is read while the one before may still be on its way, and with small ones between.
@@ -175,16 +187,16 @@ fn everything_is_there_again_after_a_restart() {
     let mut keyspace = open(&store, 1);
     keyspace.set_string(0, b"a", b"1", Some(5)).unwrap();
     add_set(&mut keyspace, b"s", 3);
-    let first_id = keyspace.find(0, b"s").unwrap().unwrap().id;
+    let first_id = keyspace.find_collection(0, b"s").unwrap().unwrap().id;
     keyspace.close().unwrap();
     // Another start has other randomness; the hashes stay.
     let mut keyspace = open(&store, 2);
     assert_eq!((keyspace.size(0), keyspace.deadlines(0)), (2, 1));
     assert_eq!(get(&mut keyspace, b"a").as_deref(), Some(&b"1"[..]));
-    let set = keyspace.find(0, b"s").unwrap().unwrap();
+    let set = keyspace.find_collection(0, b"s").unwrap().unwrap();
     assert_eq!((set.count, set.id), (3, first_id));
     add_set(&mut keyspace, b"t", 1);
-    assert!(keyspace.find(0, b"t").unwrap().unwrap().id > first_id, "an id was used again");
+    assert!(keyspace.find_collection(0, b"t").unwrap().unwrap().id > first_id, "an id was used again");
     keyspace.close().unwrap();
 }
 
@@ -217,7 +229,7 @@ fn what_is_opened_to_be_read_stays_as_it_is() {
     let there = store.list().unwrap();
     let mut keyspace = Keyspace::open_to_read(store.clone()).unwrap();
     assert_eq!((get(&mut keyspace, b"a").as_deref(), keyspace.size(0)), (Some(&b"1"[..]), 2));
-    let set = keyspace.find(0, b"s").unwrap().unwrap();
+    let set = keyspace.find_collection(0, b"s").unwrap().unwrap();
     assert_eq!(keyspace.members(&set).unwrap().len(), 3);
     keyspace.set_string(0, b"b", b"1", None).unwrap();
     assert!(keyspace.commit(&WriteOptions::default()).is_err());
@@ -295,15 +307,15 @@ fn renaming_and_copying_keep_elements_and_deadlines() {
     assert!(keyspace.rename((0, b"s"), (0, b"t")).unwrap());
     assert!(!keyspace.rename((0, b"s"), (0, b"t")).unwrap());
     assert!(keyspace.copy((0, b"t"), (3, b"u")).unwrap());
-    let head = keyspace.find(0, b"t").unwrap().unwrap();
-    let mut copy = keyspace.find(3, b"u").unwrap().unwrap();
+    let head = keyspace.find_collection(0, b"t").unwrap().unwrap();
+    let mut copy = keyspace.find_collection(3, b"u").unwrap().unwrap();
     assert_eq!((head.count, head.deadline, keyspace.size(0), keyspace.size(3)), (3000, later, 1, 1));
     assert_ne!(head.id, copy.id);
     assert_eq!(keyspace.members(&head).unwrap(), keyspace.members(&copy).unwrap());
     copy.id = head.id;
-    assert_eq!(head, copy);
+    assert_eq!(*head, *copy);
     assert!(keyspace.remove(0, b"t").unwrap());
-    let copy = keyspace.find(3, b"u").unwrap().unwrap();
+    let copy = keyspace.find_collection(3, b"u").unwrap().unwrap();
     assert_eq!(keyspace.members(&copy).unwrap().len(), 3000);
 }
 
@@ -325,7 +337,7 @@ fn elements_of_deleted_collections_go_with_the_next_compaction() {
     keyspace.syncer().sync().unwrap();
     compact(&keyspace);
     assert_eq!(stored(&keyspace, Room::Elements), 11);
-    let stays = keyspace.find(0, b"stays").unwrap().unwrap();
+    let stays = keyspace.find_collection(0, b"stays").unwrap().unwrap();
     assert_eq!(keyspace.members(&stays).unwrap().len(), 10);
 }
 
@@ -339,7 +351,7 @@ fn the_filter_waits_for_a_sync_that_came_after_the_deletion() {
     };
     add_set(&mut keyspace, b"s", 1);
     found(&mut keyspace);
-    let head = keyspace.find(0, b"s").unwrap().unwrap();
+    let head = keyspace.find_collection(0, b"s").unwrap().unwrap();
     let element = layout::member_key(head.id, keyspace.seed, &0u32.to_le_bytes());
     let cleaner = keyspace.cleaner.clone();
     let fate = || cleaner.filter(6, &element, b"");
@@ -395,7 +407,7 @@ fn clearing_takes_one_database_or_all() {
     keyspace.set_string(0, b"again", b"1", None).unwrap();
     commit(&mut keyspace);
     assert_eq!((get(&mut keyspace, b"again").is_some(), keyspace.size(0)), (true, 1));
-    let list = keyspace.find(1, b"l").unwrap().unwrap();
+    let list = keyspace.find_collection(1, b"l").unwrap().unwrap();
     assert_eq!(keyspace.item(&list, 0).unwrap().as_deref(), Some(&b"x"[..]));
     keyspace.clear_all().unwrap();
     assert_eq!((keyspace.size(0), keyspace.size(1), stored(&keyspace, Room::Elements)), (0, 0, 0));

@@ -1,7 +1,7 @@
 //! Random commands on many keys against a map, with commits, dropped turns, restarts and crashes in between.
 
 use super::super::{Keyspace, Kind, Side};
-use super::commit;
+use super::{commit, few};
 use crate::testing::{Random, open};
 use sinter_storage::store::{CrashMode, MemoryStore};
 use sinterdb::{Durability, WriteOptions};
@@ -19,7 +19,7 @@ enum Value {
 type Model = BTreeMap<(usize, Vec<u8>), (Value, Option<u64>)>;
 
 fn read(keyspace: &mut Keyspace, db: usize, key: &[u8]) -> Option<(Value, Option<u64>)> {
-    let head = keyspace.find(db, key).unwrap()?;
+    let head = keyspace.find_collection(db, key).unwrap()?;
     let value = match head.kind {
         Kind::String => Value::String(keyspace.string(db, key).unwrap().unwrap().to_vec()),
         Kind::List => {
@@ -137,6 +137,7 @@ fn random_commands_do_what_a_map_does() {
         let store = Arc::new(MemoryStore::new());
         let mut keyspace = open(&store, seed);
         keyspace.set_now(1000);
+        keyspace.set_thresholds(few(seed % 4 * 2));
         let (mut model, mut committed) = (Model::new(), Model::new());
         for round in 0..250 {
             let what = format!("seed {seed}, round {round}");
@@ -156,6 +157,8 @@ fn random_commands_do_what_a_map_does() {
                     keyspace.close().unwrap();
                     keyspace = open(&store, seed + 1);
                     keyspace.set_now(now);
+                    // What is inline may be too large for that by now, and the other way round.
+                    keyspace.set_thresholds(few(random.below(8) as u64));
                 }
                 2..5 => commit(&mut keyspace),
                 _ => {}

@@ -3,9 +3,9 @@
 use super::super::decode_score;
 use super::super::layout::{hash, score_order};
 use super::super::ranks::Order;
-use super::super::{Edit, Head, Keyspace, Kind, LexBound, ScoreBound};
+use super::super::{Collection, Edit, Keyspace, Kind, LexBound, ScoreBound};
 use super::collections::collect;
-use super::commit;
+use super::{commit, few};
 use crate::testing::{Random, fresh, small_settings};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
 use sinterdb::WriteOptions;
@@ -133,7 +133,7 @@ fn step(keyspace: &mut Keyspace, model: &mut Model, random: &mut Random) {
 
 /// Asks for ranks, and for what lies at ranks.
 fn ask(keyspace: &mut Keyspace, key: &[u8], model: &Model, random: &mut Random, what: &str) {
-    let head = keyspace.find(0, key).unwrap();
+    let head = keyspace.find_collection(0, key).unwrap();
     let Some((set, _)) = model.get(key) else { return assert!(head.is_none(), "{what}") };
     let (head, all) = (head.unwrap(), in_order(set));
     assert_eq!(head.count, all.len() as u64, "{what}");
@@ -172,7 +172,7 @@ fn check(keyspace: &mut Keyspace, model: &Model, what: &str) {
     let mut ids = Vec::new();
     for key in KEYS {
         // Whoever finds one that has ended removes it.
-        let head = keyspace.find(0, key).unwrap();
+        let head = keyspace.find_collection(0, key).unwrap();
         if let (Some(head), Some((set, _))) = (head, model.get(key)) {
             ids.push(head.id);
             keyspace.ranks.check(head.id, Order::Scores, &in_order(set), what);
@@ -190,6 +190,7 @@ fn play(seed: u64, capacity: u64) -> usize {
     let faulty = Arc::new(FaultStore::new(memory.clone()));
     let open = || {
         let mut keyspace = Keyspace::open(faulty.clone(), &small_settings(), seed).unwrap();
+        keyspace.set_thresholds(few(0));
         keyspace.ranks.set_capacity(capacity);
         keyspace
     };
@@ -254,6 +255,7 @@ fn ranks_are_those_of_a_list() {
 #[test]
 fn ranks_are_near() {
     let mut keyspace = fresh();
+    keyspace.set_thresholds(few(0));
     let mut edit = keyspace.edit(0, b"z", Kind::SortedSet).unwrap();
     let add = |keyspace: &mut Keyspace, edit: &mut Edit, from: u32, to: u32| {
         (from..to).for_each(|n| _ = keyspace.set_score(edit, &n.to_be_bytes(), f64::from(n)).unwrap());
@@ -262,7 +264,7 @@ fn ranks_are_near() {
     };
     add(&mut keyspace, &mut edit, 0, 3000);
     let passed = |keyspace: &mut Keyspace, n: u32| {
-        let head = keyspace.find(0, b"z").unwrap().unwrap();
+        let head = keyspace.find_collection(0, b"z").unwrap().unwrap();
         let before = keyspace.db().statistics().ticker(Ticker::NumberDbNext);
         assert_eq!(keyspace.rank(&head, &n.to_be_bytes()).unwrap(), Some((u64::from(n), f64::from(n))));
         for backward in [false, true] {
@@ -285,14 +287,15 @@ fn ranks_are_near() {
         assert!(passed(&mut keyspace, n) < 60, "{n}");
     }
     // What has another number of members than is known is counted once more.
-    let head = Head { count: 4001, ..keyspace.find(0, b"z").unwrap().unwrap() };
+    let mut head = keyspace.find_collection(0, b"z").unwrap().unwrap();
+    head.count = 4001;
     let before = keyspace.db().statistics().ticker(Ticker::NumberDbNext);
     assert_eq!(keyspace.rank(&head, &1000u32.to_be_bytes()).unwrap(), Some((1000, 1000.0)));
     assert!(keyspace.db().statistics().ticker(Ticker::NumberDbNext) - before >= 4000);
     // Half of them go.
     (0..2000u32).for_each(|n| _ = keyspace.remove_scored(&mut edit, &n.to_be_bytes()).unwrap());
     keyspace.finish(&edit);
-    let head = keyspace.find(0, b"z").unwrap().unwrap();
+    let head = keyspace.find_collection(0, b"z").unwrap().unwrap();
     assert_eq!(keyspace.rank(&head, &3000u32.to_be_bytes()).unwrap(), Some((1000, 3000.0)));
     let mut count = 0;
     keyspace
@@ -305,7 +308,7 @@ fn ranks_are_near() {
 }
 
 /// Where it is known where members are, hardly anything that was removed is passed over.
-fn check_near(keyspace: &mut Keyspace, head: &Head) {
+fn check_near(keyspace: &mut Keyspace, head: &Collection) {
     for position in 0..head.count {
         let piece = keyspace.piece(head, Order::Hashes, |outline| outline.at(position)).unwrap();
         let (found, stop) = keyspace.nth(&piece.bounds, position - piece.before, 3).unwrap();
@@ -317,6 +320,7 @@ fn check_near(keyspace: &mut Keyspace, head: &Head) {
 #[test]
 fn the_few_that_are_left_are_picked() {
     let mut keyspace = fresh();
+    keyspace.set_thresholds(few(0));
     let mut edit = keyspace.edit(0, b"s", Kind::Set).unwrap();
     (0..3000u32).for_each(|n| _ = keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap());
     keyspace.finish(&edit);
@@ -331,7 +335,7 @@ fn the_few_that_are_left_are_picked() {
         }
         keyspace.finish(&edit);
         commit(&mut keyspace);
-        let head = keyspace.find(0, b"s").unwrap().unwrap();
+        let head = keyspace.find_collection(0, b"s").unwrap().unwrap();
         let number = |member: &[u8]| u32::from_be_bytes(member.try_into().unwrap());
         let mut times = BTreeMap::new();
         for _ in 0..members * 20 {
@@ -353,7 +357,7 @@ fn the_few_that_are_left_are_picked() {
             left.insert(n);
         }
         keyspace.finish(&edit);
-        let head = keyspace.find(0, b"s").unwrap().unwrap();
+        let head = keyspace.find_collection(0, b"s").unwrap().unwrap();
         let all = keyspace.random_members(&head, u64::MAX).unwrap();
         assert_eq!(all.iter().map(|member| number(&member.0)).collect::<BTreeSet<u32>>(), left);
         check_near(&mut keyspace, &head);

@@ -1,0 +1,126 @@
+//! Changes of entries that are written instead of the entries: to change a field of a hash that takes 8 KiB costs a few bytes.
+//!
+//! An operand of the engine's merge operator is a series of steps; each is what stands before the body of the entry from then on, and the
+//! splices of the body, both with their length before them as a varint. A splice is where it begins, how many bytes go, and, with their
+//! length, the bytes that come; numbers are varints.
+
+use super::entry::Head;
+use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};
+use sinterdb::operator::MergeOperator;
+use std::ops::Range;
+
+/// Entries of fewer bytes are written whole: tests have both.
+pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 256 };
+/// A change is written as itself as long as the changes since an entry was written whole take at most one part of so many of its bytes.
+/// Each byte of a change costs so many bytes and one, then, and a read puts few together.
+const PARTS: u64 = 2;
+/// Bytes of a step without its splices, at most.
+const STEP: usize = 40;
+
+/// Bytes of all changes since the body of an entry was written whole, with these that come to `before`. `None`: it is to be written whole.
+pub(super) fn deltas(before: u64, body: &[u8], splices: &[u8]) -> Option<u64> {
+    let deltas = before.saturating_add((splices.len() + STEP) as u64);
+    (body.len() >= DELTAS_FROM && deltas.saturating_mul(PARTS) <= body.len() as u64).then_some(deltas)
+}
+
+/// Adds a splice to others.
+pub(super) fn put_splice(out: &mut Vec<u8>, range: Range<usize>, new: &[u8]) {
+    put_varint(out, range.start as u64);
+    put_varint(out, range.len() as u64);
+    put_bytes(out, new);
+}
+
+/// A step, which may stand behind others.
+pub(super) fn step(head: &[u8], splices: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(STEP + splices.len());
+    put_bytes(&mut out, head);
+    put_bytes(&mut out, splices);
+    out
+}
+
+/// Does what splices say; `None`: they are not for this body.
+fn apply(body: &mut Vec<u8>, splices: &[u8]) -> Option<()> {
+    let mut from = Decoder::new(splices);
+    while !from.is_empty() {
+        let (at, removed) = (usize::try_from(from.varint()?).ok()?, usize::try_from(from.varint()?).ok()?);
+        let new = from.prefixed()?;
+        let end = at.checked_add(removed).filter(|end| *end <= body.len())?;
+        body.splice(at..end, new.iter().copied());
+    }
+    Some(())
+}
+
+/// Puts entries and their changes together.
+#[derive(Debug)]
+pub(super) struct Deltas;
+
+impl MergeOperator for Deltas {
+    fn name(&self) -> &str {
+        "sinter-entries"
+    }
+
+    fn full_merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let base = base?;
+        let (mut head, body) = base.split_at_checked(Head::decode(base).ok()?.1)?;
+        let mut body = body.to_vec();
+        for operand in operands {
+            let mut from = Decoder::new(operand);
+            while !from.is_empty() {
+                head = from.prefixed()?;
+                apply(&mut body, from.prefixed()?)?;
+            }
+        }
+        Some([head, &body].concat())
+    }
+
+    fn partial_merge(&self, _key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Some(operands.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Kind;
+    use super::*;
+
+    fn splices(all: &[(Range<usize>, &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        all.iter().for_each(|(range, new)| put_splice(&mut out, range.clone(), new));
+        out
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let operand = step(b"head", &splices(&[(300..301, b"ab"), (0..0, b"")]));
+        assert_eq!(operand, b"\x04head\x09\xac\x02\x01\x02ab\0\0\0");
+    }
+
+    /// The body of a string stands behind one byte.
+    #[test]
+    fn steps_are_done_one_after_the_other() {
+        let one = step(b"\0", &splices(&[(1..3, b"XYZ"), (0..1, b""), (4..4, b"end")]));
+        let two = step(b"\x80\x01\0\0\0\0\0\0\0", &splices(&[(0..7, b"")]));
+        let merge = |operands: &[&[u8]]| Deltas.full_merge(b"k", Some(b"\0abcd"), operands);
+        assert_eq!(merge(&[&one]).unwrap(), b"\0XYZdend");
+        assert_eq!(merge(&[&one, &two]).unwrap(), b"\x80\x01\0\0\0\0\0\0\0");
+        let both = Deltas.partial_merge(b"k", &[&one, &two]).unwrap();
+        assert_eq!(merge(&[&both]), merge(&[&one, &two]));
+        assert_eq!(merge(&[]).unwrap(), b"\0abcd");
+    }
+
+    #[test]
+    fn operands_that_make_no_sense_are_refused() {
+        let good = step(b"\0", &splices(&[(1..3, b"x")]));
+        for base in [None, Some(&b""[..]), Some(b"\0ab"), Some(&[Kind::Set as u8, 1])] {
+            assert_eq!(Deltas.full_merge(b"k", base, &[&good]), None, "{base:?}");
+        }
+        for end in 1..good.len() {
+            assert_eq!(Deltas.full_merge(b"k", Some(b"\0abcd"), &[&good[..end]]), None, "cut at {end}");
+        }
+        let mut far = Vec::new();
+        put_varint(&mut far, u64::MAX);
+        put_varint(&mut far, u64::MAX);
+        put_bytes(&mut far, b"");
+        assert_eq!(Deltas.full_merge(b"k", Some(b"\0abcd"), &[&step(b"\0", &far)]), None);
+    }
+}

@@ -1,0 +1,643 @@
+//! The elements of a small collection as one string of bytes, which lies in its key's entry.
+//!
+//! An element is a name, with its length as a varint before it; a field of a hash has its value behind it in the same form, a member of a
+//! sorted set its score, 8 bytes, as [`layout::score_order`](super::layout::score_order) has it. The order is Redis's: fields of a hash,
+//! members of a set and items of a list as they were added, members of a sorted set by score and name, and a set of integers ascending.
+//!
+//! Bytes from the medium may be damaged: each element is checked as it is read.
+
+use super::delta::{DELTAS_FROM, put_splice};
+use super::entry::{Form, Kind};
+use super::error::{Error, Result};
+use super::lists::Side;
+use sinterdb::internal::coding::{Decoder, put_bytes, varint_len};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+const DAMAGED: Error = Error::Damaged("the elements in its entry");
+/// Bytes of a score.
+const SCORE: usize = 8;
+
+/// An element and where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Element<'b> {
+    at: usize,
+    end: usize,
+    pub name: &'b [u8],
+    /// Nothing, but in hashes and sorted sets.
+    pub value: &'b [u8],
+}
+
+impl Element<'_> {
+    fn range(&self) -> Range<usize> {
+        self.at..self.end
+    }
+
+    pub fn score(&self) -> u64 {
+        self.value.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+}
+
+/// Reads elements one by one.
+#[derive(Debug)]
+pub(super) struct Elements<'b> {
+    kind: Kind,
+    length: usize,
+    from: Decoder<'b>,
+}
+
+impl<'b> Elements<'b> {
+    /// The next element; `None` behind the last one.
+    pub fn next(&mut self) -> Result<Option<Element<'b>>> {
+        if self.from.is_empty() { Ok(None) } else { self.read().map(Some).ok_or(DAMAGED) }
+    }
+
+    fn read(&mut self) -> Option<Element<'b>> {
+        let at = self.length - self.from.rest().len();
+        let name = self.from.prefixed()?;
+        let value = match self.kind {
+            Kind::Hash => self.from.prefixed()?,
+            Kind::SortedSet => self.from.bytes(SCORE)?,
+            _ => b"",
+        };
+        Some(Element { at, end: self.length - self.from.rest().len(), name, value })
+    }
+}
+
+/// Where a member was found, or where it belongs.
+enum Spot<'b> {
+    Here(Element<'b>),
+    Behind(usize),
+}
+
+/// The order of integers that [`parse_integer`](crate::number::parse_integer) reads, by their digits.
+fn integer_order(a: &[u8], b: &[u8]) -> Ordering {
+    let by_digits = |a: &[u8], b: &[u8]| a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+    match (a.first() == Some(&b'-'), b.first() == Some(&b'-')) {
+        (false, false) => by_digits(a, b),
+        (true, true) => by_digits(b, a),
+        (is_negative, other_is) => other_is.cmp(&is_negative),
+    }
+}
+
+/// Orders names as a set of integers does.
+pub fn sort_integers<N: AsRef<[u8]>>(names: &mut [N]) {
+    names.sort_unstable_by(|a, b| integer_order(a.as_ref(), b.as_ref()));
+}
+
+/// The elements of a small collection, and what was done to them since they were read.
+#[derive(Debug, Clone)]
+pub(super) struct Inline {
+    kind: Kind,
+    is_ascending: bool,
+    body: Vec<u8>,
+    is_changed: bool,
+    /// The changes since the elements were read ([`put_splice`]); `None`: it takes less to write them all.
+    splices: Option<Vec<u8>>,
+}
+
+impl Inline {
+    /// Without elements.
+    pub fn new(kind: Kind, form: Form) -> Inline {
+        Inline { kind, is_ascending: form == Form::Integers, body: Vec::new(), is_changed: false, splices: None }
+    }
+
+    /// With the elements that [`Inline::body`] gave.
+    pub fn read(kind: Kind, form: Form, body: &[u8]) -> Inline {
+        let splices = (body.len() >= DELTAS_FROM).then(Vec::new);
+        Inline { body: body.to_vec(), splices, ..Inline::new(kind, form) }
+    }
+
+    /// The bytes that are kept.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Elements were added, removed or changed.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// What was done to the bytes that were read, if it is known.
+    pub fn splices(&self) -> Option<&[u8]> {
+        self.splices.as_deref()
+    }
+
+    /// The bytes are in the entry now.
+    pub fn was_written(&mut self) {
+        (self.is_changed, self.splices) = (false, Some(Vec::new()));
+    }
+
+    /// Ascending no more: what is added comes last.
+    pub fn forget_order(&mut self) {
+        self.is_ascending = false;
+    }
+
+    /// Bytes of the longest name.
+    pub fn longest(&self) -> Result<usize> {
+        Ok(self.all()?.iter().map(|element| element.name.len()).max().unwrap_or(0))
+    }
+
+    pub fn elements(&self) -> Elements<'_> {
+        Elements { kind: self.kind, length: self.body.len(), from: Decoder::new(&self.body) }
+    }
+
+    /// Shows `visit` the elements in order until it breaks.
+    pub fn walk(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if visit(element.name, element.value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows `visit` the elements from a position up to another (excluded), in order or backwards, until it breaks.
+    pub fn walk_positions(
+        &self,
+        (from, to): (u64, u64),
+        backward: bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (mut some, mut elements) = (Vec::new(), self.elements());
+        for position in 0..to {
+            let Some(element) = elements.next()? else { break };
+            if position < from {
+                continue;
+            }
+            if backward {
+                some.push(element);
+            } else if visit(element.name, element.value).is_break() {
+                break;
+            }
+        }
+        let _ = some.iter().rev().try_for_each(|element| visit(element.name, element.value));
+        Ok(())
+    }
+
+    /// Shows `visit` the members of a sorted set from the first one that is not before a range up to the first that is not up to its end;
+    /// backwards, from the last one that is up to its end down to the first that is before it. `skip` members from its start are passed
+    /// over without a look at where they are.
+    pub fn walk_part(
+        &self,
+        is_before: impl Fn(u64, &[u8]) -> bool,
+        is_up_to_end: impl Fn(u64, &[u8]) -> bool,
+        (backward, skip): (bool, u64),
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut all = self.all()?;
+        // Redis looks at both ends first, which matters where names are not in the order of the members.
+        let has_any = all.last().is_some_and(|last| !is_before(last.score(), last.name))
+            && all.first().is_some_and(|first| is_up_to_end(first.score(), first.name));
+        if !has_any {
+            return Ok(());
+        }
+        let (starts, goes_on): (&dyn Fn(&Element) -> bool, &dyn Fn(&Element) -> bool) = if backward {
+            all.reverse();
+            (&|element| is_up_to_end(element.score(), element.name), &|element| !is_before(element.score(), element.name))
+        } else {
+            (&|element| !is_before(element.score(), element.name), &|element| is_up_to_end(element.score(), element.name))
+        };
+        let mut inside = all.iter().skip_while(|element| !starts(element)).peekable();
+        if inside.peek().is_none_or(|first| !goes_on(first)) {
+            return Ok(());
+        }
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        for element in inside.skip(skip).take_while(|element| goes_on(element)) {
+            if visit(element.name, element.value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many elements come before the one of this name.
+    pub fn position(&self, name: &[u8]) -> Result<Option<u64>> {
+        let (mut before, mut elements) = (0, self.elements());
+        while let Some(element) = elements.next()? {
+            if element.name == name {
+                return Ok(Some(before));
+            }
+            before += 1;
+        }
+        Ok(None)
+    }
+
+    /// All elements.
+    pub fn all(&self) -> Result<Vec<Element<'_>>> {
+        let (mut all, mut elements) = (Vec::new(), self.elements());
+        while let Some(element) = elements.next()? {
+            all.push(element);
+        }
+        Ok(all)
+    }
+
+    /// The element that so many others come before.
+    pub fn at(&self, position: u64) -> Result<Option<Element<'_>>> {
+        let mut elements = self.elements();
+        for _ in 0..position {
+            if elements.next()?.is_none() {
+                return Ok(None);
+            }
+        }
+        elements.next()
+    }
+
+    /// The element of this name.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Element<'_>>> {
+        match self.spot(name)? {
+            Spot::Here(element) => Ok(Some(element)),
+            Spot::Behind(_) => Ok(None),
+        }
+    }
+
+    fn spot(&self, name: &[u8]) -> Result<Spot<'_>> {
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if element.name == name {
+                return Ok(Spot::Here(element));
+            }
+            if self.is_ascending && integer_order(element.name, name).is_gt() {
+                return Ok(Spot::Behind(element.at));
+            }
+        }
+        Ok(Spot::Behind(self.body.len()))
+    }
+
+    /// Puts bytes in the place of others: all changes are made of it.
+    fn splice(&mut self, range: Range<usize>, new: &[u8]) {
+        self.is_changed = true;
+        if let Some(splices) = &mut self.splices {
+            put_splice(splices, range.clone(), new);
+            if splices.len() > self.body.len() {
+                self.splices = None;
+            }
+        }
+        self.body.splice(range, new.iter().copied());
+    }
+
+    /// The bytes of an element.
+    fn element(&self, name: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(2 * varint_len(u64::MAX) + name.len() + value.len());
+        put_bytes(&mut out, name);
+        match self.kind {
+            Kind::Hash => put_bytes(&mut out, value),
+            _ => out.extend_from_slice(value),
+        }
+        out
+    }
+
+    /// Adds a member, or a field with its value, or gives a field another value, whose place stays; false: it was there. `None`: it is not
+    /// there, and `may_add` is false.
+    pub fn set(&mut self, name: &[u8], value: &[u8], may_add: bool) -> Result<Option<bool>> {
+        let (range, is_new) = match self.spot(name)? {
+            Spot::Here(element) if element.value == value => return Ok(Some(false)),
+            Spot::Here(element) => (element.range(), false),
+            Spot::Behind(at) if may_add => (at..at, true),
+            Spot::Behind(_) => return Ok(None),
+        };
+        let new = self.element(name, value);
+        self.splice(range, &new);
+        Ok(Some(is_new))
+    }
+
+    /// Removes the element of this name; false: there is none.
+    pub fn remove(&mut self, name: &[u8]) -> Result<bool> {
+        let Some(range) = self.find(name)?.map(|element| element.range()) else { return Ok(false) };
+        self.splice(range, b"");
+        Ok(true)
+    }
+
+    /// Adds a member of a sorted set, or gives it another score; gives the score that it had. `None`: it is not there, and `may_add` is
+    /// false.
+    pub fn set_score(&mut self, name: &[u8], score: u64, may_add: bool) -> Result<Option<Option<u64>>> {
+        let (mut old, mut target) = (None, self.body.len());
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if element.name == name {
+                old = Some((element.range(), element.score()));
+            } else if target == self.body.len() && (element.score(), element.name) > (score, name) {
+                target = element.at;
+            }
+        }
+        let new = self.element(name, &score.to_be_bytes());
+        match old.clone() {
+            Some((_, was)) if was == score => {}
+            Some((range, _)) if target == range.end => self.splice(range.end - SCORE..range.end, &score.to_be_bytes()),
+            Some((range, _)) if target < range.start => {
+                self.splice(range, b"");
+                self.splice(target..target, &new);
+            }
+            Some((range, _)) => {
+                self.splice(target..target, &new);
+                self.splice(range, b"");
+            }
+            None if may_add => self.splice(target..target, &new),
+            None => return Ok(None),
+        }
+        Ok(Some(old.map(|(_, score)| score)))
+    }
+
+    /// Adds an item at an end of a list.
+    pub fn push(&mut self, side: Side, item: &[u8]) {
+        let at = if side == Side::Left { 0 } else { self.body.len() };
+        let new = self.element(item, b"");
+        self.splice(at..at, &new);
+    }
+
+    /// Removes so many items at an end of a list that has `count`, and gives them, the outermost first.
+    pub fn pop(&mut self, side: Side, most: u64, count: u64) -> Result<Vec<Vec<u8>>> {
+        let (skip, most) = if side == Side::Left { (0, most) } else { (count.saturating_sub(most), u64::MAX) };
+        let (mut popped, mut range) = (Vec::new(), 0..0);
+        let mut elements = self.elements();
+        let mut passed = 0;
+        while let Some(element) = elements.next()? {
+            passed += 1;
+            if passed <= skip {
+                continue;
+            }
+            if popped.is_empty() {
+                range.start = element.at;
+            }
+            if popped.len() as u64 == most {
+                break;
+            }
+            popped.push(element.name.to_vec());
+            range.end = element.end;
+        }
+        if side == Side::Right {
+            popped.reverse();
+        }
+        if !popped.is_empty() {
+            self.splice(range, b"");
+        }
+        Ok(popped)
+    }
+
+    /// Replaces the item at a position; false: there is none.
+    pub fn set_at(&mut self, position: u64, item: &[u8]) -> Result<bool> {
+        let Some(range) = self.at(position)?.map(|element| element.range()) else { return Ok(false) };
+        let new = self.element(item, b"");
+        self.splice(range, &new);
+        Ok(true)
+    }
+
+    /// Inserts an item before or behind the first one that equals `pivot`; false: there is none.
+    pub fn insert(&mut self, pivot: &[u8], behind: bool, item: &[u8]) -> Result<bool> {
+        let Some(range) = self.find(pivot)?.map(|element| element.range()) else { return Ok(false) };
+        let (at, new) = (if behind { range.end } else { range.start }, self.element(item, b""));
+        self.splice(at..at, &new);
+        Ok(true)
+    }
+
+    /// Removes items equal to one: so many of the first ones, or of the last ones if `from_right`. Says how many.
+    pub fn remove_items(&mut self, item: &[u8], most: u64, from_right: bool) -> Result<u64> {
+        let mut found: Vec<Range<usize>> = self.all()?.iter().filter(|element| element.name == item).map(Element::range).collect();
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(found.len());
+        if from_right {
+            found.drain(..found.len() - most);
+        } else {
+            found.truncate(most);
+        }
+        // From behind, so that what is before stays where it is.
+        found.into_iter().rev().for_each(|range| self.splice(range, b""));
+        Ok(most as u64)
+    }
+
+    /// Keeps the elements from a position up to another (excluded).
+    pub fn trim(&mut self, from: u64, to: u64) -> Result<()> {
+        let (mut position, mut kept) = (0, 0..0);
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if position == from {
+                kept = element.at..element.at;
+            }
+            if position >= from && position < to {
+                kept.end = element.end;
+            }
+            position += 1;
+        }
+        if kept.end < self.body.len() {
+            self.splice(kept.end..self.body.len(), b"");
+        }
+        if kept.start > 0 {
+            self.splice(0..kept.start, b"");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::delta::Deltas;
+    use super::super::entry::Head;
+    use super::*;
+    use crate::testing::Random;
+    use sinterdb::operator::MergeOperator;
+
+    type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn pairs(inline: &Inline) -> Pairs {
+        inline.all().unwrap().iter().map(|element| (element.name.to_vec(), element.value.to_vec())).collect()
+    }
+
+    fn place(model: &Pairs, name: &[u8]) -> Option<usize> {
+        model.iter().position(|pair| pair.0 == name)
+    }
+
+    /// One random change of a hash, a set or a sorted set, and of its model.
+    fn change(inline: &mut Inline, model: &mut Pairs, random: &mut Random) {
+        let number = random.below(400) as i64 - 200;
+        let name = if inline.is_ascending { number.to_string().into_bytes() } else { random.bytes(3, b"ab\0") };
+        let (old, may_add) = (place(model, &name), random.below(10) > 0);
+        if random.below(3) == 0 {
+            assert_eq!(inline.remove(&name).unwrap(), old.is_some());
+            old.into_iter().for_each(|at| drop(model.remove(at)));
+        } else if inline.kind == Kind::SortedSet {
+            let score = random.below(6) as u64;
+            let was = inline.set_score(&name, score, may_add).unwrap();
+            let old_score = old.map(|at| u64::from_be_bytes(*model[at].1.first_chunk().unwrap()));
+            assert_eq!(was, (old.is_some() || may_add).then_some(old_score));
+            old.into_iter().for_each(|at| drop(model.remove(at)));
+            if was.is_some() {
+                model.push((name, score.to_be_bytes().to_vec()));
+                model.sort_by(|a, b| (&a.1, &a.0).cmp(&(&b.1, &b.0)));
+            }
+        } else {
+            let value = if inline.kind == Kind::Hash { random.bytes(200, b"xyz") } else { Vec::new() };
+            let is_new = inline.set(&name, &value, may_add).unwrap();
+            assert_eq!(is_new, (old.is_some() || may_add).then_some(old.is_none()));
+            match old {
+                Some(at) => model[at].1 = value,
+                None if may_add => model.push((name, value)),
+                None => {}
+            }
+            if inline.is_ascending {
+                model.sort_by_key(|pair| parse(&pair.0));
+            }
+        }
+    }
+
+    fn parse(name: &[u8]) -> i64 {
+        crate::number::parse_integer(name).unwrap()
+    }
+
+    /// One random change of a list and of its model.
+    fn change_list(inline: &mut Inline, model: &mut Pairs, random: &mut Random) {
+        let item = [vec![b'x'; random.below(2) * 30], random.bytes(1, b"ab")].concat();
+        let at = random.below(model.len() + 1);
+        let pair = (item.clone(), Vec::new());
+        let behind = random.below(2) == 1;
+        match random.below(9) {
+            0 | 1 => {
+                inline.push(Side::Right, &item);
+                model.push(pair);
+            }
+            2 | 3 => {
+                inline.push(Side::Left, &item);
+                model.insert(0, pair);
+            }
+            4 => {
+                let most = at.min(3);
+                let (side, popped) = match behind {
+                    true => (Side::Right, model.split_off(model.len() - most).into_iter().rev().collect::<Vec<_>>()),
+                    false => (Side::Left, model.drain(..most).collect()),
+                };
+                let count = (model.len() + most) as u64;
+                assert_eq!(inline.pop(side, most as u64, count).unwrap(), popped.into_iter().map(|pair| pair.0).collect::<Vec<_>>());
+            }
+            5 => {
+                assert_eq!(inline.set_at(at as u64, &item).unwrap(), at < model.len());
+                model.get_mut(at).into_iter().for_each(|old| old.0.clone_from(&item));
+            }
+            6 => {
+                let pivot = place(model, b"a");
+                assert_eq!(inline.insert(b"a", behind, &item).unwrap(), pivot.is_some());
+                pivot.into_iter().for_each(|pivot| model.insert(pivot + usize::from(behind), pair.clone()));
+            }
+            7 => {
+                let mut equal: Vec<usize> = (0..model.len()).filter(|n| model[*n].0 == item).collect();
+                let most = at % 4;
+                equal = if behind { equal.into_iter().rev().take(most).collect() } else { equal.into_iter().take(most).collect() };
+                equal.sort_unstable();
+                assert_eq!(inline.remove_items(&item, most as u64, behind).unwrap(), equal.len() as u64);
+                equal.iter().rev().for_each(|n| drop(model.remove(*n)));
+            }
+            _ if random.below(4) == 0 => {
+                let to = random.below(model.len() + 1);
+                inline.trim(at as u64, to as u64).unwrap();
+                *model = model.get(at..to).unwrap_or_default().to_vec();
+            }
+            _ => {}
+        }
+    }
+
+    /// What was done to the bytes that were read does the same to an entry that has them.
+    fn check_splices(inline: &Inline, before: &[u8]) {
+        let head = |body: &[u8]| Head { form: Form::Inline, ..Head::collection(Kind::Hash, 0) }.encode(body);
+        if let Some(splices) = inline.splices() {
+            let step = super::super::delta::step(&head(b""), splices);
+            assert_eq!(Deltas.full_merge(b"", Some(&head(before)), &[&step]).unwrap(), head(inline.body()));
+        }
+    }
+
+    #[test]
+    fn elements_do_what_vectors_do() {
+        let all = [
+            (Kind::Hash, Form::Inline),
+            (Kind::Set, Form::Inline),
+            (Kind::Set, Form::Integers),
+            (Kind::SortedSet, Form::Inline),
+            (Kind::List, Form::Inline),
+        ];
+        for (seed, (kind, form)) in (0..).zip(all) {
+            let mut random = Random(seed);
+            let (mut inline, mut model, mut kept) = (Inline::new(kind, form), Pairs::new(), 0);
+            for round in 0..400 {
+                let before = inline.body().to_vec();
+                for _ in 0..random.below(5) {
+                    let change = if kind == Kind::List { change_list } else { change };
+                    change(&mut inline, &mut model, &mut random);
+                }
+                assert_eq!(pairs(&inline), model, "{kind:?} {form:?}, round {round}");
+                assert!(inline.is_changed() || inline.body() == before);
+                check_splices(&inline, &before);
+                kept += u32::from(inline.is_changed() && inline.splices().is_some());
+                inline = Inline::read(kind, form, inline.body());
+                let (from, to) = (random.below(model.len() + 1), random.below(model.len() + 2));
+                for backward in [false, true] {
+                    let mut walked = Vec::new();
+                    let mut visit = |name: &[u8], value: &[u8]| {
+                        walked.push((name.to_vec(), value.to_vec()));
+                        ControlFlow::Continue(())
+                    };
+                    inline.walk_positions((from as u64, to as u64), backward, &mut visit).unwrap();
+                    let mut some = model.get(from..to.min(model.len())).unwrap_or_default().to_vec();
+                    if backward {
+                        some.reverse();
+                    }
+                    assert_eq!(walked, some);
+                }
+                let at = inline.at(from as u64).unwrap();
+                assert_eq!(at.map(|element| element.name), model.get(from).map(|pair| &pair.0[..]));
+            }
+            assert!(kept > 10, "{kind:?}: changes of {kept} rounds were kept");
+        }
+    }
+
+    #[test]
+    fn parts_of_sorted_sets_are_walked_as_redis_does() {
+        let mut inline = Inline::new(Kind::SortedSet, Form::Inline);
+        for (name, score) in [("one", 1), ("two", 2), ("three", 3), ("a", 4)] {
+            inline.set_score(name.as_bytes(), score, true).unwrap();
+        }
+        let walk = |from: &str, to: &str, backward| {
+            let mut walked = Vec::new();
+            let mut visit = |name: &[u8], _: &[u8]| {
+                walked.push(String::from_utf8(name.to_vec()).unwrap());
+                ControlFlow::Continue(())
+            };
+            inline.walk_part(|_, name| name < from.as_bytes(), |_, name| name <= to.as_bytes(), (backward, 0), &mut visit).unwrap();
+            walked.join(" ")
+        };
+        assert_eq!((walk("a", "z", false), walk("a", "z", true)), ("one two three a".into(), "a three two one".into()));
+        assert_eq!((walk("b", "u", false), walk("b", "u", true)), ("".into(), "".into()), "the last one is before");
+        assert_eq!((walk("a", "p", false), walk("a", "s", true)), ("one".into(), "a three two one".into()));
+        assert_eq!(inline.position(b"three").unwrap(), Some(2));
+        assert_eq!(inline.position(b"x").unwrap(), None);
+    }
+
+    #[test]
+    fn integers_ascend() {
+        let mut names: Vec<String> = [i64::MIN, -10, -9, -1, 0, 1, 9, 10, 11, 100, i64::MAX].map(|number| number.to_string()).into();
+        let expected = names.clone();
+        names.reverse();
+        sort_integers(&mut names);
+        assert_eq!(names, expected);
+    }
+
+    /// Whatever the bytes are, they are read, or it is said that they cannot be.
+    #[test]
+    fn damage_is_noticed() {
+        let mut random = Random(5);
+        let mut wrong = 0;
+        for round in 0..20_000 {
+            let kind = [Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List][round % 4];
+            let mut inline = Inline::read(kind, Form::Inline, &random.bytes(40, b"\0\x01\x02\x09a\xff"));
+            wrong += u32::from(inline.all().is_err());
+            let name = random.bytes(3, b"\0a");
+            for n in 0..3 {
+                let _ = inline.find(&name).and(inline.at(n).map(drop)).and(inline.position(&name).map(drop));
+                let _ = match kind {
+                    Kind::SortedSet => inline.set_score(&name, n, true).map(drop),
+                    Kind::List => {
+                        inline.pop(Side::Right, n, 3).map(drop).and(inline.trim(n, 2)).and(inline.remove_items(&name, 1, true).map(drop))
+                    }
+                    _ => inline.set(&name, b"", true).map(drop).and(inline.remove(&name).map(drop)),
+                };
+            }
+        }
+        assert!(wrong > 1000, "{wrong} of 20000 were damaged");
+    }
+}
