@@ -134,7 +134,7 @@ impl DerefMut for Collection {
 }
 
 impl Collection {
-    /// What a walk over keys has found, and what stood behind its head.
+    /// A collection that a walk over keys has found, with the bytes behind its head.
     pub fn found(head: &Head, body: &[u8]) -> Collection {
         Collection { head: *head, inline: head.is_inline().then(|| Inline::read(head.kind, head.form, body)) }
     }
@@ -176,7 +176,7 @@ impl Keyspace {
         self.thresholds = thresholds;
     }
 
-    /// What a key holds that has not ended; of a string that is no more than [`Keyspace::find`] gives.
+    /// The collection at a key that has not ended; of a string no more than [`Keyspace::find`] gives.
     pub fn find_collection(&mut self, db: usize, key: &[u8]) -> Result<Option<Collection>> {
         Ok(self.find(db, key)?.map(|head| self.found(&head)))
     }

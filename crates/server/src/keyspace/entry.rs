@@ -189,7 +189,7 @@ impl Head {
             Form::Integers => (INTEGERS, 1),
             Form::Elements => (self.kind as u8, 2),
         };
-        out.push(kind | form * FORM | if self.deadline.is_some() { DEADLINE } else { 0 });
+        out.push(kind | (form * FORM) | if self.deadline.is_some() { DEADLINE } else { 0 });
         if let Some(deadline) = self.deadline {
             out.extend_from_slice(&deadline.to_le_bytes());
         }

@@ -10,9 +10,10 @@ use super::delta::{DELTAS_FROM, put_splice};
 use super::entry::{Form, Kind};
 use super::error::{Error, Result};
 use super::lists::Side;
+use super::turn::Visit;
 use sinterdb::internal::coding::{Decoder, put_bytes, varint_len};
 use std::cmp::Ordering;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 const DAMAGED: Error = Error::Damaged("the elements in its entry");
 /// Bytes of a score.
@@ -63,6 +64,9 @@ impl<'b> Elements<'b> {
         Some(Element { at, end: self.length - self.from.rest().len(), name, value })
     }
 }
+
+/// A question about an element.
+type Test<'a> = dyn Fn(&Element) -> bool + 'a;
 
 /// Where a member was found, or where it belongs.
 enum Spot<'b> {
@@ -118,7 +122,7 @@ impl Inline {
         self.is_changed
     }
 
-    /// What was done to the bytes that were read, if it is known.
+    /// The changes of the bytes that were read, if they are known ([`put_splice`]).
     pub fn splices(&self) -> Option<&[u8]> {
         self.splices.as_deref()
     }
@@ -143,7 +147,7 @@ impl Inline {
     }
 
     /// Shows `visit` the elements in order until it breaks.
-    pub fn walk(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    pub fn walk(&self, visit: &mut Visit) -> Result<()> {
         let mut elements = self.elements();
         while let Some(element) = elements.next()? {
             if visit(element.name, element.value).is_break() {
@@ -154,12 +158,7 @@ impl Inline {
     }
 
     /// Shows `visit` the elements from a position up to another (excluded), in order or backwards, until it breaks.
-    pub fn walk_positions(
-        &self,
-        (from, to): (u64, u64),
-        backward: bool,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
+    pub fn walk_positions(&self, (from, to): (u64, u64), backward: bool, visit: &mut Visit) -> Result<()> {
         let (mut some, mut elements) = (Vec::new(), self.elements());
         for position in 0..to {
             let Some(element) = elements.next()? else { break };
@@ -184,7 +183,7 @@ impl Inline {
         is_before: impl Fn(u64, &[u8]) -> bool,
         is_up_to_end: impl Fn(u64, &[u8]) -> bool,
         (backward, skip): (bool, u64),
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit,
     ) -> Result<()> {
         let mut all = self.all()?;
         // Redis looks at both ends first, which matters where names are not in the order of the members.
@@ -193,7 +192,7 @@ impl Inline {
         if !has_any {
             return Ok(());
         }
-        let (starts, goes_on): (&dyn Fn(&Element) -> bool, &dyn Fn(&Element) -> bool) = if backward {
+        let (starts, goes_on): (&Test, &Test) = if backward {
             all.reverse();
             (&|element| is_up_to_end(element.score(), element.name), &|element| !is_before(element.score(), element.name))
         } else {
@@ -435,6 +434,7 @@ mod tests {
     use super::*;
     use crate::testing::Random;
     use sinterdb::operator::MergeOperator;
+    use std::ops::ControlFlow;
 
     type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
