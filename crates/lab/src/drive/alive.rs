@@ -52,7 +52,8 @@ impl Alive {
         self.families.fill_with(|| None);
     }
 
-    /// Each thread of a plan made so many requests; what commands of servers change is not known. False if `stop` was raised before they were all made again.
+    /// Each thread of a plan made so many requests; the keys that commands of servers leave are not known. False if `stop` was raised
+    /// before all requests were made again.
     pub fn replay(&mut self, plan: &Plan, operations: &[u64], stop: &AtomicBool) -> bool {
         if plan.families(|operation| operation == Operation::Command).next().is_some() {
             self.forget();

@@ -1,4 +1,4 @@
-//! Templates of commands: an operation of a mix that a server is asked for in Redis's own words, such as `HSET {key} {member of 10} {value}`.
+//! Templates of commands: an operation of a server's mix in Redis's own words, such as `HSET {key} {member of 10} {value}`.
 
 /// Arguments of a command; Redis takes no more.
 const MAX_ARGUMENTS: u64 = 1 << 20;
