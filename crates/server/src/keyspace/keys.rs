@@ -194,15 +194,13 @@ impl Keyspace {
     }
 
     fn copy_elements(&mut self, from: u64, to: u64) -> Result<()> {
-        let (mut next, end) = layout::elements(from);
-        loop {
-            let chunk = self.chunk(Room::Elements, &(next, end.clone()), Direction::Forward, CHUNK)?;
-            let Some((last, _)) = chunk.last() else { return Ok(()) };
-            next = [last, &b"\0"[..]].concat();
-            for (element, value) in chunk {
-                self.turn.put(Room::Elements, layout::with_owner(&element, to), value);
-            }
-        }
+        let bounds = layout::elements(from);
+        // A copy of many elements does not push out of the cache what others need.
+        let source = self.turn.of_now(Room::Elements, &bounds);
+        source.walk(Room::Elements, &bounds, Direction::Forward, &mut |element, value| {
+            self.turn.put(Room::Elements, layout::with_owner(element, to), value);
+            ControlFlow::Continue(())
+        })
     }
 
     /// Writes what a key holds from now on. `old` is what it held; `string` stands behind the new head.

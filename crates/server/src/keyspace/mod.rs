@@ -164,10 +164,9 @@ pub struct Keyspace {
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
-    /// Ids of strings that are coming in, and those that got a key in this turn.
+    /// Ids of strings that are coming in, of those that got a key in this turn, and of those whose commit reads may not find yet.
     uploads: BTreeSet<u64>,
     named: Vec<u64>,
-    /// Uploads whose key was committed.
     ending: Vec<u64>,
     /// How often writes were dropped before they were committed.
     losses: u64,

@@ -10,6 +10,7 @@ use super::changes::Change;
 use super::entry::{Head, Kind, LONGEST_STORED};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
+use super::long::LONG;
 use super::turn::{Direction, Turn};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -286,6 +287,11 @@ impl Keyspace {
 
     /// Shows `visit` the bytes of a string that lies in pieces from one place up to another, which are inside, in order, until it breaks.
     pub fn walk_pieces(&self, head: &Head, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
+        if to.saturating_sub(from) >= LONG as u64 {
+            // Blocks of a long string would push out of the cache what others need, and stay there when it is deleted.
+            let turn = self.turn.of_now(Room::Elements, &layout::pieces(head.id, from, to));
+            return walk_pieces(&turn, head.id, from, to, visit);
+        }
         walk_pieces(&self.turn, head.id, from, to, visit)
     }
 

@@ -7,7 +7,7 @@
 //! A large batch is given to the engine by a thread of its own (`committer`). It is committed when it is in the log; whoever reads the
 //! engine next waits until it is found there.
 
-use super::committer::Committer;
+use super::committer::{self, Committer};
 use super::error::Result;
 use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
@@ -143,9 +143,9 @@ impl Turn {
         turn
     }
 
-    /// One over what the engine has now and, within some bounds, what this turn has changed of that.
+    /// One over what this turn reads of the engine and, within some bounds, what it has changed of that.
     pub fn of_now(&self, room: Room, bounds: &Bounds) -> Turn {
-        let mut turn = self.at(self.db().snapshot());
+        let mut turn = self.at(self.read.snapshot.clone().unwrap_or_else(|| self.db().snapshot()));
         let (from, to) = (bounds.0.as_slice(), bounds.1.as_slice());
         let (side, side_then) = (self.side(room), turn.side_mut(room));
         side_then.cleared.clone_from(&side.cleared);
@@ -439,7 +439,9 @@ impl Turn {
             Some(committer) => committer.logged(),
             None => {
                 self.catch_up();
-                self.engine.write(&mut self.batch, options)
+                let result = self.engine.write(&mut self.batch, options);
+                committer::give_back(&mut self.batch);
+                result
             }
         };
         if result.is_err() {
