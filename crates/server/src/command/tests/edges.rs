@@ -118,15 +118,18 @@ fn zeros_keep_their_sign_in_large_sorted_sets() {
     script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
 }
 
-/// Cursors that were never given out are behind the last one.
+/// Cursors that were never given out are behind the last one. A small collection, as in Redis, comes whole whatever the cursor is.
 #[test]
 fn a_scan_from_behind_the_end_ends() {
     script(&[
         ("SET k v", "+OK|"),
+        ("SADD small a b", ":2|"),
+        ("CONFIG SET set-max-listpack-entries 1", "+OK|"),
         ("SADD s a b", ":2|"),
         ("SCAN -1", "*2|$1|0|*0|"),
         ("SCAN 18446744073709551615 COUNT 100", "*2|$1|0|*0|"),
         ("SSCAN s -1", "*2|$1|0|*0|"),
+        ("SSCAN small -1", "*2|$1|0|*2|$1|a|$1|b|"),
         ("SSCAN s -18446744073709551616", "-ERR invalid cursor|"),
     ]);
 }
