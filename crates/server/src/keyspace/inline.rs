@@ -533,7 +533,7 @@ mod tests {
         }
     }
 
-    /// What was done to the bytes that were read does the same to an entry that has them.
+    /// The splices of the bytes that were read do to an entry with these bytes what was done to the elements.
     fn check_splices(inline: &Inline, before: &[u8]) {
         let head = |body: &[u8]| Head { form: Form::Inline, ..Head::collection(Kind::Hash, 0) }.encode(body);
         if let Some(splices) = inline.splices() {
