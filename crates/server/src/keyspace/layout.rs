@@ -12,7 +12,8 @@
 //! generations of places: 0x00..0x0f with the deadlines of 0x20, and 0x10..0x1f with those of 0x21. A keyspace has its databases in one of
 //! them. In the other there is nothing, or a keyspace that is being filled to replace the first one: `successor`.
 //!
-//! A small collection has its elements in its key's entry. Family `elements` has those of others: `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
+//! A small collection has its elements in its key's entry. Family `elements` has those of others:
+//! `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
 //!
 //! * Part 0, no rest: the collection exists.
 //! * Part 1, `hash of the member, 7 bytes | member`: a member of a set (no value), a field of a hash (its value), a member of a sorted

@@ -1,7 +1,7 @@
 //! Lists: items at consecutive indexes, in a window that moves as both ends are pushed and popped.
 //!
-//! A *position* counts from the first item, an *index* is where the engine has an item of what is not inline. Both ends and any position cost the same. What changes
-//! the middle moves the items of the shorter side by one.
+//! A *position* counts from the first item, an *index* is where the engine has an item of what is not inline. There both ends and any
+//! position cost the same, and what changes the middle moves the items of the shorter side by one.
 
 use super::collection::Collection;
 use super::entry::Head;
