@@ -104,8 +104,7 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
         input.string(&mut text)?;
         let base = raw_id(&text).ok_or_else(|| input.damaged("the id of a stream's node"))?;
         input.string(&mut text)?;
-        let before = entries;
-        let said = node(&text, base, &mut |id, fields| {
+        node(&text, base, &mut |id, fields| {
             if id <= std::mem::replace(&mut last_seen, id) {
                 return Err(Stopped::Damage("ids of a stream that do not ascend"));
             }
@@ -116,7 +115,6 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
             Stopped::Damage(what) => input.damaged(what).into(),
             Stopped::Visit(error) => error,
         })?;
-        correct("a node's number of entries", said, entries - before, visit)?;
     }
     let length = input.length()?;
     if nodes == 0 && length > 0 {
@@ -231,11 +229,11 @@ impl<E> From<Damage> for Stopped<E> {
 /// Calls for each entry of a node.
 type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
 
-/// Shows all entries of a node, and gives their number as the node has it.
+/// Shows all entries of a node.
 ///
 /// A node is a listpack: `entries | deleted ones | fields | field .. | 0`, then per entry `flags | ms and seq less those of the node |
 /// [fields, field and value .. ] or [value ..] | how many of these`.
-fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<u64, Stopped<E>> {
+fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<(), Stopped<E>> {
     let mut pack = Listpack::new(bytes)?;
     let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
     let mut names = Vec::new();
@@ -246,6 +244,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
         return Err(Stopped::Damage(NODE));
     }
     let mut fields = Vec::new();
+    let mut found = 0u64;
     while let Some(flags) = pack.next()? {
         let flags = flags.integer().ok_or(NODE)?;
         let id = StreamId { ms: base.ms.wrapping_add(delta(&mut pack)?), seq: base.seq.wrapping_add(delta(&mut pack)?) };
@@ -266,10 +265,11 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
             return Err(Stopped::Damage(NODE));
         }
         if flags & DELETED == 0 {
+            found += 1;
             visit(id, &fields)?;
         }
     }
-    Ok(alive)
+    if found == alive { Ok(()) } else { Err(Stopped::Damage(NODE)) }
 }
 
 const NODE: Damage = "a damaged node of a stream";

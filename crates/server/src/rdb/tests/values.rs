@@ -346,7 +346,7 @@ fn streams_that_contradict_their_entries_are_corrected() {
     // A node: its id, its length, six bytes, its number of entries.
     let mut bytes = small_stream_of(Version::Ten, &[1, 5], &right, &[], &[]);
     assert_eq!(std::mem::replace(&mut bytes[25], 7), 2);
-    assert_eq!(told(kind::STREAM_2, &bytes)[..2], [corrected("a node's number of entries from 7 to 2"), is(5, 3, 3)]);
+    assert!(read(kind::STREAM_2, &bytes).is_err(), "Redis, too, refuses it where it looks");
 }
 
 /// Values that are not known here, but for their end.
