@@ -10,17 +10,20 @@ use sinterdb::operator::MergeOperator;
 use std::ops::Range;
 
 /// Entries of fewer bytes are written whole: tests have both.
-pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 256 };
-/// A change is written as itself as long as the changes since an entry was written whole take at most one part of so many of its bytes.
-/// Each byte of a change costs so many bytes and one, then, and a read puts few together.
-const PARTS: u64 = 2;
+pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 128 };
+/// A change is written as itself as long as the changes since an entry was written whole take at most so many times its bytes: a byte of a
+/// change costs one and a half in all.
+const TIMES: u64 = 2;
+/// They take no more than so many bytes, either, since a read does them all.
+const MOST: u64 = 16 << 10;
 /// Bytes of a step without its splices, at most.
 const STEP: usize = 40;
 
 /// Bytes of all changes since the body of an entry was written whole, with these that come to `before`. `None`: it is to be written whole.
 pub(super) fn deltas(before: u64, body: &[u8], splices: &[u8]) -> Option<u64> {
     let deltas = before.saturating_add((splices.len() + STEP) as u64);
-    (body.len() >= DELTAS_FROM && deltas.saturating_mul(PARTS) <= body.len() as u64).then_some(deltas)
+    let most = (body.len() as u64).saturating_mul(TIMES).min(MOST);
+    (body.len() >= DELTAS_FROM && deltas <= most).then_some(deltas)
 }
 
 /// Adds a splice to others.
