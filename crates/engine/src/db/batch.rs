@@ -18,6 +18,9 @@ pub const MAX_VALUE: usize = 1 << 30;
 /// Largest batch, bytes.
 pub const MAX_BATCH: usize = (1 << 30) + (1 << 26);
 
+/// Bytes of memory that an emptied batch keeps.
+const KEPT: usize = 16 << 20;
+
 /// Bytes that a batch may put beside each deletion: counts of what is left, say.
 const BESIDE_DELETION: usize = 1 << 10;
 
@@ -113,9 +116,10 @@ impl WriteBatch {
         self.push_in(family, Kind::RangeDeleteFrom, from, b"");
     }
 
-    /// Empties the batch and keeps its memory.
+    /// Empties the batch and keeps its memory, of a huge one 16 MiB.
     pub fn clear(&mut self) {
         self.operations.clear();
+        self.operations.shrink_to(KEPT);
         self.count = 0;
         self.handle = 0;
         self.refused = None;
@@ -272,6 +276,14 @@ pub fn log_operations(payload: &[u8]) -> Option<Vec<(Seq, Operation<'_>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_emptied_batch_keeps_little_memory() {
+        let mut batch = WriteBatch::new();
+        (0..20u8).for_each(|n| batch.put(&[n], &vec![n; 1 << 20]));
+        batch.clear();
+        assert!(batch.is_empty() && batch.operations.capacity() <= KEPT, "{}", batch.operations.capacity());
+    }
 
     #[test]
     fn a_batch_reads_back_as_it_was_built() {

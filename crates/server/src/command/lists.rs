@@ -265,6 +265,9 @@ pub(super) fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], 
         return Ok(());
     }
     context.find(to.0, Kind::List)?;
+    if from.0 == to.0 {
+        return turn_list(context, from, to.1);
+    }
     let Some(item) = take(context, from.0, from.1, 1)?.pop() else {
         context.reply.null();
         return Ok(());
@@ -273,6 +276,18 @@ pub(super) fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], 
     context.keyspace.push(&mut edit, to.1, &item)?;
     context.keyspace.finish(&edit);
     context.reply.bulk(&item);
+    Ok(())
+}
+
+/// Moves an item within a list, which stays the one that it is however short.
+fn turn_list(context: &mut Context, from: (&[u8], Side), to: Side) -> Outcome {
+    let mut edit = context.keyspace.edit(context.db(), from.0, Kind::List)?;
+    let item = context.keyspace.pop(&mut edit, from.1, 1)?.pop();
+    if let Some(item) = &item {
+        context.keyspace.push(&mut edit, to, item)?;
+    }
+    context.keyspace.finish(&edit);
+    context.reply.bulk_or_null(item.as_deref());
     Ok(())
 }
 

@@ -10,16 +10,6 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle, available_parallelism};
 
-/// Bytes of a batch whose memory is kept for the next one: what nearly all need.
-const KEPT: usize = 16 << 20;
-
-/// Gives back the memory of a batch that was written, if that is a huge one.
-pub(super) fn give_back(batch: &mut WriteBatch) {
-    if batch.bytes() > KEPT {
-        *batch = WriteBatch::new();
-    }
-}
-
 /// How far a batch has come.
 #[derive(Debug, Default)]
 enum Stage {
@@ -74,7 +64,6 @@ impl Desk {
             };
             drop(stage);
             let result = db.write_with_notice(&mut batch, &options, &mut || self.set(Stage::Logged));
-            give_back(&mut batch);
             self.set(Stage::Done(batch, result));
         }
     }

@@ -7,7 +7,7 @@
 //! A large batch is given to the engine by a thread of its own (`committer`). It is committed when it is in the log; whoever reads the
 //! engine next waits until it is found there.
 
-use super::committer::{self, Committer};
+use super::committer::Committer;
 use super::error::Result;
 use super::hot::{Hot, Part};
 use super::layout::{Bounds, Room};
@@ -21,6 +21,9 @@ use std::ops::ControlFlow;
 
 /// Bytes from which on a batch is worth waking a thread for: inserting it takes ten times as long as that. Tests have both sorts.
 const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
+
+/// Changes of entries for which a turn keeps space.
+const KEPT_STEPS: usize = 1 << 14;
 
 /// A range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
@@ -87,6 +90,7 @@ impl Side {
     fn reset(&mut self) {
         self.written.clear();
         self.steps.clear();
+        self.steps.shrink_to(KEPT_STEPS);
         self.cleared.clear();
     }
 }
@@ -439,9 +443,7 @@ impl Turn {
             Some(committer) => committer.logged(),
             None => {
                 self.catch_up();
-                let result = self.engine.write(&mut self.batch, options);
-                committer::give_back(&mut self.batch);
-                result
+                self.engine.write(&mut self.batch, options)
             }
         };
         if result.is_err() {

@@ -118,6 +118,20 @@ fn zeros_keep_their_sign_in_large_sorted_sets() {
     script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
 }
 
+/// A list of one item stays the list that it is.
+#[test]
+fn an_item_that_moves_within_its_list_keeps_the_deadline() {
+    script(&[
+        ("RPUSH l a", ":1|"),
+        ("EXPIRE l 100", ":1|"),
+        ("LMOVE l l LEFT RIGHT", "$1|a|"),
+        ("RPOPLPUSH l l", "$1|a|"),
+        ("BLMOVE l l LEFT LEFT 0", "$1|a|"),
+        ("TTL l", ":100|"),
+        ("LRANGE l 0 -1", "*1|$1|a|"),
+    ]);
+}
+
 /// Cursors that were never given out are behind the last one. A small collection, as in Redis, comes whole whatever the cursor is.
 #[test]
 fn a_scan_from_behind_the_end_ends() {
