@@ -80,7 +80,8 @@ impl Inner {
         if self.is_flushable_within(LONG_PATIENCE_NS, bytes, &Beside::LITTLE)? { Ok(()) } else { Err(no_room("write")) }
     }
 
-    /// A flush of each single write would soon take the last room: a table takes a block at least, and a log segment as well.
+    /// True if a memtable is large enough, or holds deletions that free enough, for a flush near the end of the medium. Flushes of single
+    /// writes would use up the last free space: each table takes a block at least, and so does each log segment.
     fn is_worth_flushing(&self) -> bool {
         let is_large = |core: &FamilyCore| core.view.load().mem.memory() >= self.memtable_limit(core) / FLUSHED_PART;
         self.shared.lock().families.values().any(|core| is_large(core)) || self.holds_deletions()

@@ -39,7 +39,8 @@ const OVERDRAWN_NS: u64 = 10_000_000_000;
 /// A merge of which little is expected to be left reads so many times what is free at most.
 const HOPE: u64 = 8;
 
-/// Of what units may pin, deletions leave this part, and so does a last merge, or deletions that took the rest would never be merged.
+/// Deletions, and the last merge that is tried when space is scarce, keep free one part in so many of what units may pin. If the merge kept
+/// all of it, deletions that have taken the rest would never be merged.
 pub(super) const LITTLE_PINNED: u64 = 2;
 
 /// A write waits at most so long for room that compactions may make.

@@ -184,7 +184,7 @@ impl Keyspace {
     /// [`Keyspace::find_collection`] of a key that must hold this type.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if it holds another.
+    /// `WrongType` if it holds another.
     pub fn collection(&mut self, db: usize, key: &[u8], kind: Kind) -> Result<Option<Collection>> {
         Ok(self.find_kind(db, key, kind)?.map(|head| self.found(&head)))
     }
@@ -197,7 +197,7 @@ impl Keyspace {
     /// Begins to change the collection at a key, which is made if there is none.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// `WrongType` if the key holds something else.
     pub fn edit<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind) -> Result<Edit<'k>> {
         let old = self.find_kind(db, key, kind)?;
         let head = match &old {

@@ -11,15 +11,15 @@ use std::ops::Range;
 
 /// Entries of fewer bytes are written whole: tests have both.
 pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 128 };
-/// A change is written as itself as long as the changes since an entry was written whole take at most so many times its bytes: a byte of a
-/// change costs one and a half in all.
+/// An entry is written whole again once its changes would take more than so many times its bytes. A byte of a change then costs one and a
+/// half bytes of writes, in entries of up to `MOST / TIMES` bytes.
 const TIMES: u64 = 2;
-/// They take no more than so many bytes, either, since a read does them all.
+/// Bytes of the changes of an entry, at most: a read merges all of them.
 const MOST: u64 = 16 << 10;
 /// Bytes of a step without its splices, at most.
 const STEP: usize = 40;
 
-/// Bytes of all changes since the body of an entry was written whole, with these that come to `before`. `None`: it is to be written whole.
+/// Bytes of all changes since the entry was written whole: `before` and the new `splices`. `None`: the entry has to be written whole now.
 pub(super) fn deltas(before: u64, body: &[u8], splices: &[u8]) -> Option<u64> {
     let deltas = before.saturating_add((splices.len() + STEP) as u64);
     let most = (body.len() as u64).saturating_mul(TIMES).min(MOST);

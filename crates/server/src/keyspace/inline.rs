@@ -175,9 +175,9 @@ impl Inline {
         Ok(())
     }
 
-    /// Shows `visit` the members of a sorted set from the first one that is not before a range up to the first that is not up to its end;
-    /// backwards, from the last one that is up to its end down to the first that is before it. `skip` members from its start are passed
-    /// over without a look at where they are.
+    /// Shows `visit` the members of a sorted set in a range: from the first member for which `is_before` is false to the last one before
+    /// `is_up_to_end` turns false. A walk backwards starts at the last member for which `is_up_to_end` is true and ends before `is_before`
+    /// turns true. The first `skip` members of the walk are passed over without a test.
     pub fn walk_part(
         &self,
         is_before: impl Fn(u64, &[u8]) -> bool,

@@ -154,7 +154,7 @@ impl Keyspace {
         self.set_uploaded(db, key, &upload, deadline).inspect_err(|_| self.drop_upload(&upload))
     }
 
-    /// Uploads that have got a key are strings as others once reads find what was committed: the next batch comes behind that.
+    /// Releases the ids of uploads whose key is committed: reads find the key now, so the cleaner need not hold their pieces any more.
     pub(super) fn end_committed(&mut self) {
         if !self.ending.is_empty() {
             self.turn.catch_up();
@@ -183,8 +183,8 @@ impl Keyspace {
         bounds
     }
 
-    /// The string whose length was asked for, from one place up to another as far as it has them, to be read in steps; `None`: it does not
-    /// lie in pieces, or that is not much.
+    /// A reader of the bytes `from..to` of the string that was looked up last, cut at its end. `None`: the string is not in pieces, or the
+    /// range has fewer than [`LONG`] bytes.
     pub fn string_reader(&mut self, from: u64, to: u64) -> Option<StringReader> {
         let head = self.known_string().filter(|head| head.kind == Kind::String && head.is_in_pieces())?;
         let to = to.min(head.count).min(LONGEST_STRING);

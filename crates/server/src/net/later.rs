@@ -1,7 +1,7 @@
 //! Long strings in a client's output, which are read as the client takes them.
 //!
-//! The output holds what stands around such a string, and this queue where it belongs. So a reply of any length takes one stage of memory,
-//! and an event-loop iteration reads no more of it than the client gets in one.
+//! The output buffer holds the rest of the reply; `LaterStrings` has a reader of each string and its position in the output. A reply of any
+//! length takes one stage of memory (`STAGE`), and the next stage is read only when the client has taken the one before.
 
 use super::stream::Stream;
 use crate::keyspace::{self, StringReader};

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Tokens of listeners count down from here; no session's number gets so far.
 const LAST: usize = usize::MAX - 1;
-/// Addresses, at most.
+/// Tokens of listeners: one of the Unix socket, the others of addresses.
 const MOST: usize = 64;
 
 /// A client that has come.

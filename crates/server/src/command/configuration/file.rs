@@ -105,7 +105,7 @@ fn files(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What a folder has under such names; not what is hidden, unless the pattern begins with a dot.
+/// Entries of a folder whose names match the pattern; hidden ones only if the pattern begins with a dot.
 fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name());

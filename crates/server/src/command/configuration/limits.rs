@@ -32,7 +32,7 @@ pub struct OutputLimit {
     pub hard: u64,
     /// A client that has had more for longer than `seconds` is closed; 0: no such limit.
     pub soft: u64,
-    /// See `soft`.
+    /// Seconds for which a client may have more than `soft` unsent bytes.
     pub seconds: u64,
 }
 

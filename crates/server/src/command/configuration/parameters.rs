@@ -328,7 +328,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "set-max-listpack-entries",
         true,
-        "members up to which any other set does, in the order in which they were added",
+        "members up to which a set that is not of integers only lies in its key's entry, in the order in which they were added",
         |c| c.thresholds.set.elements.to_string(),
         |c, value| number(value, 0, i64::MAX).map(|number| c.thresholds.set.elements = number),
     ),

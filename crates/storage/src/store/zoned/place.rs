@@ -63,7 +63,8 @@ impl State {
         Space { empty: self.empty_zones(), zones: self.file_zones() }
     }
 
-    /// Zones that the file may be written into, for a policy.
+    /// Open zones that the policy may choose for the file. A zone that the collector moves files into is open to moved files only: other
+    /// files would fill the reserve that the collector needs to free space.
     pub(super) fn views(&self, want: &Want<'_>, tenants: bool) -> Vec<ZoneView<'_>> {
         let is_open = |slot: &Slot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
         let open = (0u32..).zip(&self.zones).filter(|(_, slot)| is_open(slot) && (want.moving || slot.movers == 0));
@@ -148,8 +149,8 @@ fn places(max_active: Option<u32>) -> Option<u32> {
     max_active.map(|limit| limit.saturating_sub(METADATA_PLACES).max(1))
 }
 
-/// Zones, empty or dead, that a file has to leave: the collector's reserve, for which a zone counts that the collector has emptied. A
-/// manifest, which needs a zone for little and seldom, leaves one: it must not come to lie among tables.
+/// Empty and dead zones that a file must leave free. The collector leaves none; a manifest, which must not share a zone with tables, leaves
+/// one; all other files leave the collector's reserve. A zone that the collector has emptied counts for the reserve before it is reset.
 fn left(want: &Want<'_>, reserve: u32) -> u32 {
     match want {
         _ if want.moving => 0,
@@ -305,7 +306,7 @@ impl Volume {
         Ok(if state.epoch == epoch { Wait::Hopeless } else { Wait::Changed })
     }
 
-    /// The caller does not write into the zone any more, where it was moving a file or not.
+    /// The caller stops writing into the zone. `moving`: it was the collector, which moved a file there.
     pub(super) fn leave(&self, zone: u32, moving: bool) {
         let mut state = self.state.lock();
         if let Some(slot) = state.zones.get_mut(zone as usize) {
