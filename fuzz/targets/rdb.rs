@@ -36,8 +36,8 @@ fn restored(keyspace: &mut Keyspace, of: u8, bytes: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let head = keyspace.find(0, b"key").expect("what was loaded can be read").expect("what was loaded is there");
-    let text = keyspace.string(0, b"key").ok().flatten().unwrap_or_default().to_vec();
-    let payload = dump(keyspace, &head, &text).expect("what was loaded can be dumped");
+    let body = keyspace.body(&head).expect("what was loaded can be read");
+    let payload = dump(keyspace, &head, &body).expect("what was loaded can be dumped");
     open_value(&payload).map(<[u8]>::to_vec)
 }
 
