@@ -59,7 +59,7 @@ pub fn start() -> Result<ExitCode, Ended> {
 /// Leaves the session of the terminal, whose signals are not for a server in the background.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn leave_session() -> Result<(), Ended> {
     setsid().map(|_| ()).map_err(|error| Ended::Failed(error.into()))
 }
@@ -67,14 +67,14 @@ pub fn leave_session() -> Result<(), Ended> {
 /// Leaves the terminal: what is still written to standard output or standard error goes nowhere.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn leave_terminal() -> Result<(), Ended> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let all = dup2_stdin(&null).and_then(|()| dup2_stdout(&null)).and_then(|()| dup2_stderr(&null));
     all.map_err(|error| Ended::Failed(error.into()))
 }
 
-/// Who watches the process: whom the configuration names, if the environment shows that one, too.
+/// The supervisor of the process: the one that the configuration names, if the environment shows it, too.
 pub fn supervised(configured: Supervised) -> Supervised {
     let is_set = |name| var_os(name).is_some_and(|value| !value.is_empty());
     match configured {
@@ -87,7 +87,7 @@ pub fn supervised(configured: Supervised) -> Supervised {
 /// Tells whoever watches the process that it serves.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn tell_ready(supervised: Supervised) -> io::Result<()> {
     match supervised {
         Supervised::Systemd => notify("READY=1\nSTATUS=serving\n"),

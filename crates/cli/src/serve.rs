@@ -61,10 +61,10 @@ pub fn memory(text: &str) -> Result<u64, String> {
 /// memtable grows much larger than this.
 const LOGS_MAX: u64 = 256 << 20;
 
-/// What the engine gets. Memtables, block cache and hot keys may take so much memory together; 0: each has its default.
+/// Settings of the engine. Memtables, block cache and hot keys may take `memory` bytes together; 0: each has its default.
 ///
 /// # Errors
-/// A budget that is none.
+/// A wrong budget is a usage error.
 pub fn settings(memory: u64, max_open_files: u64) -> Result<Settings, Ended> {
     let mut settings = engine_settings(memory);
     settings.db.max_open_files = max_open_files;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What to import. Nothing is written before all of it was found to be sound, and keys that are there stay until the new ones are whole: an
+/// An import. Nothing is written before the whole file is found to be sound, and keys that are there stay until the new ones are whole: an
 /// import that is cut short has to be run again or abandoned. Exit code 0: done; 1: failed; 2: the request was wrong; 3: done, and damaged
 /// keys were left out.
 #[derive(Debug, Args)]

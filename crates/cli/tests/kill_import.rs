@@ -19,14 +19,14 @@ fn sinter(at: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).current_dir(at).args(words).output().unwrap()
 }
 
-/// What a command says, which must end well.
+/// Output of a command, which must end well.
 fn says(at: &Path, words: &[&str]) -> String {
     let output = sinter(at, words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command that is refused says.
+/// Standard error of a command that is refused.
 fn refused(at: &Path, words: &[&str]) -> String {
     let output = sinter(at, words);
     assert_eq!(output.status.code(), Some(1), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -85,7 +85,7 @@ fn kill_after(at: &Path, dir: &str, bytes: u64) {
     child.wait().unwrap();
 }
 
-/// What the data are, as a file, but for when it was written.
+/// Bytes of an RDB file of the data, without the time at which it was written.
 fn exported(at: &Path, dir: &str) -> Vec<u8> {
     says(at, &["export", "--dir", dir, "--format", "rdb", "out.rdb"]);
     let mut bytes = fs::read(at.join("out.rdb")).unwrap();

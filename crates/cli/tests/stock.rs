@@ -23,7 +23,7 @@ const NOT_SHOWN: &[&str] = &["include", "loadmodule", "rename-command", "user"];
 struct Stock {
     folder: tempfile::TempDir,
     file: PathBuf,
-    /// What the file says, line by line.
+    /// Lines of the file.
     lines: Vec<String>,
 }
 
@@ -184,7 +184,7 @@ fn every_directive_of_the_stock_files_is_shown_and_kept() {
     }
 }
 
-/// What a user would miss is told by line, all of it at once.
+/// Directives that ask for what a user would miss are refused with their lines, all at once.
 #[test]
 fn examples_that_ask_for_what_is_missing_are_refused_by_line() {
     for name in FILES {

@@ -54,7 +54,7 @@ impl ReadOptions {
 pub(super) struct Moment {
     /// Versions up to this number.
     pub seq: Seq,
-    /// Of these, the ones that have not expired.
+    /// Entries that have expired are left out by this.
     pub expiry: Option<Expiry>,
 }
 

@@ -77,7 +77,7 @@ fn mixes(phase: &Phase) -> &[Mix] {
 /// The command that a server is sent for an operation of a mix: one of other engines, or a template.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is no template.
 pub(crate) fn template(operation: &str) -> Result<Template, String> {
     let known = COMMANDS.iter().find(|(name, _)| *name == operation);
     Template::parse(known.map_or(operation, |(_, command)| command))

@@ -5,7 +5,7 @@ const MAX_ARGUMENTS: u64 = 1 << 20;
 /// Members have twelve digits.
 pub const MAX_MEMBERS: u64 = 1_000_000_000_000;
 
-/// What a command does, as far as a client has to know.
+/// Effect of a command, as far as a client has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Replies with values, or with nothing.
@@ -21,7 +21,7 @@ pub enum Effect {
 pub struct Command {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Whether it reads, writes or takes.
     pub effect: Effect,
 }
 
@@ -55,7 +55,7 @@ static COMMANDS: [Command; 19] = [
 /// An argument of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
-    /// These bytes.
+    /// Fixed bytes.
     Text(String),
     /// A key of the mix.
     Key,
@@ -81,7 +81,7 @@ impl Template {
     /// [`Argument`] says, and `{10 of member value}` is the members 0 to 9, each followed by a value.
     ///
     /// # Errors
-    /// What is wrong with it, in a few words.
+    /// The reason why the text is no template, in a few words.
     pub fn parse(text: &str) -> Result<Template, String> {
         let (name, mut rest) = text.split_once(' ').unwrap_or((text, ""));
         let names = || COMMANDS.iter().map(|command| command.name).collect::<Vec<_>>().join(", ");

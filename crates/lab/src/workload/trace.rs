@@ -22,7 +22,7 @@ pub enum Action {
 pub struct TraceError {
     /// Line, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// Reason why the line cannot be used.
     pub what: String,
 }
 

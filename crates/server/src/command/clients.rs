@@ -80,9 +80,9 @@ pub struct Client {
     pub active: u64,
     /// What it holds.
     pub buffers: Buffers,
-    /// It comes over the Unix socket.
+    /// The client uses the Unix socket.
     pub is_unix: bool,
-    /// It is on the server's machine.
+    /// The client is on the server's machine.
     pub is_local: bool,
     /// A request of it waits until a pause is over.
     pub is_postponed: bool,

@@ -27,7 +27,7 @@ struct Held {
     all_coming: bool,
     all_fresh: bool,
     all_syncing: bool,
-    /// Of strings that are coming in.
+    /// Ids of strings that are coming in.
     uploads: HashSet<u64>,
     /// The collection asked about last is gone. It stays so; ids are not used again.
     gone: Option<u64>,

@@ -159,7 +159,7 @@ pub struct Edit<'k> {
     pub(super) db: usize,
     pub(super) key: &'k [u8],
     pub(super) old: Option<Head>,
-    /// As it is by now.
+    /// The collection with all changes so far.
     pub head: Collection,
 }
 

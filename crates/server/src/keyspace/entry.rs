@@ -153,7 +153,7 @@ impl Head {
         Head { first: 0, deadline, ..Head::collection(Kind::String, 0) }
     }
 
-    /// Of the first form.
+    /// A collection without elements, of the plain form.
     pub(super) fn collection(kind: Kind, id: u64) -> Self {
         Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
     }

@@ -157,7 +157,7 @@ pub struct Keyspace {
     last_id: u64,
     /// Ids that its collections may have; those of another keyspace on the same engine are others.
     ids: Ids,
-    /// It is being filled to replace another one.
+    /// The keyspace is a successor: it is being filled to replace another one.
     is_successor: bool,
     /// No deadline is earlier than this, so there is nothing to look for before.
     first_due: u64,

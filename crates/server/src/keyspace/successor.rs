@@ -44,7 +44,7 @@ impl Keyspace {
         Ok((keyspace, left.is_some()))
     }
 
-    /// Begins an empty keyspace that is to take the place of this one, [`Keyspace::adopt`] or [`Keyspace::abandon_successor`] ends it. From
+    /// Begins an empty keyspace that is to take the place of this one; [`Keyspace::adopt`] or [`Keyspace::abandon_successor`] ends it. From
     /// here on a store that was not told of the end is refused when it is opened ([`Error::Unfinished`]).
     ///
     /// # Errors

@@ -25,9 +25,9 @@ pub(super) struct Visitor {
     pub address: String,
     /// Where it came to.
     pub local_address: String,
-    /// It is on this machine.
+    /// The client is on this machine.
     pub is_local: bool,
-    /// It comes with TLS.
+    /// The client uses TLS.
     pub is_encrypted: bool,
 }
 

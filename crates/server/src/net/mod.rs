@@ -258,7 +258,7 @@ impl Net {
     /// The first address that is listened on, which is one for clients with TLS if there is no other.
     ///
     /// # Errors
-    /// Those of the system; there is none, only a Unix socket.
+    /// Errors of the system; `AddrNotAvailable` if there is a Unix socket alone.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let plain = self.listeners.address(false)?;
         plain.map_or_else(|| self.tls_address(), |address| Ok(Some(address)))?.ok_or_else(|| ErrorKind::AddrNotAvailable.into())

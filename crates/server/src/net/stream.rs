@@ -32,7 +32,7 @@ const SILENCE_MAX: u32 = 32_767;
 /// Questions without a reply after which the kernel gives a connection up.
 const QUESTIONS: u32 = 3;
 
-/// What bytes come and go through.
+/// A socket to a client.
 #[derive(Debug)]
 pub(super) enum Socket {
     /// From any machine.
@@ -58,7 +58,7 @@ impl Socket {
     /// never.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn tune(&self, keep_alive: u32) -> io::Result<()> {
         let Socket::Tcp(socket) = self else { return Ok(()) };
         socket.set_nodelay(true)?;

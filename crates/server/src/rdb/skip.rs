@@ -14,7 +14,7 @@ const EIGHT: u64 = 8;
 /// Passes over a value of a type.
 ///
 /// # Errors
-/// It has no known end.
+/// The end of the value is not known.
 pub(super) fn skip_value<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
     match of {
         kind::STRING | kind::HASH_ZIPMAP..=kind::HASH_ZIPLIST | kind::HASH_LISTPACK | kind::SORTED_SET_LISTPACK | kind::SET_LISTPACK => {

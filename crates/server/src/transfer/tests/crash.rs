@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const SYNCED: WriteOptions = WriteOptions::new(Durability::Sync);
 
-/// What a keyspace holds.
+/// The contents of a keyspace.
 type State = Vec<super::Seen>;
 
 /// A keyspace in memory, and what the medium may have at each call that changes it.

@@ -63,7 +63,8 @@ pub(super) struct Slot {
     pub(super) valid: u64,
     /// Files that are being written into it.
     pub(super) writers: u32,
-    /// Of these, files that the collector moves here. Others wait: a zone of its reserve that they filled would not be given back.
+    /// Files among the writers that the collector moves here. Meanwhile nobody else may begin to write: a zone of the reserve that others
+    /// fill would not be given back.
     pub(super) movers: u32,
     /// Someone resets, finishes or empties it.
     pub(super) busy: bool,
