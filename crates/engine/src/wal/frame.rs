@@ -1,14 +1,24 @@
-//! Records: 16 bytes of header (`header_check | payload_check | payload_len | synced`, all u32) and the payload. The header has a
-//! checksum of its own, so that a flipped length is found out before anything is read by it.
+//! Records: a header (`header_check | payload_check | synced`, all u32, and the length of the payload as a varint: 13 to 17 bytes) and the
+//! payload. The header has a checksum of its own, so that a flipped length is found out before anything is read by it. Versions 1 and 2
+//! have 16 bytes of header: `header_check | payload_check | payload_len | synced`, all u32.
 //!
 //! From version 2 on, the header's checksum says where the record was written: it is the checksum of the other fields xor the offset. A
 //! reader gets the offset back by one xor, and recognises a record that stands elsewhere because bytes before it were inserted or removed.
+//!
+//! Zeros are no record: a marker has a watermark, and any other record a length, both within the first 16 bytes.
 
 use crate::checksum::{DbId, Salt};
+use crate::coding::Decoder;
 use sinter_storage::store::{FileId, FileKind};
 
-/// Bytes of a record before its payload.
-pub const RECORD_HEADER: usize = 16;
+/// Most bytes of a record before its payload.
+pub const RECORD_HEADER: usize = 17;
+
+/// Bytes of a record before the length of its payload.
+const BEFORE_LENGTH: usize = 12;
+
+/// The last version whose headers have 16 bytes.
+const LAST_FIXED: u16 = 2;
 
 /// Bytes that a record may have moved and still be recognised. At this reach, random bytes pass for the header of a moved record once in
 /// 32,768 times that their lengths fit, before the payload's checksum is asked.
@@ -26,6 +36,8 @@ pub(super) struct Salts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub synced: u32,
+    /// Length of the header.
+    pub header: usize,
     /// Length of the payload.
     pub len: usize,
     /// Where the next record starts.
@@ -33,6 +45,28 @@ pub(super) struct Record {
     /// Where the record was written: at most [`REACH`] from where it stands.
     pub origin: usize,
     payload_check: u32,
+}
+
+/// The first bytes of `bytes`, zeros behind their end; `None` if there are none.
+#[inline]
+pub(super) fn header_at(bytes: &[u8]) -> Option<[u8; RECORD_HEADER]> {
+    if let Some(whole) = bytes.first_chunk() {
+        return Some(*whole);
+    }
+    let mut header = [0; RECORD_HEADER];
+    header[..bytes.len()].copy_from_slice(bytes);
+    (!bytes.is_empty()).then_some(header)
+}
+
+/// The lengths of a record's header and payload, as the header claims.
+#[inline]
+pub(super) fn lengths(version: u16, header: &[u8; RECORD_HEADER]) -> Option<(usize, usize)> {
+    if version <= LAST_FIXED {
+        return Some((16, u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize));
+    }
+    let mut from = Decoder::new(&header[BEFORE_LENGTH..]);
+    let len = u32::try_from(from.varint()?).ok()?;
+    Some((RECORD_HEADER - from.rest().len(), len as usize))
 }
 
 impl Salts {
@@ -43,15 +77,42 @@ impl Salts {
         Salts { header: Salt::new(header_db, id), payload: Salt::new(db, id), version }
     }
 
-    /// Fills in the first 16 bytes of `record`, behind which the payload stands already.
+    /// Writes the header in front of the payload, which stands in `record` behind [`RECORD_HEADER`] bytes. Returns where the header begins.
     #[inline]
-    pub fn seal(self, offset: u32, synced: u32, record: &mut [u8]) {
-        let Some((header, payload)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return };
-        header[4..8].copy_from_slice(&self.payload.checksum32(u64::from(offset) + RECORD_HEADER as u64, payload).to_le_bytes());
-        header[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&synced.to_le_bytes());
-        let check = self.header_check(offset, &header[4..]);
+    pub fn seal(self, offset: u32, synced: u32, record: &mut [u8]) -> usize {
+        let Some((space, payload)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return 0 };
+        let (mut header, len) = self.header(synced, payload.len() as u32);
+        header[4..8].copy_from_slice(&self.payload_check(offset as usize + len, payload).to_le_bytes());
+        let check = self.header_check(offset, &header[4..len]);
         header[..4].copy_from_slice(&check.to_le_bytes());
+        space[RECORD_HEADER - len..].copy_from_slice(&header[..len]);
+        RECORD_HEADER - len
+    }
+
+    /// A header without its checks, and its length.
+    #[inline]
+    fn header(self, synced: u32, payload_len: u32) -> ([u8; RECORD_HEADER], usize) {
+        let mut header = [0; RECORD_HEADER];
+        if cfg!(test) && self.version <= LAST_FIXED {
+            header[8..12].copy_from_slice(&payload_len.to_le_bytes());
+            header[12..16].copy_from_slice(&synced.to_le_bytes());
+            return (header, 16);
+        }
+        header[8..12].copy_from_slice(&synced.to_le_bytes());
+        let mut len = BEFORE_LENGTH;
+        let mut rest = payload_len;
+        while rest >= 0x80 {
+            header[len] = rest as u8 | 0x80;
+            rest >>= 7;
+            len += 1;
+        }
+        header[len] = rest as u8;
+        (header, len + 1)
+    }
+
+    #[inline]
+    fn payload_check(self, at: usize, payload: &[u8]) -> u32 {
+        self.payload.checksum32(at as u64, payload)
     }
 
     /// The check of a header written at `offset`.
@@ -65,12 +126,18 @@ impl Salts {
 
     /// A header at `offset` that is right and claims `len` bytes of payload.
     #[cfg(test)]
-    pub fn claim(self, offset: u32, len: u32) -> [u8; RECORD_HEADER] {
-        let mut header = [0; RECORD_HEADER];
-        header[8..12].copy_from_slice(&len.to_le_bytes());
-        let check = self.header_check(offset, &header[4..]);
+    pub fn claim(self, offset: u32, len: u32) -> Vec<u8> {
+        let (mut header, header_len) = self.header(0, len);
+        let check = self.header_check(offset, &header[4..header_len]);
         header[..4].copy_from_slice(&check.to_le_bytes());
-        header
+        header[..header_len].to_vec()
+    }
+
+    /// Where a header of zeros has the right check.
+    #[cfg(test)]
+    pub fn place_of_zeros(self) -> usize {
+        let (_, len) = self.header(0, 0);
+        self.header_check(0, &vec![0; len - 4]) as usize
     }
 
     /// The record that was written at `offset` of a file of `file_len` bytes and whose header still stands there.
@@ -84,24 +151,27 @@ impl Salts {
     #[inline]
     pub fn found(self, header: &[u8; RECORD_HEADER], offset: usize, file_len: usize) -> Option<Record> {
         let word = |i: usize| u32::from_le_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
-        let (check, payload_check, len, synced) = (word(0), word(4), word(8) as usize, word(12));
-        let room = file_len.checked_sub(offset + RECORD_HEADER)?;
-        if len > room || synced as usize > offset + REACH {
+        let (check, payload_check) = (word(0), word(4));
+        let (header_len, len) = lengths(self.version, header)?;
+        let synced = word(if self.version <= LAST_FIXED { 12 } else { 8 });
+        let room = file_len.checked_sub(offset + header_len)?;
+        if len > room || synced as usize > offset + REACH || (len == 0 && synced == 0) {
             return None;
         }
+        let fields = &header[4..header_len];
         let origin = match self.version {
-            1 => u32::try_from(offset).ok().filter(|offset| self.header_check(*offset, &header[4..]) == check)?,
-            _ => self.header_check(0, &header[4..]) ^ check,
+            1 => u32::try_from(offset).ok().filter(|offset| self.header_check(*offset, fields) == check)?,
+            _ => self.header_check(0, fields) ^ check,
         };
         // No writer knows of durable bytes behind the record it is writing.
         if (origin as usize).abs_diff(offset) > REACH || synced > origin {
             return None;
         }
-        Some(Record { synced, len, end: offset + RECORD_HEADER + len, origin: origin as usize, payload_check })
+        Some(Record { synced, header: header_len, len, end: offset + header_len + len, origin: origin as usize, payload_check })
     }
 
     /// The payload of the record is what was written.
     pub fn payload_is_good(self, record: &Record, payload: &[u8]) -> bool {
-        self.payload.checksum32((record.origin + RECORD_HEADER) as u64, payload) == record.payload_check
+        self.payload_check(record.origin + record.header, payload) == record.payload_check
     }
 }

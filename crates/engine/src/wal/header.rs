@@ -6,9 +6,10 @@ use crate::coding::Decoder;
 use sinter_storage::store::{FileId, FileKind};
 
 /// The version of the record format behind the header, as it is written.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
-/// The oldest version that is read. In version 1 a record that moved cannot be told from junk.
+/// The oldest version that is read. In version 1 a record that moved cannot be told from junk. The header of a record has a fixed length
+/// up to version 2.
 pub(super) const OLDEST: u16 = 1;
 
 /// Most bytes of a log's own first words.
@@ -32,10 +33,10 @@ pub(super) struct FileHeader<'a> {
 }
 
 /// Appends the header of file `id`. `extra` has at most [`MAX_EXTRA`] bytes.
-pub(super) fn encode(db: &DbId, id: FileId, extra: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode(version: u16, db: &DbId, id: FileId, extra: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&u16::from(id.kind as u8).to_le_bytes());
     out.extend_from_slice(&(extra.len() as u32).to_le_bytes());
     out.extend_from_slice(&db.0);

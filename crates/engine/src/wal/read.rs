@@ -1,6 +1,6 @@
 //! Reading a log: the good records, and how the file ended. [`survey_log`] reads in pieces and keeps none of them; [`read_log`] keeps all.
 
-use super::frame::{RECORD_HEADER, Record, Salts};
+use super::frame::{RECORD_HEADER, Record, Salts, header_at, lengths};
 use super::header::{self, FileHeader, MAX_EXTRA, OLDEST, VERSION};
 use super::window::Window;
 use crate::checksum::DbId;
@@ -36,8 +36,8 @@ pub struct LogSurvey {
     pub first_record: Option<u64>,
     /// Where the header ends.
     start: usize,
-    /// Of its records.
-    version: u16,
+    /// The format version: the engine's payloads go by it, too.
+    pub version: u16,
 }
 
 /// One log file, read whole. Damage below the synced watermark is `Corrupt`; above it the tail is cut and reported in `end`.
@@ -53,6 +53,8 @@ pub struct Log {
     bytes: Vec<u8>,
     /// Where the first record starts.
     start: usize,
+    /// Of its records.
+    version: u16,
 }
 
 impl Log {
@@ -61,12 +63,11 @@ impl Log {
         let mut at = self.start;
         std::iter::from_fn(move || {
             loop {
-                let offset = at;
-                let (header, rest) = self.bytes.get(at..)?.split_first_chunk::<RECORD_HEADER>()?;
-                let len = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-                at += RECORD_HEADER + len;
+                let (offset, rest) = (at, self.bytes.get(at..)?);
+                let (header, len) = lengths(self.version, &header_at(rest)?)?;
+                at += header + len;
                 if len > 0 {
-                    return Some((offset as u64, rest.get(..len)?));
+                    return Some((offset as u64, rest.get(header..header + len)?));
                 }
             }
         })
@@ -86,10 +87,10 @@ pub fn read_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Log> 
 /// [`read_log`] of the content of a file.
 pub fn parse_log(bytes: Vec<u8>, db: Option<DbId>, id: FileId) -> Result<Log> {
     let content = Content(bytes);
-    let LogSurvey { db, extra, end, start, .. } = survey_file(&content, db, id)?;
+    let LogSurvey { db, extra, end, start, version, .. } = survey_file(&content, db, id)?;
     let mut bytes = content.0;
     bytes.truncate(usize::try_from(end.good).unwrap_or(usize::MAX));
-    Ok(Log { db, extra, end, bytes, start })
+    Ok(Log { db, extra, end, bytes, start, version })
 }
 
 /// Reads a log file in pieces and verifies it as [`read_log`] does, with the same errors. The memory needed is that of its largest record.
@@ -179,14 +180,14 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
 #[inline]
 fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Result<Option<(Record, &'w [u8])>> {
     let len = window.len();
-    let Some(record) = window.header(at)?.and_then(|header| salts.record(header, at, len)) else { return Ok(None) };
+    let Some(record) = window.header(at)?.and_then(|header| salts.record(&header, at, len)) else { return Ok(None) };
     let Some(payload) = payload(window, at, &record)? else { return Ok(None) };
     Ok(salts.payload_is_good(&record, payload).then_some((record, payload)))
 }
 
 /// The payload is asked for with the header before it, so that a scan that goes on behind the header finds the window where it needs it.
 fn payload<'w>(window: &'w mut Window<'_>, at: usize, record: &Record) -> Result<Option<&'w [u8]>> {
-    Ok(window.get(at, RECORD_HEADER + record.len)?.and_then(|bytes| bytes.get(RECORD_HEADER..)))
+    Ok(window.get(at, record.header + record.len)?.and_then(|bytes| bytes.get(record.header..)))
 }
 
 /// The header was right when it was written, but is this the file we asked for?
@@ -236,10 +237,10 @@ fn scan(salts: Salts, window: &mut Window<'_>, from: usize, good: usize) -> Resu
         let here = at;
         at += 1;
         // Zeros are the commonest tail: filesystems extend files before the data arrives.
-        if u128::from_le_bytes(*head) == 0 {
+        if head == [0; RECORD_HEADER] {
             continue;
         }
-        let Some(record) = salts.found(head, here, len) else { continue };
+        let Some(record) = salts.found(&head, here, len) else { continue };
         // The header of a moved record may be one by chance; the payload tells.
         let in_place = record.origin == here;
         if in_place {

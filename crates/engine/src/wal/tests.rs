@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use sinter_storage::store::{Cause, FileId, Hint};
 
 mod moved;
+mod zeros;
 
 const DB: DbId = DbId(*b"sixteen byte id!");
 const ID: FileId = FileId { kind: sinter_storage::store::FileKind::Log, number: 7 };
@@ -16,6 +17,18 @@ fn hint() -> Hint {
 
 fn writer(store: &TestStore) -> LogWriter {
     LogWriter::create(store, DB, ID, &hint(), b"first words").unwrap()
+}
+
+/// All versions that are read.
+const VERSIONS: std::ops::RangeInclusive<u16> = header::OLDEST..=VERSION;
+
+fn writer_as(version: u16, store: &TestStore) -> LogWriter {
+    LogWriter::create_as(version, store, DB, ID, &hint(), b"first words").unwrap()
+}
+
+/// Bytes of a marker.
+fn marker(version: u16) -> usize {
+    if version < 3 { 16 } else { 13 }
 }
 
 fn parse(bytes: &[u8]) -> Result<Log> {
@@ -31,9 +44,9 @@ fn is_corrupt(outcome: &Result<Log>, at: u64) -> bool {
 }
 
 /// Three groups of records, each synced; the bytes, the payloads, and the length before the last marker.
-fn synced_log() -> (Vec<u8>, Vec<Vec<u8>>, usize) {
+fn synced_log(version: u16) -> (Vec<u8>, Vec<Vec<u8>>, usize) {
     let store = TestStore::default();
-    let mut log = writer(&store);
+    let mut log = writer_as(version, &store);
     let mut random = Random(11);
     let mut written = Vec::new();
     let mut before_marker = 0;
@@ -52,32 +65,36 @@ fn synced_log() -> (Vec<u8>, Vec<Vec<u8>>, usize) {
 
 #[test]
 fn golden_bytes() {
-    let store = TestStore::default();
-    let mut log = LogWriter::create(&store, DB, ID, &hint(), b"xyz").unwrap();
-    log.append(b"hello").unwrap();
-    log.sync().unwrap();
-    log.append_parts(&[b"wor", b"", b"ld"]).unwrap();
-    let hex: String = store.get(ID).iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(hex, GOLDEN);
-    assert_eq!(store.get(ID), unhex(GOLDEN));
-    for golden in [GOLDEN, GOLDEN_1] {
+    for (version, golden, second, good) in [(3, GOLDEN, 82, 100), (2, GOLDEN_2, 88, 109), (1, GOLDEN_1, 88, 109)] {
+        let store = TestStore::default();
+        let mut log = LogWriter::create_as(version, &store, DB, ID, &hint(), b"xyz").unwrap();
+        log.append(b"hello").unwrap();
+        log.sync().unwrap();
+        log.append_parts(&[b"wor", b"", b"ld"]).unwrap();
+        let hex: String = store.get(ID).iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, golden, "version {version}");
         let log = parse(&unhex(golden)).unwrap();
-        assert_eq!(log.records().collect::<Vec<_>>(), [(51, &b"hello"[..]), (88, &b"world"[..])]);
+        assert_eq!(log.records().collect::<Vec<_>>(), [(51, &b"hello"[..]), (second, &b"world"[..])]);
         assert_eq!((log.extra.as_deref(), log.db), (Some(&b"xyz"[..]), Some(DB)));
-        assert_eq!(log.end, LogEnd { good: 109, cut_bytes: 0, cut_records: 0, synced: 72 });
+        let synced = second - marker(version) as u64;
+        assert_eq!(log.end, LogEnd { good, cut_bytes: 0, cut_records: 0, synced });
     }
+    assert_eq!(VERSION, 3);
 }
 
 #[test]
-fn a_log_of_version_1_is_judged_as_one_of_version_2() {
+fn a_log_of_each_version_is_judged_alike() {
     // Damage of the header, of the first record, and of the last one, which is not synced.
-    for golden in [GOLDEN, GOLDEN_1] {
-        for (at, offset) in [(9, Some(0)), (45, Some(0)), (51, Some(51)), (70, Some(51)), (90, None), (108, None)] {
-            let mut bytes = unhex(golden);
+    for (golden, last) in [(GOLDEN, 82), (GOLDEN_2, 88), (GOLDEN_1, 88)] {
+        let whole = unhex(golden);
+        let (end, synced) = (whole.len(), parse(&whole).unwrap().end.synced);
+        for (at, offset) in [(9, Some(0)), (45, Some(0)), (51, Some(51)), (63, Some(51)), (last + 2, None), (end - 1, None)] {
+            let mut bytes = whole.clone();
             bytes[at] ^= 1;
+            let cut = LogEnd { good: last as u64, cut_bytes: (end - last) as u64, cut_records: 0, synced };
             match offset {
                 Some(offset) => assert!(is_corrupt(&parse(&bytes), offset), "byte {at}"),
-                None => assert_eq!(parse(&bytes).unwrap().end, LogEnd { good: 88, cut_bytes: 21, cut_records: 0, synced: 72 }, "byte {at}"),
+                None => assert_eq!(parse(&bytes).unwrap().end, cut, "byte {at}"),
             }
         }
     }
@@ -87,9 +104,35 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Header: magic, version 2, kind 1, 3 bytes of extra, database, number 7, extra, checksum. Then a record, a marker (72 bytes are
+/// Header: magic, version 3, kind 1, 3 bytes of extra, database, number 7, extra, checksum. Then a record, a marker (69 bytes are
 /// synced), a record that says so, too.
 const GOLDEN: &str = concat!(
+    "53494e54524c4f47",
+    "0300",
+    "0100",
+    "03000000",
+    "7369787465656e206279746520696421",
+    "0700000000000000",
+    "78797a",
+    "12e349fd17fffabe",
+    "9ecd72e6",
+    "9614c90b",
+    "00000000",
+    "05",
+    "68656c6c6f",
+    "8184f50f",
+    "e36d12f9",
+    "45000000",
+    "00",
+    "c0c4c94f",
+    "69a8a3a4",
+    "45000000",
+    "05",
+    "776f726c64",
+);
+
+/// The golden bytes of version 2: 72 bytes are synced.
+const GOLDEN_2: &str = concat!(
     "53494e54524c4f47",
     "0200",
     "0100",
@@ -114,7 +157,7 @@ const GOLDEN: &str = concat!(
     "776f726c64",
 );
 
-/// The same as version 1 has it.
+/// The golden bytes of version 1.
 const GOLDEN_1: &str = concat!(
     "53494e54524c4f47",
     "0100",
@@ -147,9 +190,9 @@ fn the_writer_keeps_count() {
     assert_eq!((log.synced(), log.len(), log.id()), (0, 59, ID));
     log.append(b"a").unwrap();
     log.sync().unwrap();
-    assert_eq!((log.synced(), log.len()), (76, 92));
+    assert_eq!((log.synced(), log.len()), (73, 86));
     log.sync().unwrap();
-    assert_eq!((log.synced(), log.len()), (76, 92), "nothing new: no second marker");
+    assert_eq!((log.synced(), log.len()), (73, 86), "nothing new: no second marker");
     log.append_with(|out| out.extend_from_slice(b"bc")).unwrap();
     assert!(matches!(log.append(b""), Err(Error::Invalid(_))));
     assert!(matches!(log.append_with(Vec::clear), Err(Error::Invalid(_))));
@@ -158,19 +201,19 @@ fn the_writer_keeps_count() {
     assert_eq!(log.finish().unwrap(), store.get(ID).len() as u64);
     let log = read_log(&store, Some(DB), ID).unwrap();
     assert_eq!(payloads(&log), [b"a".to_vec(), b"bc".to_vec(), vec![9; 3 << 20], b"small again".to_vec()]);
-    assert_eq!(log.end.synced, log.end.good - RECORD_HEADER as u64);
+    assert_eq!(log.end.synced, log.end.good - marker(VERSION) as u64);
 }
 
 #[test]
 fn a_log_ends_before_four_gigabytes() {
     let store = TestStore::default();
     let mut log = writer(&store);
-    log.pretend_len(MAX_LOG - 20);
+    log.pretend_len(MAX_LOG - 21);
     assert!(matches!(log.append(b"12345"), Err(Error::Invalid(_))));
     log.append(b"1234").unwrap();
-    assert_eq!(log.len(), MAX_LOG);
+    assert_eq!(log.len(), MAX_LOG - 4);
     log.sync().unwrap();
-    assert_eq!(log.len(), u64::from(u32::MAX));
+    assert!(log.len() <= u64::from(u32::MAX));
     assert!(matches!(LogWriter::create(&store, DB, FileId::log(8), &hint(), &[0; MAX_EXTRA + 1]), Err(Error::Invalid(_))));
     LogWriter::create(&store, DB, FileId::log(9), &hint(), &[0; MAX_EXTRA]).unwrap();
     assert_eq!(read_log(&store, None, FileId::log(9)).unwrap().extra.unwrap().len(), MAX_EXTRA);
@@ -220,7 +263,11 @@ fn random_logs_round_trip() {
 
 #[test]
 fn every_flip_of_a_synced_log_is_found() {
-    let (good, written, before_marker) = synced_log();
+    VERSIONS.for_each(every_flip_is_found);
+}
+
+fn every_flip_is_found(version: u16) {
+    let (good, written, before_marker) = synced_log(version);
     let whole = payloads(&parse(&good).unwrap());
     assert_eq!(whole, written);
     for at in 0..good.len() {
@@ -249,7 +296,11 @@ fn every_flip_of_a_synced_log_is_found() {
 
 #[test]
 fn zeroed_and_foreign_pieces_of_a_synced_log_are_found() {
-    let (good, _, before_marker) = synced_log();
+    VERSIONS.for_each(zeroed_and_foreign_pieces_are_found);
+}
+
+fn zeroed_and_foreign_pieces_are_found(version: u16) {
+    let (good, _, before_marker) = synced_log(version);
     for at in 0..before_marker {
         for len in [1, 7, 16, 64] {
             let to = (at + len).min(before_marker);
@@ -265,20 +316,22 @@ fn zeroed_and_foreign_pieces_of_a_synced_log_are_found() {
 
 #[test]
 fn every_truncation_keeps_a_prefix_and_reports_the_rest() {
-    let (good, written, _) = synced_log();
-    for len in 0..good.len() {
-        let log = parse(&good[..len]).unwrap();
-        let kept = payloads(&log);
-        assert_eq!(kept, written[..kept.len()]);
-        assert_eq!(log.end.good + log.end.cut_bytes, len as u64);
-        assert_eq!(log.extra.is_some(), len >= 59, "{len}");
+    for version in VERSIONS {
+        let (good, written, _) = synced_log(version);
+        for len in 0..good.len() {
+            let log = parse(&good[..len]).unwrap();
+            let kept = payloads(&log);
+            assert_eq!(kept, written[..kept.len()]);
+            assert_eq!(log.end.good + log.end.cut_bytes, len as u64);
+            assert_eq!(log.extra.is_some(), len >= 59, "{len}");
+        }
     }
 }
 
 /// Synced records, then three that are not.
-fn log_with_tail() -> (Vec<u8>, usize) {
+fn log_with_tail(version: u16) -> (Vec<u8>, usize) {
     let store = TestStore::default();
-    let mut log = writer(&store);
+    let mut log = writer_as(version, &store);
     log.append(b"synced").unwrap();
     log.sync().unwrap();
     let tail = log.len() as usize;
@@ -288,7 +341,12 @@ fn log_with_tail() -> (Vec<u8>, usize) {
 
 #[test]
 fn an_unsynced_tail_may_be_torn_at_any_byte() {
-    let (good, tail) = log_with_tail();
+    VERSIONS.for_each(a_tail_may_be_torn_at_any_byte);
+}
+
+fn a_tail_may_be_torn_at_any_byte(version: u16) {
+    let (good, tail) = log_with_tail(version);
+    let synced = (tail - marker(version)) as u64;
     let all = payloads(&parse(&good).unwrap());
     let mut random = Random(5);
     for at in tail..good.len() {
@@ -304,7 +362,7 @@ fn an_unsynced_tail_may_be_torn_at_any_byte() {
             let kept = payloads(&log);
             assert!(!kept.is_empty() && kept.len() < 4 && kept == all[..kept.len()], "{what} at {at}");
             assert_eq!(log.end.good + log.end.cut_bytes, bytes.len() as u64, "{what} at {at}");
-            assert_eq!(log.end.synced, 81, "{what} at {at}");
+            assert_eq!(log.end.synced, synced, "{what} at {at}");
             let whole_records_behind = if what == "a flip" { 3 - kept.len() as u64 } else { 0 };
             assert_eq!(log.end.cut_records, whole_records_behind, "{what} at {at}");
         }
@@ -313,20 +371,25 @@ fn an_unsynced_tail_may_be_torn_at_any_byte() {
 
 #[test]
 fn records_right_behind_a_damaged_marker_are_counted() {
-    let (mut bytes, tail) = log_with_tail();
-    bytes[tail - 16] ^= 1;
-    let log = parse(&bytes).unwrap();
-    assert_eq!((log.records().count(), log.end.cut_records, log.end.good), (1, 3, tail as u64 - 16));
+    for version in VERSIONS {
+        let (mut bytes, tail) = log_with_tail(version);
+        let before = tail - marker(version);
+        bytes[before] ^= 1;
+        let log = parse(&bytes).unwrap();
+        assert_eq!((log.records().count(), log.end.cut_records, log.end.good), (1, 3, before as u64));
+    }
 }
 
 #[test]
 fn zeros_behind_a_clean_end_are_cut_bytes() {
-    let (mut bytes, _) = log_with_tail();
-    let len = bytes.len() as u64;
-    bytes.extend_from_slice(&[0; 4096]);
-    let log = parse(&bytes).unwrap();
-    assert_eq!(log.end, LogEnd { good: len, cut_bytes: 4096, cut_records: 0, synced: 81 });
-    assert_eq!(log.records().count(), 4);
+    for version in VERSIONS {
+        let (mut bytes, tail) = log_with_tail(version);
+        let len = bytes.len() as u64;
+        bytes.extend_from_slice(&[0; 4096]);
+        let log = parse(&bytes).unwrap();
+        assert_eq!(log.end, LogEnd { good: len, cut_bytes: 4096, cut_records: 0, synced: (tail - marker(version)) as u64 });
+        assert_eq!(log.records().count(), 4);
+    }
 }
 
 #[test]
@@ -348,7 +411,7 @@ fn a_torn_header_is_the_end_of_a_log_that_was_never_synced() {
 
 #[test]
 fn a_log_that_belongs_elsewhere_is_refused() {
-    let (bytes, _, _) = synced_log();
+    let (bytes, _, _) = synced_log(VERSION);
     let other = DbId([1; 16]);
     assert!(is_corrupt(&parse_log(bytes.clone(), Some(other), ID), 0));
     assert!(is_corrupt(&parse_log(bytes.clone(), Some(DB), FileId::log(8)), 0));
@@ -360,14 +423,14 @@ fn a_log_that_belongs_elsewhere_is_refused() {
 #[test]
 fn records_of_another_log_are_no_records_here() {
     // The same payloads at the same offsets: of another number, of another database. Swapped in behind the header, record by record.
-    let (good, _, before_marker) = synced_log();
+    let (good, _, before_marker) = synced_log(VERSION);
     for (db, number) in [(DB, 8), (DbId([1; 16]), 7)] {
         let store = TestStore::default();
         let mut log = LogWriter::create(&store, db, FileId::log(number), &hint(), b"first words").unwrap();
         parse(&good).unwrap().records().for_each(|(_, payload)| log.append(payload).unwrap());
         log.sync().unwrap();
         let foreign = store.get(FileId::log(number));
-        let first_record = 59..59 + 16 + 8;
+        let first_record = 59..59 + marker(VERSION) + 8;
         let mut bytes = good.clone();
         bytes[first_record.clone()].copy_from_slice(&foreign[first_record]);
         assert!(is_corrupt(&parse(&bytes), 59));
@@ -384,23 +447,19 @@ fn records_of_another_log_are_no_records_here() {
 #[test]
 fn a_newer_format_is_refused_and_not_cut() {
     let mut bytes = Vec::new();
-    header::encode(&DB, ID, b"", &mut bytes);
-    bytes[8] = 3;
-    let covered = bytes.len() - 8;
-    let check = crate::checksum::Salt::new(&DB, ID).checksum(0, &bytes[..covered]);
-    bytes[covered..].copy_from_slice(&check.to_le_bytes());
+    header::encode(4, &DB, ID, b"", &mut bytes);
     let message = parse(&bytes).unwrap_err().to_string();
-    assert!(message.contains("format version 3"), "{message}");
+    assert!(message.contains("format version 4"), "{message}");
 }
 
 #[test]
 fn a_long_tail_is_read_in_linear_time() {
-    let (good, tail) = log_with_tail();
+    let (good, tail) = log_with_tail(VERSION);
     let salts = Salts::new(&DB, ID, VERSION);
     let len = 64 << 20;
     let mut random = Random(3);
     let words: Vec<u8> = (0..len / 8).flat_map(|_| random.next().to_le_bytes()).collect();
-    // Right headers at every 16 bytes, each of which claims all of the rest, which is not its payload.
+    // Right headers, one behind the other, each of which claims all of the rest, which is not its payload.
     let mut nested = good[..tail].to_vec();
     let end = tail + (4 << 20);
     while nested.len() + 16 < end {
@@ -422,7 +481,7 @@ fn a_long_tail_is_read_in_linear_time() {
 
 #[test]
 fn arbitrary_bytes_are_never_a_panic() {
-    let (good, _, _) = synced_log();
+    let (good, _, _) = synced_log(VERSION);
     for seed in 0..3000 {
         let random = &mut Random(seed);
         let mut bytes = good.clone();

@@ -1,6 +1,6 @@
 //! A piece of a file, moved along as the file is read: a log may be longer than memory has room for.
 
-use super::frame::RECORD_HEADER;
+use super::frame::{RECORD_HEADER, header_at};
 use crate::error::{Error, Result};
 use sinter_storage::store::{FileId, ReadAt};
 
@@ -36,10 +36,11 @@ impl<'a> Window<'a> {
         Ok(self.bytes.get(offset - self.at..end - self.at))
     }
 
-    /// The bytes where a record's header may stand.
+    /// The bytes where a record's header may stand, zeros behind the end of the file; `None` at that end.
     #[inline]
-    pub fn header(&mut self, offset: usize) -> Result<Option<&[u8; RECORD_HEADER]>> {
-        Ok(self.get(offset, RECORD_HEADER)?.and_then(<[u8]>::first_chunk))
+    pub fn header(&mut self, offset: usize) -> Result<Option<[u8; RECORD_HEADER]>> {
+        let left = self.len.saturating_sub(offset).min(RECORD_HEADER);
+        Ok(self.get(offset, left)?.and_then(header_at))
     }
 
     fn fill(&mut self, offset: usize, n: usize) -> Result<()> {

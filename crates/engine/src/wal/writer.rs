@@ -32,15 +32,20 @@ impl LogWriter {
     /// Creates the file and appends its header with `extra` (at most 64 KiB; the log's own first words). Neither the bytes nor the
     /// name are durable yet. `Invalid` if `extra` is too long, else what the store says.
     pub fn create(store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
+        Self::create_as(VERSION, store, db, id, hint, extra)
+    }
+
+    /// [`LogWriter::create`] in the form of a version; tests write old ones.
+    pub(super) fn create_as(version: u16, store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
         if extra.len() > MAX_EXTRA {
             return Err(Error::invalid(format!("the first words of {id} are {} bytes long, at most {MAX_EXTRA} are kept", extra.len())));
         }
         let mut buffer = Vec::new();
-        header::encode(&db, id, extra, &mut buffer);
+        header::encode(version, &db, id, extra, &mut buffer);
         let mut out = store.create(id, hint)?;
         out.append(&buffer)?;
         let len = buffer.len() as u64;
-        Ok(LogWriter { out, id, salts: Salts::new(&db, id, VERSION), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
+        Ok(LogWriter { out, id, salts: Salts::new(&db, id, version), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
     }
 
     /// Appends one record (one write to the medium). In the kernel when it returns. `Invalid` for an empty payload and for one that
@@ -171,11 +176,13 @@ impl LogWriter {
     /// Completes the record in the buffer and appends it. Lengths are below [`MAX_LOG`] or a marker behind it, so they fit 32 bits.
     #[inline]
     fn write(&mut self) -> Result<()> {
-        self.salts.seal(self.len as u32, self.synced as u32, &mut self.buffer);
-        let outcome = self.out.append(&self.buffer);
+        let start = self.salts.seal(self.len as u32, self.synced as u32, &mut self.buffer);
+        let record = self.buffer.get(start..).unwrap_or_default();
+        let written = record.len() as u64;
+        let outcome = self.out.append(record);
         self.torn = outcome.as_ref().is_err_and(StoreError::is_no_space);
         self.note(outcome)?;
-        self.len += self.buffer.len() as u64;
+        self.len += written;
         if self.buffer.capacity() > KEEP_BUFFER {
             self.buffer = Vec::new();
         }

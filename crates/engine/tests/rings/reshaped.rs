@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Places that are tried in each file.
 const PLACES: u64 = 12;
 
+/// Bytes of a marker.
+const MARKER: usize = 13;
+
 /// Most bytes that are put in or taken out.
 const MOST: u64 = 64 << 10;
 
@@ -111,7 +114,7 @@ struct Change {
 /// All kinds of changes at about so many places. `marker` is where the last marker stands.
 fn changes(bytes: &[u8], marker: usize, places: u64) -> Vec<Change> {
     let (len, mut random) = (bytes.len(), Random(bytes.len() as u64));
-    let is_apart = |at: usize| at <= marker || at >= marker + 16;
+    let is_apart = |at: usize| at <= marker || at >= marker + MARKER;
     let join = |parts: &[&[u8]]| parts.concat();
     let mut all = vec![Change { kind: Kind::Empty, what: "emptied".into(), bytes: Vec::new(), vouched: false }];
     for place in 0..places {
@@ -121,7 +124,7 @@ fn changes(bytes: &[u8], marker: usize, places: u64) -> Vec<Change> {
             let junk: Vec<u8> = (0..n).map(|_| random.below(256) as u8).collect();
             add(Kind::Insert, format!("{n} bytes put in at {at}"), join(&[&bytes[..at], &junk, &bytes[at..]]), is_apart(at));
             let end = (at + n).min(len);
-            let vouched = end <= marker || at >= marker + 16;
+            let vouched = end <= marker || at >= marker + MARKER;
             add(Kind::Remove, format!("{at}..{end} taken out"), join(&[&bytes[..at], &bytes[end..]]), vouched);
         }
         let mut cuts = [at, random.below(len as u64) as usize, random.below(len as u64) as usize];
