@@ -1,5 +1,6 @@
 //! Pickers: decisions from text scripts, and trees that live under random work.
 
+mod ledger;
 mod script;
 mod simulation;
 
