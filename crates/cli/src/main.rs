@@ -66,11 +66,12 @@ enum Command {
 /// Below this limit of memory, bytes, what the allocator would keep is missed: a process in 64 MiB was killed for it.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
+/// Bytes from which on freed memory goes back to the kernel at once: with little memory, and of a server, which runs for long and has other
+/// programs beside it.
+const LITTLE_BOUND: i32 = 128 << 10;
+const SERVER_BOUND: i32 = 1 << 20;
+
 fn main() -> ExitCode {
-    let limits = ProcessLimits::find(Path::new("/")).memory();
-    if MemoryLimit::tightest(&limits).is_some_and(|bytes| bytes < LITTLE_MEMORY) {
-        give_back_when_freed();
-    }
     match dispatch() {
         Ok(code) => code,
         Err(ended) => ended.report(),
@@ -85,6 +86,12 @@ fn dispatch() -> Result<ExitCode, Ended> {
     if !matches!(cli.command, Command::Serve(_)) {
         // What cannot be raised stays, and is enough for fewer open tables. A server logs it.
         let _ = descriptors::raise();
+    }
+    let limits = ProcessLimits::find(Path::new("/")).memory();
+    if MemoryLimit::tightest(&limits).is_some_and(|bytes| bytes < LITTLE_MEMORY) {
+        give_back_when_freed(LITTLE_BOUND);
+    } else if matches!(cli.command, Command::Serve(_)) {
+        give_back_when_freed(SERVER_BOUND);
     }
     match cli.command {
         Command::Serve(flags) => serve::run(&flags),

@@ -49,7 +49,7 @@ pub use meter::Meter;
 #[doc(hidden)]
 pub use open_files::{BoundedStore, OpenFiles};
 #[doc(hidden)]
-pub use sys::give_back_when_freed;
+pub use sys::{give_back_free, give_back_when_freed};
 #[doc(hidden)]
 pub use throttle::{Medium, Sleep, Throttle};
 #[doc(hidden)]
