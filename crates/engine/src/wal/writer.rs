@@ -9,8 +9,9 @@ use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError, SyncBesid
 /// No record may end behind this offset: watermarks are 32 bits wide, and a marker must still fit.
 pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
 
-/// A buffer that once held a larger record is not kept.
-const KEEP_BUFFER: usize = 1 << 20;
+/// A buffer that once held a larger record is not kept. Smaller ones are kept as long as their segment is written: where the allocator
+/// maps each buffer anew, pages to fill cost a quarter of the processor time of records of 2 MB.
+const KEEP_BUFFER: usize = 4 << 20;
 
 /// Writes one log file. After a failed append or sync it refuses everything (but for a sync after an append that found no space): what the
 /// medium then holds is not known, and a second try could acknowledge bytes that the first one lost.
