@@ -30,7 +30,7 @@ impl Keyspace {
             return Ok(None);
         };
         if self.has_ended(&head) {
-            self.delete_collection(head.id);
+            self.delete_elements(&head);
             self.forget(db, key, &head, Change::Expired);
             self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
@@ -217,7 +217,7 @@ impl Keyspace {
             self.counters.keys[db] += 1;
         }
         if old_id != new.id {
-            self.delete_collection(old_id);
+            old.inspect(|old| self.delete_elements(old));
             if new.id != 0 {
                 self.turn.put(Room::Elements, layout::exists_key(new.id), Vec::new());
             }
@@ -240,7 +240,7 @@ impl Keyspace {
 
     /// Removes a key and what it holds.
     pub(super) fn erase(&mut self, db: usize, key: &[u8], old: &Head) {
-        self.delete_collection(old.id);
+        self.delete_elements(old);
         self.forget(db, key, old, Change::Removed);
     }
 
@@ -252,13 +252,17 @@ impl Keyspace {
         self.changed(db, key, why);
     }
 
-    /// The elements go when compactions come by; 0 is no collection.
-    fn delete_collection(&mut self, id: u64) {
-        if id != 0 {
-            self.turn.delete(cleaner::ROOM, layout::exists_key(id));
-            self.ranks.forget(id);
-            self.deleted.push(id);
+    /// Removes what lies outside the entry of a key. It goes when compactions come by; the id 0 has nothing.
+    fn delete_elements(&mut self, of: &Head) {
+        if of.id == 0 {
+            return;
         }
+        if of.is_in_pieces() {
+            self.clear_pieces(of.id, of.count);
+        }
+        self.turn.delete(cleaner::ROOM, layout::exists_key(of.id));
+        self.ranks.forget(of.id);
+        self.deleted.push(of.id);
     }
 
     fn move_deadline(&mut self, db: usize, key: &[u8], old: Option<u64>, new: Option<u64>) {
@@ -343,7 +347,7 @@ impl Keyspace {
             let Some((last, _)) = chunk.last() else { return Ok(()) };
             next = [last, &b"\0"[..]].concat();
             for (place, head) in &chunk {
-                self.delete_collection(head.id);
+                self.delete_elements(head);
                 if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
                     self.turn.delete(Room::Keys, layout::expiry_key(deadline, place_of, key));
                 }

@@ -17,6 +17,33 @@ use std::ops::ControlFlow;
 
 /// Bytes of a string from which on it is written in pieces and read in steps.
 pub const LONG: usize = 1 << 20;
+/// Bytes of a string from which on a range tombstone deletes its pieces: the engine drops tables that it hides as a whole, so their space and
+/// their indexes in the cache do not wait for a compaction. Tests have both sorts.
+pub(super) const HUGE: u64 = if cfg!(test) { 50_000 } else { 16 << 20 };
+
+/// Range tombstones for huge strings at most: so many at once, and one more each second. A write of one takes longer the more of them the
+/// engine has, and huge strings may hold next to nothing, as a bitmap with one bit does. Compactions remove the others' pieces.
+pub(super) const TOMBSTONES: u64 = 64;
+
+/// How many range tombstones may be written now.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    left: u64,
+    /// When that was so, unix seconds.
+    since: u64,
+}
+
+impl Tombstones {
+    /// Takes one, if there is one left.
+    pub(super) fn take(&mut self, unix_ms: u64) -> bool {
+        let now = unix_ms / 1000;
+        self.left = self.left.saturating_add(now.saturating_sub(self.since)).min(TOMBSTONES);
+        self.since = now;
+        let takes = self.left > 0;
+        self.left -= u64::from(takes);
+        takes
+    }
+}
 
 /// A string that is coming in.
 #[derive(Debug)]
@@ -102,8 +129,16 @@ impl Keyspace {
 
     /// The string is not wanted: compactions remove its pieces.
     pub fn drop_upload(&mut self, upload: &Upload) {
+        self.clear_pieces(upload.id, upload.length());
         self.uploads.remove(&upload.id);
         self.cleaner.end_uploads(&[upload.id]);
+    }
+
+    /// Deletes the pieces of a string of so many bytes at once, if it is long enough for that: see [`HUGE`].
+    pub(super) fn clear_pieces(&mut self, id: u64, length: u64) {
+        if length >= HUGE && self.tombstones.take(self.now) {
+            self.turn.clear(Room::Elements, layout::pieces(id, 0, length));
+        }
     }
 
     /// Strings are coming in.
@@ -138,7 +173,10 @@ impl Keyspace {
             return Err(Error::Lost);
         }
         let mut bytes = Vec::with_capacity(usize::try_from(upload.length()).unwrap_or(0));
-        walk_pieces(&self.turn, upload.id, 0, upload.pieces * PIECE as u64, &mut |_, part| {
+        // Nobody else reads these blocks, so they are not to push others out of the cache.
+        let to = upload.pieces * PIECE as u64;
+        let turn = self.turn.of_now(Room::Elements, &layout::pieces(upload.id, 0, to));
+        walk_pieces(&turn, upload.id, 0, to, &mut |_, part| {
             bytes.extend_from_slice(part);
             ControlFlow::Continue(())
         })?;

@@ -77,6 +77,7 @@ use budget::Bulk;
 use cleaner::Cleaner;
 use delta::Deltas;
 use layout::{Generation, Ids, Places, Room};
+use long::Tombstones;
 use parking_lot::Mutex;
 use ranks::Ranks;
 use sinter_storage::store::Store;
@@ -171,6 +172,7 @@ pub struct Keyspace {
     /// How often writes were dropped before they were committed.
     losses: u64,
     bulk: Bulk,
+    tombstones: Tombstones,
     ranks: Ranks,
     /// The entry that was read last, where a string starts in it, and whose it is.
     entry: Vec<u8>,
@@ -301,6 +303,7 @@ impl Keyspace {
             ending: Vec::new(),
             losses: 0,
             bulk: Bulk::default(),
+            tombstones: Tombstones::default(),
             ranks: Ranks::default(),
             entry: Vec::new(),
             string_at: 0,

@@ -2,6 +2,7 @@
 
 use super::{commit, stored};
 use crate::keyspace::layout::{PIECE, Room};
+use crate::keyspace::long::{HUGE, TOMBSTONES, Tombstones};
 use crate::keyspace::{Error, Keyspace, LONG, Upload};
 use crate::testing::{Random, fresh, open};
 use sinter_storage::store::{CrashMode, MemoryStore};
@@ -195,4 +196,60 @@ fn a_reader_sees_one_moment() {
         }
         keyspace.set_string(0, b"k", &old, None).unwrap();
     }
+}
+
+#[test]
+fn a_value_that_is_read_once_leaves_the_cache_to_others() {
+    let mut keyspace = fresh();
+    let mut coming = keyspace.begin_upload();
+    let bytes = value(100_000, 7);
+    keyspace.upload(&mut coming, &bytes);
+    commit(&mut keyspace);
+    keyspace.db().flush().unwrap();
+    let before = keyspace.memory().cache;
+    assert_eq!(keyspace.read_upload(&coming).unwrap(), bytes);
+    let after = keyspace.memory().cache;
+    // Indexes and filters of its tables may have come in.
+    assert!(after - before < 50_000, "{before} bytes, then {after}");
+    keyspace.drop_upload(&coming);
+}
+
+#[test]
+fn tables_of_a_huge_string_go_with_it() {
+    for replaced in [false, true] {
+        let mut keyspace = fresh();
+        let (bytes, other) = (value(HUGE as usize, 8), value(HUGE as usize - 1, 9));
+        for (key, bytes) in [(b"a", &other), (b"k", &bytes), (b"z", &other)] {
+            let mut coming = keyspace.begin_upload();
+            keyspace.upload(&mut coming, bytes);
+            keyspace.set_uploaded(0, key, &coming, None).unwrap();
+            commit(&mut keyspace);
+        }
+        compact(&keyspace);
+        let tables = |keyspace: &Keyspace| keyspace.db().stats().live_table_bytes;
+        let before = tables(&keyspace);
+        if replaced {
+            keyspace.set_string(0, b"k", b"new", None).unwrap();
+        } else {
+            assert!(keyspace.remove(0, b"k").unwrap());
+        }
+        commit(&mut keyspace);
+        keyspace.db().flush().unwrap();
+        keyspace.db().wait_for_compactions().unwrap();
+        let after = tables(&keyspace);
+        assert!(after < before * 5 / 6, "{before} bytes, then {after}");
+        assert_eq!(get(&mut keyspace, b"k"), replaced.then(|| b"new".to_vec()));
+        assert!(get(&mut keyspace, b"a") == Some(other.clone()) && get(&mut keyspace, b"z") == Some(other));
+    }
+}
+
+#[test]
+fn range_tombstones_come_no_faster_than_one_a_second() {
+    let mut tombstones = Tombstones::default();
+    let mut taken = |from: u64, to: u64| (from..to).filter(|now| tombstones.take(*now)).count() as u64;
+    assert_eq!(taken(1_000_000, 1_000_900), TOMBSTONES);
+    assert_eq!(taken(1_000_900, 1_011_000), 10);
+    // After a long pause there are no more than at first, and a clock that goes back brings none.
+    assert_eq!(taken(9_000_000, 9_000_900), TOMBSTONES);
+    assert_eq!(taken(2_000_000, 2_000_900), 0);
 }
